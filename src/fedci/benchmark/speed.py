@@ -1,0 +1,75 @@
+"""`make bench`: what a fit costs. Prints a table; nothing here is a timed test.
+
+    evaluation   one objective and gradient over five sites, messages included, after compilation
+    fit          the whole study, with compilation (cold: a process of its own) and without (warm: fitted again)
+    peak         resident memory of the cold process
+
+Every size runs in a process of its own, pinned to one core for the evaluation column if asked (`--cores 1`).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+
+SIZES = (50, 200, 800, 2000)
+SITES = 5
+
+
+def measure(rows: int, rounds: int | None) -> dict:
+    """One cold fit, one warm fit and a mean evaluation for DATA-1 with `rows` per site."""
+    start = time.perf_counter()
+    from fedci import FedCI, Source, Study
+    from fedci.datasets import synthetic
+
+    splits = synthetic("DATA-1", 0, train=rows, test=1, validation=1, sources=SITES)
+    changes = {"optimiser": {"rounds": rounds}} if rounds else {}
+    study = Study(treatment="w", outcome="y", covariates=splits[0].train.names, policy="simulation", options=changes)
+    sources = [Source(f"site-{s}", split.train.frame()) for s, split in enumerate(splits)]
+    loaded = time.perf_counter()
+    FedCI(study).fit(sources)
+    cold = time.perf_counter()
+    result = FedCI(study).fit(sources)
+    warm = time.perf_counter()
+    fit = result.outcome.fit
+    return {"rows": rows, "ms per evaluation": 1e3 * fit.rounds[-1].seconds / len(fit.rounds),
+            "fit, cold (s)": cold - loaded, "fit, warm (s)": warm - cold, "import and data (s)": loaded - start,
+            "rounds": len(fit.rounds), "verdict": fit.verdict,
+            "MB per site": sum(t.sent + t.received for t in result.traffic.values()) / SITES / 1e6,
+            "peak (MiB)": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
+
+
+def in_own_process(rows: int, cores: int | None, rounds: int | None) -> dict:
+    command = [sys.executable, "-m", "fedci.benchmark.speed", "--one", str(rows)]
+    command += ["--rounds", str(rounds)] if rounds else []
+    pin = (lambda: os.sched_setaffinity(0, set(range(cores)))) if cores else None
+    done = subprocess.run(command, capture_output=True, text=True, check=True, preexec_fn=pin)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def main(arguments: list[str]) -> None:
+    import argparse
+
+    parser = argparse.ArgumentParser(prog="python -m fedci.benchmark.speed", description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", type=int, nargs="*", default=SIZES, help="rows per site")
+    parser.add_argument("--cores", type=int, help="pin each run to so many cores")
+    parser.add_argument("--rounds", type=int, help="cap the rounds (for the large sizes)")
+    parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
+    options = parser.parse_args(arguments)
+    if options.one:
+        print(json.dumps(measure(options.one, options.rounds)))
+        return
+    print(f"DATA-1, {SITES} sites, d = 20, preset 'default', {options.cores or os.cpu_count()} core(s)")
+    for position, rows in enumerate(options.rows):
+        row = in_own_process(rows, options.cores, options.rounds or (20 if rows > 1000 else None))
+        if position == 0:
+            print(" | ".join(row))
+        print(" | ".join(f"{v:.4g}" if isinstance(v, float) else str(v) for v in row.values()), flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,178 @@
+"""The command line: parse, call, and turn every error into one line on stderr and an exit code.
+
+    0 done    1 a fault of fedci    2 an input to mend    3 refused by policy    4 federation    5 numerics
+    130 interrupted
+
+Heavy imports stand inside the commands, so that `--help` and mistakes in the call answer at once.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+
+from fedci.errors import FedciError, UsageError
+from fedci.folder import check_folder
+
+if TYPE_CHECKING:
+    from fedci.data import Source
+    from fedci.study import Study
+
+# typer < 0.20 stands on click and later ones carry a copy of it; the root of its errors is reachable in both.
+CommandLineError = typer.BadParameter.__mro__[2]
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="markdown",
+                  context_settings={"help_option_names": ["-h", "--help"]})
+
+StudyFile = Annotated[Path, typer.Argument(metavar="STUDY", help="The study file (docs/study.md).")]
+DataFile = Annotated[Path, typer.Argument(metavar="DATA", help="A .csv or .parquet file.")]
+Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for the results; made if need be.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace an earlier result in that folder.")]
+SiteFiles = Annotated[list[str], typer.Option(
+    "--site", metavar="NAME=PATH", help="A site and its .csv or .parquet file; once for each site.")]
+SiteName = Annotated[str | None, typer.Option(
+    "--site", metavar="NAME", help="The site's name; without it, the file's.")]
+Preset = Annotated[str | None, typer.Option("--preset", metavar="NAME", help="In place of the study's.")]
+Seed = Annotated[int | None, typer.Option("--seed", metavar="NUMBER", min=0, max=2**32 - 1,
+                                          help="In place of the study's seed.")]
+DemoSeed = Annotated[int, typer.Option("--seed", metavar="NUMBER", min=0, max=2**32 - 1,
+                                       help="For the simulated patients.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="No progress bar.")]
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command and leave with its exit code."""
+    sys.exit(_exit_code(arguments))
+
+
+def _exit_code(arguments: Sequence[str] | None) -> int:
+    try:
+        return app(args=arguments, prog_name="fedci", standalone_mode=False) or 0
+    except FedciError as error:
+        return _failed(error.message, error.exit_code)
+    except CommandLineError as error:
+        return _failed(error.format_message(), UsageError.exit_code)
+    except (KeyboardInterrupt, typer.Abort):
+        return _failed("interrupted", 130)
+    except Exception as error:
+        if os.environ.get("FEDCI_DEBUG"):
+            raise
+        kind = type(error).__name__  # its own words might quote the data
+        return _failed(f"unexpected {kind}. Set FEDCI_DEBUG=1 to see where. {FedciError.help}", 1)
+
+
+def _failed(message: str, code: int) -> int:
+    print("error:", " ".join(message.split()), file=sys.stderr)
+    return code
+
+
+def _show_version(wanted: bool) -> None:
+    if not wanted:
+        return
+    from importlib.metadata import version
+    from platform import python_version
+
+    from fedci.version import __version__
+
+    typer.echo(f"fedci {__version__}, Python {python_version()}, jax {version('jax')}")
+    raise typer.Exit
+
+
+Version = Annotated[bool, typer.Option("--version", callback=_show_version, is_eager=True,
+                                       help="Versions of fedci, Python and JAX.")]
+
+
+@app.callback(invoke_without_command=True)
+def _fedci(context: typer.Context, version: Version = False) -> None:
+    """Causal effects from data that may not move.
+
+    Try `fedci demo --out demo`: five simulated hospitals, one study, and the truth beside the estimates.
+    """
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+@app.command()
+def run(study: StudyFile, out: Out, site: SiteFiles, preset: Preset = None, seed: Seed = None,
+        force: Force = False, quiet: Quiet = False) -> None:
+    """Fit a study over several sites in this one process, and write the effects.
+
+    Example: `fedci run study.toml --site lyon=lyon.csv --site oslo=oslo.parquet --out results`
+    """
+    from fedci.privacy.policy import check_available
+    from fedci.study import Study
+
+    plan = Study.read(study)
+    sources = _sources(plan, site)
+    check_available(plan.policy, len(sources))
+    plan.fit_options(preset)
+    check_folder(out, force)
+    for source in sources:  # before the fit, which takes long, and before JAX is loaded
+        source.read(plan)
+    _fit(plan, sources, out, preset=preset or plan.preset, seed=plan.seed if seed is None else seed,
+         force=force, quiet=quiet)
+
+
+def _fit(plan: Study, sources: list[Source], out: Path, *, preset: str, seed: int, force: bool,
+         quiet: bool) -> None:
+    from fedci.estimator import FedCI
+    from fedci.progress import round_progress
+
+    with round_progress(quiet) as progress:
+        result = FedCI(plan, preset=preset, seed=seed).fit(sources, progress=progress)
+    result.save(out, force=force)
+    typer.echo(result.summary())
+
+
+@app.command()
+def check(study: StudyFile, data: DataFile, site: SiteName = None) -> None:
+    """Read a site's file against the study, and say what is wrong with it. Nothing leaves the machine.
+
+    Example: `fedci check study.toml lyon.csv`
+    """
+    from fedci.data import Source
+    from fedci.study import Study
+
+    table = Source(site or data.stem.lower(), data).read(Study.read(study))
+    typer.echo(f"ok: site {table.site!r}: rows {table.rows}, treated {table.treated}, "
+               f"untreated {table.rows - table.treated}, design columns {len(table.columns)}, "
+               f"values to impute {table.missing.sum()}")
+    for warning in table.warnings:
+        typer.echo(f"warning: {warning}")
+
+
+@app.command()
+def demo(out: Out, seed: DemoSeed = 0, force: Force = False) -> None:
+    """Simulate five hospitals, fit a study over them, and compare the effects with the truth.
+
+    Example: `fedci demo --out demo`
+    """
+    check_folder(out, force)  # before JAX is loaded
+    from fedci.demo import run_demo
+
+    run_demo(out, seed=seed, force=force)
+
+
+def _sources(study: Study, options: Sequence[str]) -> list[Source]:
+    """From NAME=PATH of each --site, each name once and in the study."""
+    from fedci.data import Source
+
+    paths: dict[str, str] = {}
+    for option in options:
+        name, equals, path = option.partition("=")
+        if not (name and equals and path):
+            raise UsageError(f"--site {option!r}: needs NAME=PATH, for example --site lyon=lyon.csv")
+        if name in paths:
+            raise UsageError(f"--site {name!r} is repeated. Give each site one file")
+        study.check_site(name)
+        paths[name] = path
+    return [Source(name, Path(path)) for name, path in paths.items()]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,49 @@
+"""`FedCI(study).fit(sources)`: the whole federated study in one process, in the manner of EconML."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from fedci.data import Source
+from fedci.errors import StudyError, UsageError
+from fedci.federation.coordinator import Round, run_study
+from fedci.federation.engine import InProcessEngine
+from fedci.federation.site import Site
+from fedci.options import FitOptions
+from fedci.result import Result
+from fedci.study import Study
+
+
+class FedCI:
+    """Federated causal inference with Gaussian processes.
+
+    study      column roles, disclosure policy and, optionally, changes to the preset
+    preset     'default' (chosen by measurement) or 'paper' (the authors' settings); None: the study's own
+    seed       makes a run reproducible bit for bit; None: the study's own
+    """
+
+    def __init__(self, study: Study, preset: str | None = None, seed: int | None = None):
+        self.study = study
+        self.options: FitOptions = study.fit_options(preset)
+        self.seed = study.seed if seed is None else seed
+
+    def fit(self, sources: Iterable[Source], progress: Callable[[Round], None] | None = None) -> Result:
+        """Fit all sources together. Each stays behind its own `Site`; only messages pass between them.
+
+        One source that holds all rows is the combined analysis: the same code, one site.
+        """
+        tables = [source.read(self.study) for source in _checked(list(sources))]
+        sites = {table.site: Site(self.study, table) for table in tables}
+        engine = InProcessEngine(sites)
+        outcome = run_study(engine, self.study, self.options, self.seed, progress)
+        return Result(self.study, outcome, sites, engine.traffic)
+
+
+def _checked(sources: list[Source]) -> list[Source]:
+    if not sources:
+        raise UsageError("no source was given: pass a list such as [Source('a', 'a.csv'), Source('b', frame)]")
+    names = [source.name for source in sources]
+    for name in names:
+        if names.count(name) > 1:
+            raise StudyError(f"the site '{name}' is given twice; each site takes part once, under its own name")
+    return sources

@@ -1,0 +1,276 @@
+"""The coordinator: runs a study by asking sites, and never sees a row.
+
+    handshake → moments → common units → fit (rounds) → effects
+
+`run_study` reads as the protocol. Everything a site sends is a named sum; sums over sites are taken in the order of
+the sites' names, so the order in which they were listed or answered cannot change a bit of the result.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fedci import optimise
+from fedci.data import design_columns
+from fedci.errors import DataError, MessageError, NumericalError, from_code
+from fedci.federation.engine import Engine
+from fedci.messages import AskEffects, AskMoments, Evaluate, Hello, Message, Prepare, Refusal, Reply
+from fedci.model import elbo, posterior
+from fedci.model.posterior import Roots
+from fedci.model.structure import Model, model_of
+from fedci.moments import Moments, Scales, SiteMoments, describe_in_model_units, no_scales, pool, scales
+from fedci.options import FitOptions
+from fedci.privacy.policy import check_available
+from fedci.study import Study
+from fedci.version import __version__
+
+CORRELATIONS = np.array([np.nan, 0.0, 0.5, 0.9])
+"""Noise correlations at which realised effects are reported; NaN: Σ's own draws, which equal its prior."""
+
+
+@dataclass(frozen=True)
+class Round:
+    """One evaluation of the objective, for progress bars and the trace."""
+
+    number: int
+    cap: int
+    objective: float
+    gradient_norm: float
+    seconds: float
+    """Since the fit began."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What all parties agreed on before the fit."""
+
+    sites: tuple[str, ...]
+    model: Model
+    scales: Scales
+    u: np.ndarray
+    """[m, q] the sites' moments in model units."""
+    pooled_u: np.ndarray
+    """[q] the moments of all rows together: where a site outside the study is thought to be."""
+    indicators: np.ndarray
+    moments: dict[str, SiteMoments]
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Θ and how it was reached."""
+
+    theta: np.ndarray
+    verdict: str
+    objective: float
+    rounds: tuple[Round, ...]
+    jitters: dict[str, float]
+    """The largest jitter each site needed beyond the model's own."""
+
+
+@dataclass(frozen=True)
+class Effects:
+    """The draws from q, and each site's per-draw sums in outcome units."""
+
+    roots: Roots
+    g: np.ndarray
+    """[L, m, 2]."""
+    sums: dict[str, dict[str, np.ndarray]]
+    """Site → 'cate_mean' [L, 3], 'cate_var', 'ite_mean' [L, C, 3], 'ite_var', 'ite_sd' [C], 'people' [3]."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """All that the coordinator knows at the end."""
+
+    run: str
+    seed: int
+    options: FitOptions
+    layout: Layout
+    fit: Fit
+    effects: Effects
+    warnings: tuple[str, ...]
+    seconds: dict[str, float] = field(default_factory=dict)
+    """Per phase."""
+
+
+def run_study(engine: Engine, study: Study, options: FitOptions, seed: int,
+              progress: Callable[[Round], None] | None = None) -> Outcome:
+    """The whole study, from handshake to effects."""
+    talk = _Talk(engine, secrets.token_hex(8))
+    clock = _Clock()
+    warnings = handshake(talk, study, options)
+    clock.lap("handshake")
+    layout = agree_units(talk, study, options)
+    clock.lap("moments")
+    fit = fit_theta(talk, layout, options, seed, progress)
+    clock.lap("fit")
+    effects = gather_effects(talk, layout, fit, options.prediction.draws, seed)
+    clock.lap("effects")
+    return Outcome(talk.run, seed, options, layout, fit, effects, warnings, clock.laps)
+
+
+def handshake(talk: _Talk, study: Study, options: FitOptions) -> tuple[str, ...]:
+    """Every site runs this study, these options and this version; returns the sites' warnings about their data."""
+    check_available(study.policy, len(talk.sites))
+    replies = talk.ask_all(lambda base: Hello(*base, __version__, study.hash(), options.model_dump(mode="json")))
+    return tuple(warning for reply in replies.values() for warning in reply.notes.get("warnings", []))
+
+
+def agree_units(talk: _Talk, study: Study, options: FitOptions) -> Layout:
+    """Pool the sites' moments, tell every site the common units and its own place in the model."""
+    told = {name: _site_moments(reply) for name, reply in talk.ask_all(lambda base: AskMoments(*base)).items()}
+    names, kinds = design_columns(study)
+    common = scales(list(told.values()), kinds)
+    _check_variation(common, names, study.outcome, len(told))
+    if not options.model.standardise:
+        common = no_scales(len(names))
+    pooled_x = pool([site.x for site in told.values()])
+    u = np.stack([describe_in_model_units(site, pooled_x, common, options.model.moments_spread)
+                  for site in told.values()])
+    indicators = np.flatnonzero(np.any([site.incomplete for site in told.values()], axis=0))
+    model = model_of(options.model, len(names) + len(indicators), len(names), len(told))
+    talk.ask_each({name: (lambda base, s=s: Prepare(*base, common.x_mean, common.x_sd, common.y_mean, common.y_sd,
+                                                    u[s], s, len(told), indicators))
+                   for s, name in enumerate(talk.sites)})
+    pooled_u = describe_in_model_units(_pooled_site(told), pooled_x, common, options.model.moments_spread)
+    return Layout(talk.sites, model, common, u, pooled_u, indicators, told)
+
+
+def _site_moments(reply: Reply) -> SiteMoments:
+    s = reply.sums
+    return SiteMoments(Moments(s["x"], s["x_count"]), s["suppressed"], s["incomplete"],
+                       (Moments(s["y0"], s["y0_count"]), Moments(s["y1"], s["y1_count"])),
+                       Moments(s["w"], s["w_count"]))
+
+
+def _pooled_site(told: Mapping[str, SiteMoments]) -> SiteMoments:
+    """The moments of all rows together, as if of one site."""
+    parts = list(told.values())
+    x = pool([site.x for site in parts])
+    arms = tuple(pool([site.y[j] for site in parts]) for j in (0, 1))
+    never = np.zeros(x.count.shape, bool)
+    return SiteMoments(x, never, never, arms, pool([site.w for site in parts]))
+
+
+def _check_variation(common: Scales, names, outcome: str, sites: int) -> None:
+    where = "at the site" if sites == 1 else f"at all {sites} sites"
+    for name, sd in zip(names, common.x_sd, strict=True):
+        if not sd > 0:
+            raise DataError(f"column '{name}' is constant {where}: it cannot explain anything. "
+                            f"Remove it from the covariates of the study.")
+    if not common.y_sd > 0:
+        raise DataError(f"the outcome '{outcome}' is constant {where}: there is no effect to estimate.")
+
+
+def fit_theta(talk: _Talk, layout: Layout, options: FitOptions, seed: int, progress) -> Fit:
+    """Ascend the summed objective until it settles; the verdict says how it ended."""
+    state = optimise.init(options.optimiser, layout.model.start(seed), len(layout.sites))
+    rounds, jitters, start = [], {}, time.perf_counter()
+    while state.verdict is None:
+        uniforms = _uniforms(options, seed, state.round)
+        objective, gradient = evaluate(talk, layout, state.query, uniforms, jitters)
+        state = optimise.step(state, objective, gradient)
+        rounds.append(Round(state.round, options.optimiser.rounds, objective, float(np.linalg.norm(gradient)),
+                            time.perf_counter() - start))
+        if progress:
+            progress(rounds[-1])
+    if not state.objectives:
+        raise NumericalError("the objective is not finite at the starting values. Look for extreme values in the "
+                             "covariates, set model.standardise = true, or raise model.jitter.")
+    return Fit(state.best, state.verdict, max(state.objectives), tuple(rounds), jitters)
+
+
+def _uniforms(options: FitOptions, seed: int, number: int) -> np.ndarray:
+    """Behind round `number`'s draws: the same in all rounds (common random numbers) unless fresh ones are asked for."""
+    return posterior.common_uniforms(seed, number if options.optimiser.fresh_draws else 0, options.optimiser.draws)
+
+
+def evaluate(talk: _Talk, layout: Layout, theta: np.ndarray, uniforms: np.ndarray, jitters: dict):
+    """(L, ∇_Θ L) at Θ: one exchange with every site, and the data-free terms. (−inf, 0) where a site failed."""
+    failed = -np.inf, np.zeros_like(theta)
+    phi, sigma = jax.device_get(elbo.draw_roots(layout.model, theta, uniforms))
+    if not (np.isfinite(phi).all() and np.isfinite(sigma).all()):
+        return failed
+    replies = talk.ask_all(lambda base: Evaluate(*base, theta, phi, sigma))
+    _note_jitters(jitters, replies)
+    total = _summed(replies)
+    if total["failed"] > 0:
+        return failed
+    by_roots = Roots(total["phi_roots"], total["sigma_roots"])
+    value, gradient = elbo.evaluate_global(layout.model, theta, layout.u)
+    objective = float(total["objective"] + value)
+    gradient = total["gradient"] + np.asarray(gradient + elbo.pull_back(layout.model, theta, uniforms, by_roots))
+    return (objective, gradient) if np.isfinite(objective) and np.isfinite(gradient).all() else failed
+
+
+def _note_jitters(jitters: dict, replies: Mapping[str, Reply]) -> None:
+    for name, reply in replies.items():
+        if "jitter" in reply.notes:
+            jitters[name] = max(jitters.get(name, 0.0), reply.notes["jitter"])
+
+
+def _summed(replies: Mapping[str, Reply]) -> dict[str, np.ndarray]:
+    """Σ_s of each named sum, in the order of the sites' names."""
+    names = {name for reply in replies.values() for name in reply.sums}
+    return {name: sum(replies[site].sums[name] for site in sorted(replies)) for name in names}
+
+
+def gather_effects(talk: _Talk, layout: Layout, fit: Fit, draws: int, seed: int) -> Effects:
+    """Draw (Φ, Σ, g) once for all sites; each returns the per-draw sums over its people."""
+    uniforms = posterior.common_uniforms(seed, 10**6, draws)
+    phi, sigma = jax.device_get(elbo.draw_roots(layout.model, fit.theta, uniforms))
+    g = draw_source_level(layout, fit.theta, draws, seed)
+    replies = talk.ask_each({
+        name: (lambda base, s=s: AskEffects(*base, fit.theta, phi, sigma, g[:, s], CORRELATIONS))
+        for s, name in enumerate(layout.sites)})
+    return Effects(Roots(phi, sigma), g, {name: dict(reply.sums) for name, reply in replies.items()})
+
+
+def draw_source_level(layout: Layout, theta: np.ndarray, draws: int, seed: int) -> np.ndarray:
+    """[L, m, 2] draws of g from q; zeros where inter-dependency is off."""
+    m = len(layout.sites)
+    if not layout.model.options.inter_dependency:
+        return np.zeros((draws, m, 2))
+    normals = np.random.default_rng(np.random.SeedSequence((seed, 2))).standard_normal((draws, m, 2))
+    law = posterior.g_posterior(layout.model, layout.model.unravel(jnp.asarray(theta)), jnp.asarray(layout.u))
+    return np.asarray(posterior.draw_g(law, normals))
+
+
+class _Talk:
+    """Numbers the exchanges of a run, checks that answers belong to them, and turns refusals into errors."""
+
+    def __init__(self, engine: Engine, run: str):
+        self.engine, self.run, self.round = engine, run, 0
+        self.sites = tuple(sorted(engine.sites))
+
+    def ask_all(self, make: Callable[[tuple], Message]) -> dict[str, Reply]:
+        return self.ask_each(dict.fromkeys(self.sites, make))
+
+    def ask_each(self, make: Mapping[str, Callable[[tuple], Message]]) -> dict[str, Reply]:
+        self.round += 1
+        replies = self.engine.exchange({name: build((self.run, self.round, name)) for name, build in make.items()})
+        return {name: self._checked(name, replies.get(name)) for name in sorted(make)}
+
+    def _checked(self, name: str, reply: Message | None) -> Reply:
+        if isinstance(reply, Refusal):
+            raise from_code(reply.code, reply.reason)
+        belongs = isinstance(reply, Reply) and (reply.run, reply.round, reply.site) == (self.run, self.round, name)
+        if not belongs:
+            raise MessageError(f"site '{name}' did not answer round {self.round} of this run")
+        return reply
+
+
+class _Clock:
+    def __init__(self):
+        self.laps, self._last = {}, time.perf_counter()
+
+    def lap(self, name: str) -> None:
+        now = time.perf_counter()
+        self.laps[name], self._last = now - self._last, now

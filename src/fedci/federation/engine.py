@@ -1,0 +1,51 @@
+"""The seam between coordinator and sites: one method. What carries the messages is all that differs between one
+process and many machines."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from fedci.federation.site import Site
+from fedci.messages import Message, decode, encode
+
+
+class Engine(Protocol):
+    sites: tuple[str, ...]
+    """The sites it reaches, sorted."""
+
+    def exchange(self, requests: Mapping[str, Message]) -> Mapping[str, Message]:
+        """Each site's answer to its request (a Reply or a Refusal)."""
+        ...
+
+
+@dataclass
+class Traffic:
+    """Bytes to and from one site."""
+
+    sent: int = 0
+    received: int = 0
+    messages: int = 0
+
+
+@dataclass
+class InProcessEngine:
+    """All sites in this process. Messages still pass through their bytes: what could not travel fails here too."""
+
+    local: Mapping[str, Site]
+    traffic: dict[str, Traffic] = field(default_factory=dict)
+
+    @property
+    def sites(self) -> tuple[str, ...]:
+        return tuple(sorted(self.local))
+
+    def exchange(self, requests: Mapping[str, Message]) -> Mapping[str, Message]:
+        return {name: self._ask(name, requests[name]) for name in sorted(requests)}
+
+    def _ask(self, name: str, request: Message) -> Message:
+        outward = encode(request)
+        back = encode(self.local[name].answer(decode(outward)))
+        seen = self.traffic.setdefault(name, Traffic())
+        seen.sent, seen.received, seen.messages = seen.sent + len(outward), seen.received + len(back), seen.messages + 1
+        return decode(back)

@@ -1,0 +1,237 @@
+"""A site: owns its rows, answers typed requests with sums, and makes its own people's effects locally.
+
+    Hello → AskMoments → Prepare → Evaluate … → AskEffects
+
+`answer` is the one door: whatever leaves the site leaves through it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fedci.data import Table
+from fedci.errors import FedciError, HandshakeError, NumericalError, SiteError, UsageError
+from fedci.estimands import Effect
+from fedci.messages import AskEffects, AskMoments, Evaluate, Hello, Message, Prepare, Refusal, Reply
+from fedci.model import elbo, padding, predict
+from fedci.model.posterior import Roots
+from fedci.model.structure import Model, model_of
+from fedci.moments import describe_site
+from fedci.options import FitOptions, validated
+from fedci.study import Study
+from fedci.version import __version__
+
+POPULATIONS = ("all", "treated", "control")
+"""Whom an average effect is over: ATE, ATT, ATC."""
+JITTERS = 7
+"""The ladder: the model's jitter, then ten times more, … six times (1e-10 → 1e-4)."""
+CHUNK = 512
+"""New people predicted at a time: bounds memory, and one shape means one compilation."""
+
+
+@dataclass(frozen=True)
+class Units:
+    """How this study's rows become the model's: pooled centre and spread, and indicators of missing values."""
+
+    x_mean: np.ndarray
+    x_sd: np.ndarray
+    y_mean: float
+    y_sd: float
+    indicators: np.ndarray
+
+    def covariates(self, x: np.ndarray) -> np.ndarray:
+        """[n, d] raw, NaN where missing → [n, d + indicators]: centred, missing set to the pooled mean, flags added."""
+        missing = np.isnan(x)
+        scaled = np.where(missing, 0.0, (x - self.x_mean) / self.x_sd)
+        return np.hstack([scaled, missing[:, self.indicators].astype(float)])
+
+    def outcome(self, y: np.ndarray) -> np.ndarray:
+        return (y - self.y_mean) / self.y_sd
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """The site once it knows the common units."""
+
+    model: Model
+    units: Units
+    arrays: elbo.SiteArrays
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """What a site needs for its own predictions; received with the last request, kept at the site."""
+
+    vector: np.ndarray
+    draws: predict.Draws
+    jitter: float
+
+
+class Site:
+    """One party of a study. `table` never leaves; `answer` sends sums."""
+
+    def __init__(self, study: Study, table: Table):
+        self.study, self.table, self.name = study, table, table.site
+        self.options: FitOptions | None = None
+        self.prepared: Prepared | None = None
+        self.posterior: Posterior | None = None
+
+    def answer(self, request: Message) -> Reply | Refusal:
+        """The reply to one request; an error becomes a Refusal with its code and reason, never a traceback."""
+        try:
+            return self._handler(request)(request)
+        except FedciError as problem:
+            return Refusal(request.run, request.round, self.name, problem.code, str(problem))
+
+    def _handler(self, request: Message):
+        handlers = {Hello: self._hello, AskMoments: self._moments, Prepare: self._prepare,
+                    Evaluate: self._evaluate, AskEffects: self._effects}
+        if request.site != self.name:
+            raise SiteError(f"site '{self.name}' got a request meant for another site")
+        if type(request) not in handlers:
+            raise SiteError(f"site '{self.name}' does not answer a {type(request).__name__}")
+        return handlers[type(request)]
+
+    def _reply(self, request: Message, sums: dict, **notes) -> Reply:
+        arrays = {name: np.asarray(value) for name, value in sums.items()}
+        return Reply(request.run, request.round, self.name, arrays, notes)
+
+    # --- the phases
+
+    def _hello(self, request: Hello) -> Reply:
+        for what, ours, theirs in (("version of fedci", __version__, request.version),
+                                   ("study", self.study.hash(), request.study_hash)):
+            if ours != theirs:
+                raise HandshakeError(f"site '{self.name}': the {what} differs: {ours} here, "
+                                     f"{theirs} at the coordinator")
+        self.options = validated(FitOptions, request.options, where="options sent by the coordinator")
+        padding.check_memory(self.name, len(self.table.y), self.options.optimiser.draws)
+        return self._reply(request, {}, warnings=list(self.table.warnings))
+
+    def _moments(self, request: AskMoments) -> Reply:
+        self._require(self.options, "a handshake")
+        t = self.table
+        told = describe_site(t.x, t.w, t.y, t.kinds, self.study.policy)
+        return self._reply(request, {
+            "x": told.x.values, "x_count": told.x.count, "suppressed": told.suppressed, "incomplete": told.incomplete,
+            "y0": told.y[0].values, "y0_count": told.y[0].count, "y1": told.y[1].values, "y1_count": told.y[1].count,
+            "w": told.w.values, "w_count": told.w.count})
+
+    def _prepare(self, request: Prepare) -> Reply:
+        self._require(self.options, "a handshake")
+        units = Units(request.x_mean, request.x_sd, request.y_mean, request.y_sd, request.indicators)
+        x = units.covariates(self.table.x)
+        model = model_of(self.options.model, x.shape[1], self.table.x.shape[1], request.sites)
+        arrays = padding.pad_site(x, self.table.w, units.outcome(self.table.y), request.u, request.index)
+        self.prepared = Prepared(model, units, arrays)
+        return self._reply(request, {})
+
+    def _evaluate(self, request: Evaluate) -> Reply:
+        """The named sums of one round. A numerical failure is counted, not raised: the optimiser then steps back."""
+        ready = self._require(self.prepared, "the common units")
+        roots = Roots(request.phi_roots, request.sigma_roots)
+        for jitter in self._jitters(ready.model):
+            value, (gradient, by_roots) = jax.device_get(
+                elbo.evaluate_site(ready.model, request.theta, roots, ready.arrays, jitter))
+            if np.isfinite(value) and np.isfinite(gradient).all():
+                return self._reply(request, {
+                    "objective": value, "gradient": gradient, "phi_roots": by_roots.phi,
+                    "sigma_roots": by_roots.sigma, "failed": 0}, **self._jitter_note(jitter))
+        zeros = np.zeros_like(request.phi_roots)
+        return self._reply(request, {"objective": 0.0, "gradient": np.zeros_like(request.theta), "phi_roots": zeros,
+                                     "sigma_roots": zeros, "failed": 1})
+
+    def _jitters(self, model: Model) -> list[float]:
+        return [model.options.jitter * 10.0**k for k in range(JITTERS)]
+
+    def _jitter_note(self, jitter: float) -> dict:
+        return {"jitter": jitter} if jitter != self.prepared.model.options.jitter else {}
+
+    def _effects(self, request: AskEffects) -> Reply:
+        ready = self._require(self.prepared, "the common units")
+        draws = predict.Draws(Roots(jnp.asarray(request.phi_roots), jnp.asarray(request.sigma_roots)),
+                              jnp.asarray(request.g))
+        for jitter in self._jitters(ready.model):
+            own = predict.site_effects(ready.model, request.theta, ready.arrays, draws, self._weights(),
+                                       request.correlations, jitter)
+            own = jax.device_get(own)
+            if all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(own)):
+                self.posterior = Posterior(np.asarray(request.theta), draws, jitter)
+                return self._reply(request, self._effect_sums(own), **self._jitter_note(jitter))
+        raise NumericalError(f"site '{self.name}': the covariance of the outcomes is not positive definite even with "
+                             f"jitter {jitter:g}. Look for repeated rows, or raise model.jitter.")
+
+    def _effect_sums(self, own: predict.SiteEffects) -> dict:
+        """Per population and draw, in outcome units: Σ τ(x_i) 'cate' [L, 3], Σ τ_i 'ite' [L, C, 3]; and Σ_i sd(τ_i)."""
+        s, n = self.prepared.units.y_sd, len(self.table.y)
+        each = Effect(np.asarray(own.each.mean)[..., :n], np.asarray(own.each.var)[..., :n]).scaled(s)
+        return {"cate_mean": s * own.cate.mean, "cate_var": s**2 * own.cate.var,
+                "ite_mean": s * own.ite.mean, "ite_var": s**2 * own.ite.var,
+                "ite_sd": each.sd.sum(1), "people": self._weights().sum(1).astype(np.int64)}
+
+    def _weights(self) -> np.ndarray:
+        """[3, padded rows] indicators of the populations."""
+        a = self.prepared.arrays
+        return np.stack([a.mask, a.mask * a.w, a.mask * (1 - a.w)])
+
+    def _require(self, value, what: str):
+        if value is None:
+            raise SiteError(f"site '{self.name}' was asked out of turn: it waits for {what} first")
+        return value
+
+    # --- for the site's own people: nothing below is ever sent
+
+    def _posterior(self) -> Posterior:
+        if self.posterior is None:
+            raise UsageError(f"site '{self.name}' has no fitted model yet: run the study first")
+        return self.posterior
+
+    def cate(self, x: np.ndarray | None = None, outcome_noise: bool = False) -> Effect:
+        """τ(x) of new people (raw covariates [p, d]) or, without x, of the site's own."""
+        x = self.table.x if x is None else x
+        return self._streamed(self.prepared.units.covariates(x), outcome_noise)
+
+    def _streamed(self, x: np.ndarray, outcome_noise: bool) -> Effect:
+        ready, q = self.prepared, self._posterior()
+        return stream_cate(ready.model, q.vector, ready.arrays, q.draws, x, q.jitter, ready.units.y_sd, outcome_noise)
+
+    def ite(self, noise_correlation: float | None = None) -> Effect:
+        """Realised effects of the site's own people, in the table's order."""
+        ready, q = self.prepared, self._posterior()
+        return _each(ready.model, q, ready.arrays, noise_correlation, ready.units.y_sd, slice(0, len(self.table.y)))
+
+    def impute(self, x: np.ndarray, w: np.ndarray, y: np.ndarray, noise_correlation: float | None = None) -> Effect:
+        """Realised effects of *other* people whose outcome is known: they are conditioned on like the site's own."""
+        ready, q = self.prepared, self._posterior()
+        x = ready.units.covariates(np.vstack([self.table.x, x]))
+        y = ready.units.outcome(np.concatenate([self.table.y, y]))
+        both = padding.pad_site(x, np.concatenate([self.table.w, w]), y, np.asarray(ready.arrays.u),
+                                int(ready.arrays.index))
+        rows = slice(len(self.table.y), len(y))
+        return _each(ready.model, q, both, noise_correlation, ready.units.y_sd, rows)
+
+
+def _each(model, q: Posterior, arrays, noise_correlation, y_sd, rows: slice) -> Effect:
+    correlation = np.array([np.nan if noise_correlation is None else noise_correlation])
+    own = predict.site_effects(model, q.vector, arrays, q.draws, arrays.mask[None], correlation, q.jitter)
+    return Effect(np.asarray(own.each.mean)[:, 0, rows], np.asarray(own.each.var)[:, 0, rows]).scaled(y_sd)
+
+
+def stream_cate(model: Model, vector, arrays: elbo.SiteArrays, draws: predict.Draws, x: np.ndarray, jitter: float,
+                y_sd: float, outcome_noise: bool) -> Effect:
+    """τ(x) for any number of people, in chunks of one shape; with outcome noise it is a person's realised effect."""
+    parts = []
+    for start in range(0, len(x), CHUNK):
+        part = x[start:start + CHUNK]
+        padded = np.pad(part, ((0, CHUNK - len(part)), (0, 0))) if len(x) > CHUNK else part
+        moments = predict.cate_at(model, vector, arrays, draws, padded, jitter)
+        parts.append(jax.tree.map(lambda leaf, n=len(part): np.asarray(leaf)[:, :n], moments))
+    mean, var = (np.concatenate([getattr(p, k) for p in parts], axis=1) for k in ("mean", "var"))
+    if outcome_noise:
+        sigma = np.asarray(draws.roots.sigma) @ np.swapaxes(np.asarray(draws.roots.sigma), 1, 2)
+        var = var + (sigma[:, 0, 0] + sigma[:, 1, 1] - 2 * sigma[:, 0, 1])[:, None]
+    return Effect(mean, var).scaled(y_sd)

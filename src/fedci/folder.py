@@ -1,0 +1,38 @@
+"""Where results go: whether a folder may be written to, and files that only their owner can read."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from fedci.errors import OutputError
+
+
+def check_folder(folder: str | Path, force: bool) -> Path:
+    """The folder a result may be written to (absent, empty, or with `force` an earlier result); nothing is made yet.
+
+    Asked before a fit as well as after it, so that no hours are spent on a result that has no place.
+    """
+    path = Path(folder)
+    try:
+        _check(path, force)
+    except (OSError, ValueError):
+        raise OutputError(f"the folder '{path}' cannot be reached: choose another with --out") from None
+    return path
+
+
+def _check(path: Path, force: bool) -> None:
+    if path.is_symlink() or (path.exists() and not path.is_dir()):
+        raise OutputError(f"'{path}' is a file or a link, needs a folder: choose another with --out")
+    if path.is_dir() and any(path.iterdir()) and not force:
+        raise OutputError(f"the folder '{path}' is not empty: choose another with --out, or replace the result in it "
+                          f"with --force")
+    existing = next(folder for folder in (path, *path.absolute().parents) if folder.exists())
+    if not (existing.is_dir() and os.access(existing, os.W_OK | os.X_OK)):
+        raise OutputError(f"'{path}': '{existing}' is no folder that can be written to; choose another with --out")
+
+
+def private_file(path: Path, mode: str):
+    """A file opened for writing that only its owner can read, from its first byte on."""
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    return os.fdopen(handle, mode) if "b" in mode else os.fdopen(handle, mode, newline="", encoding="utf-8")

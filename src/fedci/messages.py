@@ -1,0 +1,227 @@
+"""What coordinator and sites say to each other: typed, versioned, size-checked; no pickle, nothing executable.
+
+    bytes = b"FCI1" | header length (u32, big endian) | header (JSON, UTF-8) | arrays (raw, little endian)
+    header = {"type", "fields": {…}, "arrays": [[name, dtype, shape], …]}
+
+A request asks a site for one thing; a `Reply` carries *named sums* (gradients, moments, per-draw sums of effects)
+and never anything per person. All shapes are checked against the bytes that came before an array is made.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import struct
+from dataclasses import dataclass, field, fields
+
+import numpy as np
+
+from fedci.errors import MessageError
+
+MAGIC = b"FCI1"
+MAX_BYTES = 16 * 2**20
+MAX_NESTING = 8
+MAX_ARRAYS = 256
+DTYPES = {"<f8": 8, "<i8": 8, "|b1": 1}
+
+
+@dataclass(frozen=True)
+class Message:
+    run: str
+    """The study's run: a message of another run is refused."""
+    round: int
+    """Counts all exchanges of a run; a reply repeats its request's."""
+    site: str
+    """The site asked, or the site that answers."""
+
+
+@dataclass(frozen=True)
+class Hello(Message):
+    """Handshake: both sides must run the same study, options and version."""
+
+    version: str
+    study_hash: str
+    options: dict
+
+
+@dataclass(frozen=True)
+class AskMoments(Message):
+    """The four moments of each column (policy permitting)."""
+
+
+@dataclass(frozen=True)
+class Prepare(Message):
+    """The common units, and the site's place in the model."""
+
+    x_mean: np.ndarray
+    x_sd: np.ndarray
+    y_mean: float
+    y_sd: float
+    u: np.ndarray
+    """The site's own moments in model units."""
+    index: int
+    sites: int
+    indicators: np.ndarray
+    """Columns with missing values somewhere: each gets a 0/1 column of its own at every site."""
+
+
+@dataclass(frozen=True)
+class Evaluate(Message):
+    """The site's term of the objective, its gradient in Θ and in the draws."""
+
+    theta: np.ndarray
+    phi_roots: np.ndarray
+    sigma_roots: np.ndarray
+
+
+@dataclass(frozen=True)
+class AskEffects(Message):
+    """Per-draw sums of effects over the site's people; the site keeps Θ and the draws for its own predictions."""
+
+    theta: np.ndarray
+    phi_roots: np.ndarray
+    sigma_roots: np.ndarray
+    g: np.ndarray
+    correlations: np.ndarray
+    """Noise correlations at which realised effects are summed; the first, NaN, stands for Σ's own draws."""
+
+
+@dataclass(frozen=True)
+class Reply(Message):
+    sums: dict[str, np.ndarray] = field(default_factory=dict)
+    notes: dict = field(default_factory=dict)
+    """Counts and warnings in words; never a value of a person."""
+
+
+@dataclass(frozen=True)
+class Refusal(Message):
+    """Why a site does not answer."""
+
+    code: str
+    reason: str
+
+
+TYPES = {cls.__name__: cls for cls in (Hello, AskMoments, Prepare, Evaluate, AskEffects, Reply, Refusal)}
+
+
+def encode(message: Message) -> bytes:
+    """The message as bytes; MessageError when it is too large."""
+    plain, arrays = {}, {}
+    for part in fields(message):
+        value = getattr(message, part.name)
+        if isinstance(value, np.ndarray):
+            arrays[part.name] = value
+        elif part.name == "sums":
+            arrays |= {f"sums/{name}": np.asarray(array) for name, array in value.items()}
+        else:
+            plain[part.name] = value
+    arrays = {name: _portable(name, array) for name, array in arrays.items()}
+    header = json.dumps({"type": type(message).__name__, "fields": plain,
+                         "arrays": [[name, a.dtype.str, list(a.shape)] for name, a in arrays.items()]}).encode()
+    data = b"".join([MAGIC, struct.pack(">I", len(header)), header, *(a.tobytes() for a in arrays.values())])
+    if len(data) > MAX_BYTES:
+        raise MessageError(f"a {type(message).__name__} of {len(data):,} bytes is over the limit of {MAX_BYTES:,}; "
+                           f"use fewer draws or a smaller mean function")
+    return data
+
+
+def _portable(name: str, array: np.ndarray) -> np.ndarray:
+    kind = {"f": "<f8", "i": "<i8", "u": "<i8", "b": "|b1"}.get(array.dtype.kind)
+    if kind is None:
+        raise MessageError(f"the array {name!r} of type {array.dtype} cannot be sent: use float64, int64 or bool")
+    return np.asarray(array, dtype=kind, order="C")
+
+
+def decode(data: bytes) -> Message:
+    """The message in `data`; MessageError says what is wrong with anything else."""
+    if len(data) > MAX_BYTES:
+        raise MessageError(f"a message of {len(data):,} bytes is over the limit of {MAX_BYTES:,}")
+    if data[:4] != MAGIC or len(data) < 8:
+        raise MessageError("not a message of this version of fedci: the opening bytes differ")
+    (length,) = struct.unpack(">I", data[4:8])
+    header = _header(data[8:8 + length], length)
+    arrays = _arrays(header["arrays"], data[8 + length:])
+    return _message(header, arrays)
+
+
+def _header(data: bytes, length: int) -> dict:
+    if len(data) != length:
+        raise MessageError("the message is cut short in its header")
+    try:
+        header = json.loads(data)
+    except (ValueError, RecursionError):
+        raise MessageError("the header of the message is not JSON") from None
+    shape_is_right = (isinstance(header, dict) and header.keys() == {"type", "fields", "arrays"}
+                      and isinstance(header["type"], str) and isinstance(header["fields"], dict)
+                      and isinstance(header["arrays"], list) and len(header["arrays"]) <= MAX_ARRAYS)
+    if not shape_is_right or _nesting(header) > MAX_NESTING:
+        raise MessageError("the header of the message does not have the form of one")
+    return header
+
+
+def _nesting(value) -> int:
+    """Depth of nested JSON, walked without recursion."""
+    deepest, stack = 0, [(value, 1)]
+    while stack:
+        node, depth = stack.pop()
+        deepest = max(deepest, depth)
+        children = node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
+        stack.extend((child, depth + 1) for child in children)
+    return deepest
+
+
+def _arrays(declared: list, data: bytes) -> dict[str, np.ndarray]:
+    arrays, at = {}, 0
+    for entry in declared:
+        name, dtype, shape = _declaration(entry)
+        size = math.prod(shape) * DTYPES[dtype]
+        if at + size > len(data):
+            raise MessageError(f"the message is cut short in the array {name!r}")
+        array = np.frombuffer(data, dtype, math.prod(shape), at).reshape(shape)
+        arrays[name] = array
+        at += size
+    if at != len(data) or len(arrays) != len(declared):
+        raise MessageError("the message carries more bytes or names than it declares")
+    return arrays
+
+
+def _declaration(entry) -> tuple[str, str, tuple[int, ...]]:
+    well_formed = (isinstance(entry, list) and len(entry) == 3 and isinstance(entry[0], str) and entry[1] in DTYPES
+                   and isinstance(entry[2], list) and len(entry[2]) <= MAX_NESTING
+                   and all(type(n) is int and 0 <= n <= MAX_BYTES for n in entry[2]))
+    if not well_formed:
+        raise MessageError("an array of the message is not declared as name, type and shape")
+    return entry[0], entry[1], tuple(entry[2])
+
+
+def _message(header: dict, arrays: dict[str, np.ndarray]) -> Message:
+    cls = TYPES.get(header["type"])
+    if cls is None:
+        raise MessageError("the message is of a type this version does not know")
+    given = dict(header["fields"])
+    if cls is Reply:
+        given["sums"] = {name.removeprefix("sums/"): a for name, a in arrays.items()}
+    else:
+        given |= arrays
+    expected = {part.name: part.type for part in fields(cls)}
+    if given.keys() != expected.keys():
+        raise MessageError(f"a {cls.__name__} must carry exactly {', '.join(expected)}")
+    for name, value in given.items():
+        _check_field(cls, name, expected[name], value)
+    return cls(**given)
+
+
+KINDS = {"str": str, "int": int, "float": (int, float), "dict": dict, "np.ndarray": np.ndarray,
+         "dict[str, np.ndarray]": dict}
+
+
+def _check_field(cls, name: str, kind: str, value) -> None:
+    if not isinstance(value, KINDS[kind]) or isinstance(value, bool):
+        raise MessageError(f"the field {name!r} of a {cls.__name__} must be of type {kind}")
+    arrays = value.values() if name == "sums" else [value] if isinstance(value, np.ndarray) else []
+    for array in arrays:
+        unset = name == "correlations"  # NaN stands for "Σ's own" there, and only there
+        if array.dtype.kind == "f" and not (unset or np.isfinite(array).all()):
+            raise MessageError(f"the array {name!r} of a {cls.__name__} from '{cls.__name__}' holds NaN or infinity")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise MessageError(f"the field {name!r} of a {cls.__name__} must be finite")

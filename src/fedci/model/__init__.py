@@ -1,0 +1,9 @@
+"""The paper's model as pure functions of Θ. One module per noun: kernels, means, wishart, covariance, …
+
+Everything is float64: a covariance of a few hundred rows loses its positive definiteness in float32.
+JAX decides this once per process, so it is switched on here, before the first array exists.
+"""
+
+import jax
+
+jax.config.update("jax_enable_x64", True)

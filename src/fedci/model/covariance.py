@@ -1,0 +1,37 @@
+"""Lemmas 1-3: covariances of the potential, observed and missing outcomes.
+
+    K_obs[i, j] = Φ[w_i, w_j] k(x_i, x_j)      + Σ[w_i, w_i] 1{i=j}
+    K_mis[i, j] = Φ[w̄_i, w̄_j] k(x_i, x_j)      + Σ[w̄_i, w̄_i] 1{i=j}      w̄ = 1 − w
+    K_om [i, j] = Φ[w_i, w̄_j] k(x_i, x_j)      + Σ[w_i, w̄_i] 1{i=j}
+
+The paper prints K_om with φ₁₁ and φ₂₂ exchanged; this is the form that follows from its Lemma 2.
+`w` is an integer array; indices pick rows and columns of Φ and Σ.
+"""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+
+def between_sources(root_phi: Float[Array, "2 2"], gamma: Float[Array, ""]) -> Float[Array, "2 2"]:
+    """Lemma 1: Cov(y_i^s, y_j^s' | Φ, Σ) = Φ^{1/2} (γ(x̃^s, x̃^s') I₂) Φ^{1/2}ᵀ for s ≠ s'."""
+    return root_phi @ (gamma * jnp.eye(2)) @ root_phi.T
+
+
+def outcomes(phi: Float[Array, "2 2"], sigma: Float[Array, "2 2"], k: Float[Array, "n n"],
+             rows: Int[Array, n], columns: Int[Array, n]) -> Float[Array, "n n"]:
+    """Cov(y_i(rows_i), y_j(columns_j)): the one formula behind K_obs, K_mis and K_om (Lemma 3)."""
+    return phi[rows[:, None], columns[None, :]] * k + jnp.diag(sigma[rows, columns])
+
+
+def observed(phi, sigma, k, w):
+    return outcomes(phi, sigma, k, w, w)
+
+
+def missing(phi, sigma, k, w):
+    return outcomes(phi, sigma, k, 1 - w, 1 - w)
+
+
+def observed_missing(phi, sigma, k, w):
+    return outcomes(phi, sigma, k, w, 1 - w)

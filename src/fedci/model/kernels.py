@@ -1,0 +1,133 @@
+"""Covariance functions k, γ, κ: stationary shapes of the scaled distance, their sums and products.
+
+    r² = Σ_c ((x_c − z_c)/ℓ_c)²      k(x, z) = s² · ϱ(r)      ϱ ∈ {RBF, Matérn 1/2, 3/2, 5/2}
+
+A kernel is a frozen description; its parameters live in Θ. `evaluate` is the maths for one pair of points,
+`cross` maps it over two sets.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from fedci.options import Expression, parse_kernel
+
+Params = dict
+
+
+class Kernel(Protocol):
+    def init(self, dim: int) -> Params: ...
+
+    def evaluate(self, params: Params, x: Float[Array, d], z: Float[Array, d]) -> Float[Array, ""]: ...
+
+
+def _distance(r2):
+    """√r², with derivative 0 (not NaN) where two points coincide."""
+    positive = r2 > 0
+    return jnp.where(positive, jnp.sqrt(jnp.where(positive, r2, 1.0)), 0.0)
+
+
+def rbf(r2):
+    return jnp.exp(-0.5 * r2)
+
+
+def matern12(r2):
+    return jnp.exp(-_distance(r2))
+
+
+def matern32(r2):
+    a = math.sqrt(3.0) * _distance(r2)
+    return (1.0 + a) * jnp.exp(-a)
+
+
+def matern52(r2):
+    a = math.sqrt(5.0) * _distance(r2)
+    return (1.0 + a + a * a / 3.0) * jnp.exp(-a)
+
+
+SHAPES = {"rbf": rbf, "matern12": matern12, "matern32": matern32, "matern52": matern52}
+
+
+@dataclass(frozen=True)
+class Stationary:
+    """s²·ϱ(r). Without `scale`, s = 1: in the paper Φ carries the scale of the outcomes.
+
+    Length-scales start at √dim: the typical distance of standardised inputs grows like that.
+    """
+
+    shape: str
+    ard: bool = False
+    scale: bool = False
+
+    def init(self, dim: int) -> Params:
+        start = 0.5 * math.log(dim)
+        params = {"log_length": jnp.full((dim,) if self.ard else (), start)}
+        return params | ({"log_scale": jnp.zeros(())} if self.scale else {})
+
+    def evaluate(self, params: Params, x: Float[Array, d], z: Float[Array, d]) -> Float[Array, ""]:
+        r2 = jnp.sum(((x - z) * jnp.exp(-params["log_length"])) ** 2)
+        s2 = jnp.exp(2.0 * params["log_scale"]) if self.scale else 1.0
+        return s2 * SHAPES[self.shape](r2)
+
+
+@dataclass(frozen=True)
+class Sum:
+    """k = Σ_c k_c."""
+
+    parts: tuple
+
+    def init(self, dim: int) -> Params:
+        return _init_parts(self.parts, dim)
+
+    def evaluate(self, params: Params, x: Float[Array, d], z: Float[Array, d]) -> Float[Array, ""]:
+        return sum(_evaluate_parts(self.parts, params, x, z))
+
+
+@dataclass(frozen=True)
+class Product:
+    """k = Π_c k_c."""
+
+    parts: tuple
+
+    def init(self, dim: int) -> Params:
+        return _init_parts(self.parts, dim)
+
+    def evaluate(self, params: Params, x: Float[Array, d], z: Float[Array, d]) -> Float[Array, ""]:
+        return math.prod(_evaluate_parts(self.parts, params, x, z))
+
+
+def _init_parts(parts, dim):
+    return {f"part{i}": part.init(dim) for i, part in enumerate(parts)}
+
+
+def _evaluate_parts(parts, params, x, z):
+    return [part.evaluate(params[f"part{i}"], x, z) for i, part in enumerate(parts)]
+
+
+def build(text: str) -> Kernel:
+    """The kernel an expression such as 'rbf(ard) + matern12(scale)' describes."""
+    return _from_tree(parse_kernel(text))
+
+
+def _from_tree(tree: Expression) -> Kernel:
+    head, *rest = tree
+    if head in ("sum", "product"):
+        return (Sum if head == "sum" else Product)(tuple(_from_tree(part) for part in rest))
+    return Stationary(head, ard="ard" in rest[0], scale="scale" in rest[0])
+
+
+def cross(kernel: Kernel, params: Params, x: Float[Array, "n d"], z: Float[Array, "m d"]) -> Float[Array, "n m"]:
+    """k(x_i, z_j) for all pairs."""
+    over_z = jax.vmap(kernel.evaluate, in_axes=(None, None, 0))
+    return jax.vmap(over_z, in_axes=(None, 0, None))(params, x, z)
+
+
+def diagonal(kernel: Kernel, params: Params, x: Float[Array, "n d"]) -> Float[Array, n]:
+    """k(x_i, x_i)."""
+    return jax.vmap(lambda row: kernel.evaluate(params, row, row))(x)

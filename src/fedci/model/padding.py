@@ -1,0 +1,68 @@
+"""Sites of different size share one compilation: rows are padded up to a size class.
+
+    classes  8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, …   (four per octave: at most a quarter more rows)
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import jax.numpy as jnp
+import numpy as np
+
+from fedci.errors import SizeError
+from fedci.model.elbo import SiteArrays, batch_size
+
+LEAST = 8
+
+
+def size_class(n: int) -> int:
+    """The number of rows, padding included, of a site with n people."""
+    if n <= 4 * LEAST:
+        return max(LEAST, -(-n // LEAST) * LEAST)
+    step = 2 ** ((n - 1).bit_length() - 3)
+    return -(-n // step) * step
+
+
+def pad_site(x: np.ndarray, w: np.ndarray, y: np.ndarray, u: np.ndarray, index: int) -> SiteArrays:
+    """The site's rows, then padding rows of zeros with mask 0. x must be complete and float64."""
+    if x.dtype != np.float64 or y.dtype != np.float64:
+        raise TypeError(f"rows must be float64, got {x.dtype} and {y.dtype}: covariances break down in less")
+    n = len(x)
+    more = size_class(n) - n
+    return SiteArrays(x=jnp.asarray(np.pad(x, ((0, more), (0, 0)))),
+                      w=jnp.asarray(np.pad(w.astype(np.int64), (0, more))),
+                      y=jnp.asarray(np.pad(y, (0, more))),
+                      mask=jnp.asarray(np.pad(np.ones(n), (0, more))),
+                      u=jnp.asarray(u), index=jnp.asarray(index))
+
+
+def no_rows(d: int, u: np.ndarray) -> SiteArrays:
+    """A site without people: conditioning on it returns the prior."""
+    return pad_site(np.zeros((0, d)), np.zeros(0), np.zeros(0), u, 0)
+
+
+def bytes_needed(n: int, draws: int) -> int:
+    """Peak of one evaluation: about ten n × n matrices for each draw evaluated side by side, and six shared ones."""
+    rows = size_class(n)
+    return 8 * rows * rows * (10 * batch_size(draws, rows) + 6)
+
+
+def bytes_available() -> int:
+    """Memory the machine can still give, from the kernel's own estimate."""
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        return next(1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable"))
+    except (OSError, StopIteration):
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def check_memory(site: str, n: int, draws: int) -> None:
+    """Refuse before allocating: an out-of-memory kill would lose the whole run."""
+    need, have = bytes_needed(n, draws), bytes_available()
+    if need > 0.8 * have:
+        raise SizeError(
+            f"site '{site}': {n:,} rows need about {need / 2**30:,.1f} GiB for the exact covariance and "
+            f"{have / 2**30:,.1f} GiB are free. Lower optimiser.draws, use a random subset of the rows, "
+            f"or run the site on a larger machine.")

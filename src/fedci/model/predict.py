@@ -1,0 +1,173 @@
+"""Effects given Θ and draws of (Φ, Σ, g): the conditional mean and variance per draw. All of it stays at the site
+but the sums.
+
+For a draw, with C = K_obs, e = y − A(w)·(μ + g), and any set of people with weights t:
+
+    CATE   τ(x)  = [A(1) − A(0)]·(μ(x) + g) + Q(x) C⁻¹e                Q_i(x) = (Φ[1, w_i] − Φ[0, w_i]) k(x, x_i)
+           Cov(τ(x), τ(x')) = (Φ₁₁ + Φ₂₂ − 2Φ₁₂) k(x, x') − Q(x) C⁻¹Q(x')ᵀ
+    ITE    τ_i   = w̃_i (y_i − y_mis,i),   y_mis ~ N(m_mo, S_mo)         the paper's Eqs. for E and Var
+    sums   Σ t_i τ_i  has mean tᵀE[τ] and variance tᵀCov[τ]t             one number each: this leaves the site
+
+The variance over draws is added by the law of total variance (`estimands`).
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.scipy.linalg import cho_solve, solve_triangular
+from jaxtyping import Array, Float
+
+from fedci.model import kernels, means
+from fedci.model.elbo import SiteArrays, observed_covariance
+from fedci.model.posterior import Roots
+from fedci.model.structure import Model, Theta
+
+
+class Draws(NamedTuple):
+    """L draws from q, as one site needs them."""
+
+    roots: Roots
+    g: Float[Array, "L 2"]
+
+
+class Moments(NamedTuple):
+    """Conditional mean and variance of some effects for each draw."""
+
+    mean: Float[Array, L *k]
+    var: Float[Array, L *k]
+
+
+class Conditioned(NamedTuple):
+    """One draw conditioned on the site's rows."""
+
+    phi: Float[Array, "2 2"]
+    root_phi: Float[Array, "2 2"]
+    sigma: Float[Array, "2 2"]
+    g: Float[Array, 2]
+    k: Float[Array, "n n"]
+    mean: Float[Array, "n 2"]
+    """μ at the site's rows."""
+    chol: Float[Array, "n n"]
+    alpha: Float[Array, n]
+    """C⁻¹e."""
+
+
+def condition(model: Model, theta: Theta, site: SiteArrays, root_phi, root_sigma, g, jitter) -> Conditioned:
+    k = kernels.cross(model.kernel, theta["kernel"], site.x, site.x)
+    mean = means.over_rows(model.mean, theta["mean"], site.x, site.index)
+    chol = jnp.linalg.cholesky(observed_covariance(root_phi, root_sigma, k, site, jitter))
+    e = site.mask * (site.y - jnp.sum(root_phi[site.w] * (mean + g), 1))
+    return Conditioned(root_phi @ root_phi.T, root_phi, root_sigma @ root_sigma.T, g, k, mean, chol,
+                       cho_solve((chol, True), e))
+
+
+def arms_at(model: Model, theta: Theta, site: SiteArrays, given: Conditioned, x: Float[Array, "p d"]):
+    """Means [p, 2] and covariances [p, 2, 2] of (E y(0), E y(1)) at new x: no outcome noise."""
+    across = kernels.cross(model.kernel, theta["kernel"], x, site.x) * site.mask
+    own = kernels.diagonal(model.kernel, theta["kernel"], x)
+    q = jnp.stack([given.phi[j, site.w] * across for j in (0, 1)])
+    prior_mean = (means.over_rows(model.mean, theta["mean"], x, site.index) + given.g) @ given.root_phi.T
+    white = jax.vmap(lambda qj: solve_triangular(given.chol, qj.T, lower=True))(q)
+    explained = jnp.einsum("anp,bnp->pab", white, white)
+    return prior_mean + (q @ given.alpha).T, own[:, None, None] * given.phi - explained
+
+
+@partial(jax.jit, static_argnames="model")
+def cate_at(model: Model, vector, site: SiteArrays, draws: Draws, x: Float[Array, "p d"], jitter) -> Moments:
+    """τ(x) for each draw and new person; also used without rows (padding only): then it is the prior's."""
+    mean, cov = outcomes_at(model, vector, site, draws, x, jitter)
+    var = cov[..., 0, 0] + cov[..., 1, 1] - 2.0 * cov[..., 0, 1]
+    return Moments(mean[..., 1] - mean[..., 0], jnp.maximum(var, 0.0))
+
+
+@partial(jax.jit, static_argnames="model")
+def outcomes_at(model: Model, vector, site: SiteArrays, draws: Draws, x: Float[Array, "p d"], jitter):
+    """(E y(0), E y(1)) for each draw: means [L, p, 2], covariances [L, p, 2, 2]."""
+    theta = model.unravel(vector)
+
+    def one(draw: Draws):
+        given = condition(model, theta, site, draw.roots.phi, draw.roots.sigma, draw.g, jitter)
+        return arms_at(model, theta, site, given, x)
+
+    return jax.lax.map(one, draws)
+
+
+class Missing(NamedTuple):
+    """y_mis | y_obs for one draw: m_mo, and what S_mo is made of (all [n, n], padding left out by weights)."""
+
+    mean: Float[Array, n]
+    prior_cov: Float[Array, "n n"]
+    k_om: Float[Array, "n n"]
+    chol: Float[Array, "n n"]
+
+
+def missing_given_observed(site: SiteArrays, given: Conditioned, noise_correlation) -> Missing:
+    """The paper's m_mo and S_mo. Σ's off-diagonal, which no data inform, is the draw's own, or `noise_correlation`
+    times its standard deviations where that is not NaN (the sensitivity analysis)."""
+    noise = jnp.sqrt(given.sigma[0, 0] * given.sigma[1, 1])
+    shared = jnp.where(jnp.isnan(noise_correlation), given.sigma[0, 1], noise_correlation * noise)
+    other = 1 - site.w
+    people = jnp.outer(site.mask, site.mask)
+    k_om = people * given.phi[site.w[:, None], other] * given.k + jnp.diag(site.mask * shared)
+    k_mis = people * given.phi[other[:, None], other] * given.k + jnp.diag(site.mask * given.sigma[other, other])
+    prior_mean = jnp.sum(given.root_phi[other] * (given.mean + given.g), 1)
+    return Missing(prior_mean + k_om.T @ given.alpha, k_mis, k_om, given.chol)
+
+
+class SiteEffects(NamedTuple):
+    """Effects of the site's own people for each draw: sums over weight vectors (e), and realised ones each."""
+
+    cate: Moments
+    """Σ_i t_i τ(x_i) [L, e]."""
+    ite: Moments
+    """Σ_i t_i τ_i [L, C, e], one per noise correlation: the paper's E[τ] and Var[τ] times n and n²."""
+    each: Moments
+    """τ_i [L, C, n]: w̃_i(y_i − m_mo,i) and S_mo,ii. Stays at the site."""
+
+
+@partial(jax.jit, static_argnames="model")
+def site_effects(model: Model, vector, site: SiteArrays, draws: Draws, weights: Float[Array, "e n"],
+                 correlations: Float[Array, C], jitter) -> SiteEffects:
+    """All effects of a site's own people in one pass over the draws."""
+    theta = model.unravel(vector)
+
+    def one(draw: Draws):
+        given = condition(model, theta, site, draw.roots.phi, draw.roots.sigma, draw.g, jitter)
+        ite, each = jax.vmap(lambda c: _realised(site, missing_given_observed(site, given, c), weights))(correlations)
+        return SiteEffects(_expected(site, given, weights), ite, each)
+
+    return jax.lax.map(one, draws)
+
+
+def _expected(site: SiteArrays, given: Conditioned, weights) -> Moments:
+    contrast = given.phi[1] - given.phi[0]
+    q = contrast[site.w] * (weights @ given.k) * site.mask
+    prior_mean = (given.mean + given.g) @ (given.root_phi[1] - given.root_phi[0])
+    scale = contrast[1] - contrast[0]
+    return Moments(weights @ prior_mean + q @ given.alpha,
+                   jnp.maximum(scale * _quadratic(weights, given.k) - _explained(given.chol, q), 0.0))
+
+
+def _realised(site: SiteArrays, mis: Missing, weights) -> tuple[Moments, Moments]:
+    """(sums over weights, each person) of w̃(y − y_mis)."""
+    sign = (2 * site.w - 1) * site.mask
+    t, effects = weights * sign, sign * (site.y - mis.mean)
+    sums = Moments(weights @ effects,
+                   jnp.maximum(_quadratic(t, mis.prior_cov) - _explained(mis.chol, t @ mis.k_om.T), 0.0))
+    white = solve_triangular(mis.chol, mis.k_om, lower=True)
+    return sums, Moments(effects, jnp.maximum(jnp.diag(mis.prior_cov) - jnp.sum(white * white, 0), 0.0))
+
+
+def _quadratic(t, cov):
+    """t_eᵀ Cov t_e for each row of t."""
+    return jnp.sum((t @ cov) * t, 1)
+
+
+def _explained(chol, q):
+    """q_eᵀ C⁻¹ q_e for each row of q."""
+    white = solve_triangular(chol, q.T, lower=True)
+    return jnp.sum(white * white, 0)

@@ -1,0 +1,214 @@
+"""Server-side ascent on the summed gradient: pure functions over a named state, one evaluation per round.
+
+    state = init(options, Θ, sites)
+    while state.verdict is None:
+        objective, gradient = <one round of the federation at state.query>
+        state = step(state, objective, gradient)
+
+First-order rules come from optax. The quasi-Newton rule is written here in this ask-and-tell form because a library's
+line search calls the objective itself, and ours is an exchange of messages that may be checkpointed in between.
+A failed evaluation is reported as objective −inf.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import optax
+
+from fedci.options import OptimiserOptions
+
+CONVERGED, STOPPED, DIVERGED = "converged", "stopped at the cap", "diverged"
+HISTORY = 20
+"""Pairs of steps and gradient changes the quasi-Newton rule remembers."""
+SUFFICIENT, CURVATURE = 1e-4, 0.9
+"""Weak Wolfe conditions: gain at least SUFFICIENT of the linear forecast, slope down to CURVATURE of its start."""
+HALVINGS = 3
+"""How often a diverging first-order run halves its step before it gives up."""
+WINDOW = 50
+"""Rounds a noisy objective is averaged over before its gain is judged."""
+
+
+class State(NamedTuple):
+    """All of an optimiser between two rounds; arrays and plain numbers only, so it can be written to disk."""
+
+    options: OptimiserOptions
+    sites: int
+    query: np.ndarray
+    """Θ to evaluate next."""
+    best: np.ndarray
+    """Θ to report: the best seen (quasi-Newton) or the latest good one (noisy objectives)."""
+    round: int
+    """Evaluations told so far."""
+    objectives: tuple[float, ...]
+    """One per accepted step."""
+    verdict: str | None
+    rule: NamedTuple
+    """The rule's own memory."""
+
+
+def init(options: OptimiserOptions, theta: np.ndarray, sites: int) -> State:
+    theta = np.asarray(theta, float)
+    rule = _Lbfgs.start(theta) if options.name == "lbfgs" else _FirstOrder.start(options, theta)
+    return State(options, sites, theta, theta, 0, (), None, rule)
+
+
+def step(state: State, objective: float, gradient: np.ndarray) -> State:
+    """The state after one evaluation at `state.query`."""
+    state = state._replace(round=state.round + 1)
+    advance = _lbfgs_step if state.options.name == "lbfgs" else _first_order_step
+    state = advance(state, float(objective), np.asarray(gradient, float))
+    if state.verdict is None and state.round >= state.options.rounds:
+        return state._replace(verdict=STOPPED)
+    return state
+
+
+def _target(state: State) -> float:
+    """The gain in nats that is no longer worth a round."""
+    return state.options.tolerance * state.sites
+
+
+# --- quasi-Newton: two-loop L-BFGS with a bisecting weak-Wolfe search ------------------------------------------------
+
+
+class _Lbfgs(NamedTuple):
+    theta: np.ndarray
+    objective: float
+    gradient: np.ndarray
+    direction: np.ndarray
+    length: float
+    low: float
+    high: float
+    moves: tuple[np.ndarray, ...]
+    changes: tuple[np.ndarray, ...]
+
+    @staticmethod
+    def start(theta):
+        zero = np.zeros_like(theta)
+        return _Lbfgs(theta, -np.inf, zero, zero, 0.0, 0.0, np.inf, (), ())
+
+
+def _lbfgs_step(state: State, objective: float, gradient: np.ndarray) -> State:
+    rule = state.rule
+    if not np.isfinite(rule.objective):
+        return _accept(state, objective, gradient) if np.isfinite(objective) else state._replace(verdict=DIVERGED)
+    slope = rule.gradient @ rule.direction
+    enough = np.isfinite(objective) and objective >= rule.objective + SUFFICIENT * rule.length * slope
+    if not enough:
+        return _search(state, rule._replace(high=rule.length), _shorter(rule, objective, slope))
+    if gradient @ rule.direction > CURVATURE * slope:
+        rule = rule._replace(low=rule.length)
+        return _search(state, rule, 2.0 * rule.length if np.isinf(rule.high) else 0.5 * (rule.low + rule.high))
+    return _accept(state, objective, gradient)
+
+
+def _shorter(rule: _Lbfgs, objective: float, slope: float) -> float:
+    """The next trial below a step that gained too little: the parabola's top, kept within the bracket's middle part."""
+    low, high = rule.low, rule.length
+    bend = rule.objective + slope * high - objective
+    top = 0.5 * slope * high**2 / max(bend, 1e-300) if np.isfinite(objective) else 0.0
+    return float(np.clip(top, low + 0.1 * (high - low), low + 0.6 * (high - low)))
+
+
+def _search(state: State, rule: _Lbfgs, length: float) -> State:
+    forecast = rule.length * abs(rule.gradient @ rule.direction)
+    stuck = rule.high - rule.low < 1e-10 * max(rule.high, 1e-300) or length < 1e-14
+    if stuck and rule.moves:  # forget the curvature and start again along the gradient
+        return _launch(state, rule._replace(moves=(), changes=()))
+    if stuck:
+        return state._replace(verdict=CONVERGED if forecast < _target(state) else DIVERGED)
+    rule = rule._replace(length=length)
+    return state._replace(query=rule.theta + length * rule.direction, rule=rule)
+
+
+def _accept(state: State, objective: float, gradient: np.ndarray) -> State:
+    rule, theta = state.rule, state.query
+    move, change = theta - rule.theta, rule.gradient - gradient
+    if move @ change > 1e-12 * np.sqrt((move @ move) * (change @ change)):
+        rule = rule._replace(moves=(*rule.moves, move)[-HISTORY:], changes=(*rule.changes, change)[-HISTORY:])
+    rule = rule._replace(theta=theta, objective=objective, gradient=gradient)
+    state = state._replace(best=theta, objectives=(*state.objectives, objective))
+    if _settled(state) or not gradient.any():
+        return state._replace(verdict=CONVERGED, rule=rule)
+    return _launch(state, rule)
+
+
+def _settled(state: State) -> bool:
+    done, patience = state.objectives, state.options.patience
+    return len(done) > patience and done[-1] - done[-1 - patience] < _target(state)
+
+
+def _launch(state: State, rule: _Lbfgs) -> State:
+    """A new direction H∇L from the remembered pairs, and its first trial step."""
+    direction = _two_loop(rule.gradient, rule.moves, rule.changes)
+    length = 1.0 if rule.moves else min(1.0, 1.0 / np.linalg.norm(rule.gradient))
+    rule = rule._replace(direction=direction, length=length, low=0.0, high=np.inf)
+    return state._replace(query=rule.theta + length * direction, rule=rule)
+
+
+def _two_loop(gradient: np.ndarray, moves, changes) -> np.ndarray:
+    """H∇L, H the inverse curvature that the remembered pairs imply."""
+    q, weights = gradient.copy(), []
+    for s, y in zip(reversed(moves), reversed(changes), strict=True):
+        weights.append((s @ q) / (s @ y))
+        q -= weights[-1] * y
+    if moves:
+        q *= (moves[-1] @ changes[-1]) / (changes[-1] @ changes[-1])
+    for s, y, a in zip(moves, changes, reversed(weights), strict=True):
+        q += (a - (y @ q) / (s @ y)) * s
+    return q
+
+
+# --- first order: gradient ascent as printed, Adam, Adagrad ----------------------------------------------------------
+
+
+class _FirstOrder(NamedTuple):
+    memory: tuple
+    """optax's own state."""
+    rate: float
+    halvings: int
+    good: tuple[np.ndarray, tuple]
+    """Θ and memory of the last finite evaluation."""
+
+    @staticmethod
+    def start(options, theta):
+        memory = _transform(options).init(theta)
+        return _FirstOrder(memory, options.learning_rate, 0, (theta, memory))
+
+
+def _transform(options: OptimiserOptions) -> optax.GradientTransformation:
+    """The rule with unit rate; the rate itself is ours, so that it can be halved."""
+    return {"ascent": lambda: optax.identity(),
+            "adam": lambda: optax.scale_by_adam(),
+            "adagrad": lambda: optax.scale_by_rss(initial_accumulator_value=0.0, eps=1e-10)}[options.name]()
+
+
+def _first_order_step(state: State, objective: float, gradient: np.ndarray) -> State:
+    rule = state.rule
+    if not (np.isfinite(objective) and np.isfinite(gradient).all()):
+        return _retreat(state)
+    move, memory = _transform(state.options).update(gradient, rule.memory)
+    objectives = (*state.objectives, objective)
+    query = state.query + rule.rate * np.asarray(move)
+    verdict = CONVERGED if _noisy_settled(objectives, _target(state)) else None
+    return state._replace(query=query, best=state.query, objectives=objectives, verdict=verdict,
+                          rule=rule._replace(memory=memory, good=(state.query, rule.memory)))
+
+
+def _retreat(state: State) -> State:
+    """Back to the last good Θ with half the step; after three halvings the run has diverged."""
+    rule = state.rule
+    if rule.halvings >= HALVINGS or not state.objectives:
+        return state._replace(verdict=DIVERGED, query=state.best)
+    theta, memory = rule.good
+    return state._replace(query=theta, rule=rule._replace(
+        memory=memory, rate=0.5 * rule.rate, halvings=rule.halvings + 1))
+
+
+def _noisy_settled(objectives: tuple[float, ...], target: float) -> bool:
+    """The last window gains less than the target over the one before it (a rise within noise counts as none)."""
+    if len(objectives) < 2 * WINDOW or len(objectives) % WINDOW:
+        return False
+    before, last = np.array(objectives[-2 * WINDOW:-WINDOW]), np.array(objectives[-WINDOW:])
+    return last.mean() - before.mean() < target

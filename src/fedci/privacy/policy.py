@@ -1,0 +1,126 @@
+"""The disclosure policy of a study: the smallest groups that may be described, and how finely.
+
+`standard` is for patients. `simulation` is for data that nobody has to protect: simulated or public. Both are
+data, so that a site can read what it agrees to.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from fedci.errors import StudyError
+from fedci.options import ROUND_CAP, Options, nearest, validated
+
+ARM_FLOOR = 10
+"""Rows per arm below which four moments give patients away (integer ages: uniquely at 8, often at 12)."""
+STANDARD_ROUND_CAP = 1000
+"""Each round shows the coordinator one more function of the rows."""
+SECURE_SUM_SITES = 3
+"""With two sites, each can subtract its own part from the sum and read the other's."""
+
+Count = Annotated[int, Field(strict=True, ge=0)]
+Share = Annotated[float, Field(strict=True, gt=0, le=1)]
+
+
+class Policy(Options):
+    """What a site asks before anything leaves it. A study names one, and may make it stricter."""
+
+    name: Literal["standard", "simulation"] = "standard"
+    min_rows: Annotated[int, Field(strict=True, ge=2)] = 50
+    """Rows a site needs to take part."""
+    min_arm_rows: Annotated[int, Field(strict=True, ge=1)] = 20
+    """Treated rows, and untreated rows, that a site needs to take part."""
+    override_reason: str = ""
+    """Why `min_arm_rows` may fall below 10 under `standard`; kept with the study, for whoever audits it."""
+    min_cell: Count = 10
+    """Rows on each side of a binary column; with fewer, the column's moments stay at the site."""
+    moment_digits: Annotated[int, Field(strict=True, ge=1, le=17)] | None = 4
+    """Significant digits of the moments that leave; none: as computed (`simulation` only)."""
+    parameters_per_row_warn: Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)] = 0.33
+    """Parameters per row above which the result carries a warning: it could memorise rows."""
+    max_levels: Annotated[int, Field(strict=True, ge=2)] = 40
+    """Levels a categorical covariate may have."""
+    max_level_share: Share = 0.33
+    """Levels of a categorical per row of the site, at most."""
+    max_rounds: Annotated[int, Field(strict=True, ge=1, le=ROUND_CAP)] = 200
+    """Evaluations of the objective a fit may ask a site for; at most 1000 under `standard`."""
+    allow_single_arm: Annotated[bool, Field(strict=True)] = False
+    """Whether a site with only treated (or only untreated) rows may take part, with a warning."""
+    secure_sum: Annotated[bool, Field(strict=True)] = False
+    """Whether the coordinator may see only sums over sites. Not in this version: see `check_available`."""
+    epsilon: Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)] | None = None
+    """ε of differential privacy. Not in this version: see `check_available`."""
+    delta: Annotated[float, Field(strict=True, gt=0, lt=1)] | None = None
+    """δ of differential privacy. Not in this version: see `check_available`."""
+    max_file_bytes: Annotated[int, Field(strict=True, ge=1)] = 4 * 2**30
+    """Size of a site's file above which it is not opened."""
+
+    @model_validator(mode="after")
+    def _standard_has_floors(self):
+        if self.name == "standard":
+            self._check_floors()
+        return self
+
+    def _check_floors(self) -> None:
+        if self.min_arm_rows < ARM_FLOOR and not self.override_reason.strip():
+            raise StudyError(
+                f"policy: min_arm_rows = {self.min_arm_rows} is below {ARM_FLOOR}, where moments "
+                "give patients away. Raise it, or write the reason in override_reason")
+        if self.max_rounds > STANDARD_ROUND_CAP:
+            raise StudyError(
+                f"policy: max_rounds = {self.max_rounds} is above {STANDARD_ROUND_CAP}, the most "
+                "that 'standard' allows. Lower it")
+        if self.moment_digits is None:
+            raise StudyError("policy: moment_digits must be a number under 'standard'; the usual one is 4")
+
+    def changes(self) -> dict:
+        """What differs from the policy of the same name: what a study file has to say besides that name."""
+        usual = POLICIES[self.name].model_dump()
+        return {key: value for key, value in self.model_dump().items() if value != usual[key]}
+
+
+POLICIES = {
+    "standard": Policy(),
+    "simulation": Policy(
+        name="simulation", min_rows=2, min_arm_rows=1, min_cell=0, moment_digits=None, max_level_share=1.0,
+        max_rounds=ROUND_CAP,
+    ),
+}
+
+
+def policy(value: str | dict | Policy) -> Policy:
+    """By name; or from a dict: the policy its `name` says (else `standard`) with the other keys laid over."""
+    if isinstance(value, Policy):
+        return value
+    if isinstance(value, str):
+        return _named(value)
+    if isinstance(value, dict):
+        base = _named(value.get("name", "standard"))
+        return validated(Policy, {**base.model_dump(), **value}, where="policy")
+    raise StudyError(f"policy: got {type(value).__name__}, needs a name ({', '.join(POLICIES)}) or a table")
+
+
+def _named(name: object) -> Policy:
+    if not isinstance(name, str) or name not in POLICIES:
+        hint = nearest(name, POLICIES) if isinstance(name, str) else ""
+        raise StudyError(f"policy {name!r} does not exist{hint}; known: {', '.join(POLICIES)}")
+    return POLICIES[name]
+
+
+def check_available(policy: Policy, site_count: int) -> None:
+    """Refuse a promise that this version cannot keep, rather than run without it."""
+    if policy.secure_sum and site_count < SECURE_SUM_SITES:
+        raise StudyError(
+            f"policy.secure_sum needs at least {SECURE_SUM_SITES} sites, got {site_count}: of two, "
+            "each could read the other's part. Add sites, or set secure_sum = false")
+    if policy.secure_sum:
+        raise StudyError(
+            "policy.secure_sum: secure sums are not available in this version, and fedci refuses "
+            "rather than run without them. Set secure_sum = false if every site agrees")
+    for key in ("epsilon", "delta"):
+        if getattr(policy, key) is not None:
+            raise StudyError(
+                f"policy.{key}: differential privacy is not available in this version, and fedci "
+                f"refuses rather than run without it. Remove {key} if every site agrees")

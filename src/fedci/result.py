@@ -1,0 +1,286 @@
+"""What a study found: average effects everywhere, and, at a site that owns the rows, effects for its people."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from importlib import metadata
+from typing import TYPE_CHECKING, Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from fedci import optimise
+from fedci.data import Source, design_from
+from fedci.errors import UsageError
+from fedci.estimands import Effect, average, check_alpha
+from fedci.federation.coordinator import CORRELATIONS, Outcome
+from fedci.federation.engine import Traffic
+from fedci.federation.site import POPULATIONS, Site, Units, stream_cate
+from fedci.model import padding, posterior, predict
+from fedci.study import Study
+from fedci.version import __version__
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+PARTS = ("jax", "jaxlib", "numpy", "scipy", "optax", "pandas", "pyarrow", "pydantic")
+"""Packages whose versions a result records."""
+
+
+def versions() -> dict[str, str]:
+    ours = {"fedci": __version__, "python": platform.python_version()}
+    return ours | {name: metadata.version(name) for name in PARTS}
+
+
+@dataclass
+class Result:
+    """A fitted study.
+
+    Effects come in two kinds (`of`):
+      'cate'  the expected effect given the covariates, E[y(1) − y(0) | x]: what a user of EconML means (default);
+      'ite'   the realised effect y(1) − y(0) of the people in the study, the paper's: it uses each person's own
+              outcome, and its spread holds the noise of the outcome nobody saw.
+    """
+
+    study: Study
+    outcome: Outcome
+    local: Mapping[str, Site]
+    """Sites whose rows are here: all of them in one process, one at a site, none at a coordinator."""
+    traffic: Mapping[str, Traffic] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=versions)
+    made: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
+
+    @property
+    def sites(self) -> tuple[str, ...]:
+        return self.outcome.layout.sites
+
+    @property
+    def verdict(self) -> str:
+        """'converged', 'stopped at the cap' or 'diverged'."""
+        return self.outcome.fit.verdict
+
+    @property
+    def converged(self) -> bool:
+        return self.verdict == optimise.CONVERGED
+
+    # --- average effects: the coordinator's
+
+    def ate(self, site: str | None = None, of: str = "cate", noise_correlation: float | None = None) -> Effect:
+        """The average effect over all people of the study, or of one site: `.mean`, `.sd`, `.interval(alpha)`."""
+        return self._average("all", site, of, noise_correlation)
+
+    def att(self, site: str | None = None, of: str = "cate", noise_correlation: float | None = None) -> Effect:
+        """The average effect over the treated."""
+        return self._average("treated", site, of, noise_correlation)
+
+    def atc(self, site: str | None = None, of: str = "cate", noise_correlation: float | None = None) -> Effect:
+        """The average effect over those not treated."""
+        return self._average("control", site, of, noise_correlation)
+
+    def ate_interval(self, alpha: float = 0.05, site: str | None = None) -> tuple[float, float]:
+        return self.ate(site).interval(alpha)
+
+    def _average(self, population: str, site: str | None, of: str, noise_correlation: float | None) -> Effect:
+        column = POPULATIONS.index(population)
+        sums = self._sums(site)
+        people = sum(int(s["people"][column]) for s in sums)
+        if people == 0:
+            raise UsageError(f"there is nobody in the group '{population}'" + (f" at site '{site}'" if site else ""))
+        if of == "cate":
+            parts = [Effect(s["cate_mean"][:, column], s["cate_var"][:, column]) for s in sums]
+        elif of == "ite":
+            c = _correlation_index(noise_correlation)
+            parts = [Effect(s["ite_mean"][:, c, column], s["ite_var"][:, c, column]) for s in sums]
+        else:
+            raise UsageError(f"of = {of!r} is unknown: choose 'cate' (expected effects) or 'ite' (realised effects)")
+        return average(parts, people)
+
+    def _sums(self, site: str | None) -> list[dict]:
+        return [self.outcome.effects.sums[self._known(site)]] if site else list(self.outcome.effects.sums.values())
+
+    def _known(self, site: str) -> str:
+        if site not in self.sites:
+            raise UsageError(f"there is no site {site!r} in this study: it has {', '.join(self.sites)}")
+        return site
+
+    # --- effects for people: only where their rows, or their site's, are
+
+    def effect(self, X: Any, site: str | None = None) -> np.ndarray:
+        """[p] expected effect for each row of X (a frame, or an array in the order of the study's covariates).
+
+        `site` says where the person is treated; its rows must be here. None: at a site outside the study.
+        """
+        return np.asarray(self.effect_posterior(X, site).mean)
+
+    def effect_interval(self, X: Any, site: str | None = None, alpha: float = 0.05,
+                        outcome_noise: bool = False) -> tuple[np.ndarray, np.ndarray]:
+        """([p] lower, [p] upper) of the 1 − alpha interval; with `outcome_noise`, of a person's realised effect."""
+        check_alpha(alpha)
+        return self.effect_posterior(X, site, outcome_noise).interval(alpha)
+
+    def effect_posterior(self, X: Any, site: str | None = None, outcome_noise: bool = False) -> Effect:
+        """The whole posterior of `effect`: `.mean`, `.sd`, `.interval(alpha)`, `.sample(count, seed)`."""
+        x, _ = design_from(self.study, X, site or "new")
+        return self._here(site).cate(x, outcome_noise) if site else self._elsewhere(x, outcome_noise)
+
+    def ite(self, site: str, noise_correlation: float | None = None, alpha: float = 0.05) -> pd.DataFrame:
+        """Effects of the site's own people, in the order of its rows; they stay at the site that owns them.
+
+        Columns: cate, cate_sd, cate_low, cate_high (expected), ite, ite_sd, ite_low, ite_high (realised).
+        No data inform the correlation of the two outcomes' noise, on which the realised effects' spread depends:
+        give `noise_correlation` in (−1, 1) to see how; None takes the prior's.
+        """
+        import pandas as pd
+
+        here = self._here(site)
+        _check_correlation(noise_correlation)
+        parts = {"cate": here.cate(), "ite": here.ite(noise_correlation)}
+        return pd.DataFrame({key: value for name, effect in parts.items()
+                             for key, value in _columns(name, effect, alpha).items()})
+
+    def impute(self, people: Any, site: str, noise_correlation: float | None = None) -> Effect:
+        """Realised effects of people outside the fit whose treatment and outcome are known (a frame or a path)."""
+        _check_correlation(noise_correlation)
+        return self._here(site).impute(*Source(site, people).read_people(self.study), noise_correlation)
+
+    def _here(self, site: str) -> Site:
+        if self._known(site) not in self.local:
+            raise UsageError(f"the rows of site '{site}' are not here, and its people's effects need them. "
+                             f"Ask at the site, or call effect(X) without a site for people elsewhere.")
+        return self.local[site]
+
+    def _elsewhere(self, x: np.ndarray, outcome_noise: bool) -> Effect:
+        """At a site with nobody in the study and average moments: μ, the prior of f, and p(g* | g)."""
+        layout, fit, drawn = self.outcome.layout, self.outcome.fit, self.outcome.effects
+        units = Units(*layout.scales, layout.indicators)
+        arrays = padding.no_rows(layout.model.covariates, layout.pooled_u)
+        draws = predict.Draws(jaxed(drawn.roots), self._new_g(len(drawn.g)))
+        return stream_cate(layout.model, fit.theta, arrays, draws, units.covariates(x), layout.model.options.jitter,
+                           units.y_sd, outcome_noise)
+
+    def _new_g(self, draws: int):
+        layout, model = self.outcome.layout, self.outcome.layout.model
+        if not model.options.inter_dependency:
+            return jnp.zeros((draws, 2))
+        normals = np.random.default_rng(np.random.SeedSequence((self.outcome.seed, 4))).standard_normal((draws, 2))
+        theta = model.unravel(jnp.asarray(self.outcome.fit.theta))
+        return posterior.g_elsewhere(model, theta, jnp.asarray(layout.u), jnp.asarray(layout.pooled_u[model.x_moments]),
+                                     jnp.asarray(self.outcome.effects.g), jnp.asarray(normals))
+
+    # --- tables and words
+
+    def table(self, alpha: float = 0.05) -> pd.DataFrame:
+        """ATE, ATT and ATC, of all sites together and of each: mean, sd, interval, people."""
+        import pandas as pd
+
+        rows = [self._row(name, site, alpha) for site in (None, *self.sites) for name in ("ATE", "ATT", "ATC")]
+        return pd.DataFrame([row for row in rows if row])
+
+    def _row(self, name: str, site: str | None, alpha: float) -> dict | None:
+        column = {"ATE": 0, "ATT": 1, "ATC": 2}[name]
+        people = sum(int(s["people"][column]) for s in self._sums(site))
+        if not people:
+            return None
+        effect = self._average(POPULATIONS[column], site, "cate", None)
+        low, high = effect.interval(alpha)
+        return {"estimand": name, "site": site or "all", "people": people, "mean": effect.mean, "sd": effect.sd,
+                "low": low, "high": high}
+
+    def sensitivity(self, alpha: float = 0.05) -> pd.DataFrame:
+        """How realised effects depend on the noise correlation that no data inform.
+
+        One row per correlation ('prior' is Σ's own law): the average realised effect, its interval, and the mean
+        standard deviation of one person's effect.
+        """
+        import pandas as pd
+
+        n = sum(int(s["people"][0]) for s in self._sums(None))
+        rows = []
+        for c, correlation in enumerate(CORRELATIONS):
+            value = None if np.isnan(correlation) else float(correlation)
+            effect = self.ate(of="ite", noise_correlation=value)
+            low, high = effect.interval(alpha)
+            rows.append({"noise_correlation": "prior" if value is None else value, "mean": effect.mean, "low": low,
+                         "high": high, "person_sd": sum(float(s["ite_sd"][c]) for s in self._sums(None)) / n})
+        return pd.DataFrame(rows)
+
+    def warnings(self) -> tuple[str, ...]:
+        """Everything a reader of the effects should know before trusting them."""
+        fit, layout = self.outcome.fit, self.outcome.layout
+        found = list(self.outcome.warnings)
+        absent = sorted(set(self.study.sites) - set(self.sites))
+        if absent:
+            found.append(f"sites of the study that took no part: {', '.join(absent)}.")
+        if not self.converged:
+            found.append(f"the fit {'has ' if self.verdict == optimise.DIVERGED else 'was '}{self.verdict} after "
+                         f"{len(fit.rounds)} rounds: effects may still move. Raise optimiser.rounds or lower the rate.")
+        for site, jitter in fit.jitters.items():
+            found.append(f"site '{site}': needed jitter {jitter:g} on its covariance; look for repeated rows.")
+        limit, p = self.study.policy.parameters_per_row_warn, layout.model.size
+        few = [site for site, moments in layout.moments.items() if p > limit * moments.rows]
+        if few:
+            found.append(f"the model has {p} parameters, more than {limit} per row at {', '.join(few)}: gradients may "
+                         f"tell much about single rows there. Use a smaller mean, or more rows.")
+        return tuple(found)
+
+    def summary(self, alpha: float = 0.05) -> str:
+        """The result in words and one table."""
+        fit, layout = self.outcome.fit, self.outcome.layout
+        ate, (low, high) = self.ate(), self.ate().interval(alpha)
+        level = f"{100 * (1 - alpha):g}%"
+        people = sum(m.rows for m in layout.moments.values())
+        lines = [
+            f"Study '{self.study.name}': effect of '{self.study.treatment}' on '{self.study.outcome}', "
+            f"{people:,} people at {len(self.sites)} site{'s' if len(self.sites) > 1 else ''}.",
+            f"On average treatment changes the outcome by {ate.mean:.4g} ({level} interval {low:.4g} to {high:.4g}).",
+            f"The fit {fit.verdict}: {len(fit.rounds)} rounds, objective {fit.objective:.3f}, "
+            f"{sum(self.outcome.seconds.values()):.1f} s, seed {self.outcome.seed}.",
+            "",
+            self.table(alpha).to_string(index=False, float_format=lambda v: f"{v:.4g}"),
+            "",
+            "Realised effects depend on the correlation of the two outcomes' noise, which no data inform "
+            "(its posterior is its prior):",
+            self.sensitivity(alpha).to_string(index=False, float_format=lambda v: f"{v:.4g}"),
+        ]
+        noted = self.warnings()
+        return "\n".join(lines + ([""] + [f"warning: {text}" for text in noted] if noted else []))
+
+    def save(self, folder, force: bool = False) -> None:
+        """Write the result to a folder; each local site's private part goes to sites/NAME with mode 0600."""
+        from fedci.storage import save_result
+
+        save_result(self, folder, force)
+
+    @staticmethod
+    def load(folder) -> Result:
+        """A saved result; sites whose private folder is there can predict for their people again."""
+        from fedci.storage import load_result
+
+        return load_result(folder)
+
+
+def jaxed(pair):
+    return type(pair)(*(jnp.asarray(part) for part in pair))
+
+
+def _columns(name: str, effect: Effect, alpha: float) -> dict[str, np.ndarray]:
+    low, high = effect.interval(alpha)
+    return {name: effect.mean, f"{name}_sd": effect.sd, f"{name}_low": low, f"{name}_high": high}
+
+
+def _check_correlation(value: float | None) -> None:
+    if value is not None and not -1.0 < value < 1.0:
+        raise UsageError(f"noise_correlation = {value} is outside (−1, 1)")
+
+
+def _correlation_index(value: float | None) -> int:
+    if value is None:
+        return 0
+    hits = np.flatnonzero(np.isclose(CORRELATIONS, value))
+    if not len(hits):
+        known = ", ".join(f"{c:g}" for c in CORRELATIONS[1:])
+        raise UsageError(f"average realised effects were gathered at noise correlations {known}; got {value}")
+    return int(hits[0])

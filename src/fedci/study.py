@@ -1,0 +1,381 @@
+"""The study: which column plays which role, what may leave a site, and how the model is fitted.
+
+    study.toml ─► Study ─► design columns, FitOptions, Policy, and one hash that every party must share
+
+A study is the contract between the sites, so it says all that must agree and nothing about where a site keeps
+its data. docs/study.md explains every key of the file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field, ValidationError, field_validator, model_validator
+
+from fedci.errors import OutputError, StudyError
+from fedci.options import FitOptions, Options, first_problem, nearest
+from fedci.options import preset as preset_options
+from fedci.privacy.policy import Policy, policy
+
+SITE_ID = re.compile(r"[a-z0-9-]{1,40}")
+"""What names a site: it stands in messages, ledgers and file names, so it is short and plain."""
+MAX_NAME = 80
+"""Characters of a column's name, a level or the study's own name."""
+MAX_STUDY_BYTES = 2**20
+"""A study file is written by hand; a larger one is the wrong file."""
+OPTION_TABLES = tuple(FitOptions.model_fields)
+"""The tables of a study file that change the preset."""
+HASH_FORMAT = 1
+"""Raised when the meaning of a study changes, so that old and new packages do not agree by chance."""
+
+
+def _name(text: str) -> str:
+    if not 1 <= len(text) <= MAX_NAME:
+        raise ValueError(f"got {len(text)} characters, needs 1 to {MAX_NAME}")
+    if text != text.strip() or not text.isprintable():
+        raise ValueError("must not start or end with a blank, nor hold control characters")
+    return text
+
+
+Name = Annotated[str, AfterValidator(_name)]
+Limit = Annotated[float, Field(strict=True)]
+Missing = Literal["refuse", "impute"]
+
+
+class _Stated(Options):
+    """Options whose problems are told as StudyError, whether they come from a file or from Python."""
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _told_plainly(cls, data: Any, handler):
+        try:
+            return handler(data)
+        except ValidationError as problem:
+            raise StudyError(f"{cls._place(data)}: {first_problem(cls, problem)}") from None
+
+    @staticmethod
+    def _place(data: Any) -> str:
+        """Where in the study `data` stands, for the message."""
+        return "study"
+
+
+class Covariate(_Stated):
+    """One column that may explain treatment and outcome."""
+
+    name: Name
+    type: Literal["numeric", "binary", "categorical"] = "numeric"
+    levels: tuple[Name, ...] | None = None
+    """Of a categorical, in order; the first is the reference that the other levels are compared with."""
+    range: tuple[Limit, Limit] | None = None
+    """Of a numeric: smallest and largest value that can be true. It catches codes for 'unknown'."""
+    missing: Missing | None = None
+    """What to do about missing values; none: as the study says."""
+
+    @staticmethod
+    def _place(data: Any) -> str:
+        return f"covariates.{data['name']}" if isinstance(data, Mapping) and "name" in data else "covariates"
+
+    @field_validator("levels", mode="before")
+    @classmethod
+    def _codes_are_words(cls, levels: Any) -> Any:
+        """Levels coded 1, 2, 3 may be written without quotes."""
+        if not isinstance(levels, list | tuple):
+            return levels
+        return tuple(str(level) if _is_integer(level) else level for level in levels)
+
+    @field_validator("range")
+    @classmethod
+    def _range_is_ordered(cls, limits):
+        if limits and not limits[0] < limits[1]:
+            raise ValueError("needs [smallest, largest], the first below the second")
+        return limits
+
+    @model_validator(mode="after")
+    def _keys_fit_the_type(self):
+        if problem := self._misfit():
+            raise StudyError(f"covariates.{self.name}: {problem}")
+        return self
+
+    def _misfit(self) -> str | None:
+        """What does not go with the type, and the remedy; none: all does."""
+        levels, categorical = self.levels or (), self.type == "categorical"
+        if categorical and len(levels) < 2:
+            return 'a categorical needs two levels or more. Write levels = ["A", "B"], the reference first'
+        if categorical and len(set(levels)) < len(levels):
+            return "levels holds the same level twice; each stands once"
+        if self.levels is not None and not categorical:
+            return f'a {self.type} covariate has no levels. Set type = "categorical", or remove levels'
+        if self.range and self.type != "numeric":
+            return f"a {self.type} covariate has no range. Remove it"
+        return None
+
+    def design_columns(self) -> tuple[str, ...]:
+        """Its columns in the design: itself, or one indicator for each level but the reference."""
+        if self.type != "categorical":
+            return (self.name,)
+        return tuple(f"{self.name}={level}" for level in self.levels[1:])
+
+
+class Study(_Stated):
+    """What every party must agree on. Read from `study.toml`, or built with the same names in Python."""
+
+    name: Name = "study"
+    treatment: Name
+    """Column of 1 (treated) and 0 (not)."""
+    outcome: Name
+    """Column of numbers."""
+    covariates: tuple[Covariate, ...]
+    """From a list of names (numeric), Covariates or dicts; or a dict from name to options."""
+    ids: tuple[Name, ...] = ()
+    """Columns that identify a person, for linkage; read as text, and never leave the site as they are."""
+    missing: Missing = "refuse"
+    """What to do about missing covariates; missing treatments and outcomes are always refused."""
+    policy: Policy = policy("standard")
+    """By name, or a dict of changes to the policy its `name` says."""
+    preset: str = "default"
+    options: dict[str, Any] = {}
+    """Changes laid over the preset: {model: …, optimiser: …, prediction: …}; "none" removes a value."""
+    sites: tuple[str, ...] = ()
+    """Who may take part; empty: anyone."""
+    seed: Annotated[int, Field(strict=True, ge=0, lt=2**32)] = 0
+
+    @field_validator("covariates", mode="before")
+    @classmethod
+    def _any_form_of_covariates(cls, value: Any) -> tuple[Covariate, ...]:
+        return _covariates(value)
+
+    @field_validator("ids", mode="before")
+    @classmethod
+    def _one_id_needs_no_list(cls, ids: Any) -> Any:
+        return (ids,) if isinstance(ids, str) else ids
+
+    @field_validator("policy", mode="before")
+    @classmethod
+    def _policy_by_name(cls, value: Any) -> Policy:
+        return policy(value)
+
+    @field_validator("options", mode="before")
+    @classmethod
+    def _plain_options(cls, value: Any) -> Any:
+        return _plain(value)
+
+    @field_validator("sites")
+    @classmethod
+    def _site_ids(cls, sites: tuple[str, ...]) -> tuple[str, ...]:
+        for site in sites:
+            check_site_id(site)
+            if sites.count(site) > 1:
+                raise StudyError(f"sites: {site!r} is repeated; list each site once")
+        return sites
+
+    @model_validator(mode="after")
+    def _consistent(self):
+        if not self.covariates:
+            raise StudyError("covariates: the list is empty; name at least one column")
+        self._check_roles()
+        self._check_level_counts()
+        self.fit_options()
+        return self
+
+    def _check_roles(self) -> None:
+        """One role for each column, and no indicator with the name of another column."""
+        role_of: dict[str, str] = {}
+        for role, column in self._roles():
+            if column in role_of:
+                raise StudyError(f"{role}: column {column!r} is already in {role_of[column]}; "
+                                 "a column has one role and stands once. Remove it from one of them")
+            role_of[column] = role
+
+    def _roles(self) -> Iterator[tuple[str, str]]:
+        yield "treatment", self.treatment
+        yield "outcome", self.outcome
+        yield from (("ids", column) for column in self.ids)
+        for covariate in self.covariates:
+            yield from (("covariates", column) for column in {covariate.name, *covariate.design_columns()})
+
+    def _check_level_counts(self) -> None:
+        for covariate in self.covariates:
+            count, most = len(covariate.levels or ()), self.policy.max_levels
+            if count > most:
+                raise StudyError(f"covariates.{covariate.name}.levels: got {count} levels, "
+                                 f"policy.max_levels is {most}. Merge levels")
+
+    def fit_options(self, preset: str | None = None) -> FitOptions:
+        """The preset (the study's, unless one is named) with the study's changes, within the policy."""
+        options = preset_options(preset or self.preset, self.options)
+        rounds, most = options.optimiser.rounds, self.policy.max_rounds
+        if rounds > most:
+            raise StudyError(f"optimiser.rounds = {rounds} is above policy.max_rounds = {most}. "
+                             f"Set rounds to {most} or less under [optimiser], or agree on more in [policy]")
+        return options
+
+    def imputes(self, covariate: Covariate) -> bool:
+        """Whether a missing value of this covariate is filled rather than refused."""
+        return (covariate.missing or self.missing) == "impute"
+
+    def check_site(self, site: str) -> None:
+        """Whether this site may take part."""
+        check_site_id(site)
+        if self.sites and site not in self.sites:
+            raise StudyError(f"site {site!r} is not in the study{nearest(site, self.sites)}; "
+                             f"sites = {', '.join(self.sites)}")
+
+    def hash(self) -> str:
+        """SHA-256 of all that must agree, as hex: the same for the same study however it was written down."""
+        agreed = self.model_dump(exclude={"preset", "options"})
+        agreed["sites"] = sorted(self.sites)
+        agreed["fit"] = self.fit_options().model_dump()
+        agreed["format"] = HASH_FORMAT
+        return hashlib.sha256(json.dumps(agreed, sort_keys=True).encode()).hexdigest()
+
+    @classmethod
+    def read(cls, path: str | Path) -> Study:
+        """The study that a TOML file describes; any problem with the file is one StudyError."""
+        return cls.from_toml(_text(Path(path)), f"study file {path}")
+
+    @classmethod
+    def from_toml(cls, text: str, place: str = "study") -> Study:
+        """The study that TOML text describes; `place` is where a message says the text came from."""
+        return cls.model_validate(_fields(_parsed(text, place)))
+
+    def to_toml(self) -> str:
+        """The study as a file: `Study.read` of it is equal to this study."""
+        changes = self.policy.changes()
+        top = self.model_dump(exclude={"covariates", "policy", "options"})
+        tables = {f"covariates.{_toml_key(one.name)}": one.model_dump(exclude={"name"}, exclude_none=True)
+                  for one in self.covariates}
+        if changes:
+            tables["policy"] = {"name": self.policy.name, **changes}
+        else:
+            top["policy"] = self.policy.name
+        sections = [f"[{head}]\n{_toml_lines(rows)}" for head, rows in (tables | self.options).items()]
+        return "\n".join([_toml_lines(top), *sections])
+
+    def write(self, path: str | Path) -> None:
+        """`to_toml` in a file, replacing what was there."""
+        try:
+            Path(path).write_text(self.to_toml(), encoding="utf-8")
+        except (OSError, ValueError) as problem:
+            raise OutputError(f"the study cannot be written to {path}: {_reason(problem)}") from None
+
+
+def check_site_id(site: str) -> None:
+    """The form of a site's name, `[a-z0-9-]{1,40}`."""
+    if not isinstance(site, str) or not SITE_ID.fullmatch(site):
+        raise StudyError(f"site {site!r}: a site's name is 1 to 40 of the characters a-z, 0-9 and '-'")
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+# ── the forms that covariates and options may take ──────────────────────────────────────────────────────
+
+
+def _covariates(value: Any) -> tuple[Covariate, ...]:
+    if isinstance(value, Mapping):
+        return tuple(_described(name, options) for name, options in value.items())
+    if isinstance(value, Iterable) and not isinstance(value, str | bytes):
+        return tuple(_covariate(item) for item in value)
+    raise StudyError(f"covariates: got {type(value).__name__}, needs a list of columns or a table of them")
+
+
+def _covariate(item: Any) -> Covariate:
+    if isinstance(item, str):
+        return Covariate(name=item)
+    if isinstance(item, Covariate | Mapping):
+        return Covariate.model_validate(item)
+    raise StudyError(f"covariates: got {type(item).__name__} in the list, needs column names or tables")
+
+
+def _described(name: Any, options: Any) -> Covariate:
+    """From one entry of a table: name = "type", or name = {type = …, …}."""
+    if isinstance(options, str):
+        return Covariate(name=name, type=options)
+    if not isinstance(options, Mapping):
+        raise StudyError(f"covariates.{name}: got {type(options).__name__}, needs a type or a table")
+    if "name" in options:
+        raise StudyError(f"covariates.{name}: unknown key 'name'; the table's own name is the column's")
+    return Covariate.model_validate({**options, "name": name})
+
+
+def _plain(value: Any) -> Any:
+    """Dicts, lists and numbers as TOML holds them; the word "none" is Python's None, which TOML lacks."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return None if isinstance(value, str) and value == "none" else value
+
+
+# ── the file ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _parsed(text: str, place: str) -> dict:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as problem:
+        raise StudyError(f"{place} is not TOML: {problem}. docs/study.md has an example") from None
+    except RecursionError:
+        raise StudyError(f"{place} nests too deeply to be a study. See docs/study.md") from None
+
+
+def _text(path: Path) -> str:
+    """The file's text; Windows editors put a byte-order mark first, which is dropped."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_STUDY_BYTES + 1)
+        if len(data) > MAX_STUDY_BYTES:
+            raise StudyError(f"study file {path} is larger than {MAX_STUDY_BYTES} bytes. Is it the data?")
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise StudyError(f"study file {path} is not UTF-8 text. Save it again as UTF-8") from None
+    except (OSError, ValueError) as problem:
+        raise StudyError(f"study file {path} cannot be read: {_reason(problem)}. Check the path") from None
+
+
+def _reason(problem: Exception) -> str:
+    """The system's words for it, without the path that the message has already."""
+    return (getattr(problem, "strerror", None) or str(problem)).lower()
+
+
+def _fields(file: dict) -> dict:
+    """The fields of Study from the tables of a file; [model], [optimiser], [prediction] are its options."""
+    known = [key for key in Study.model_fields if key != "options"] + list(OPTION_TABLES)
+    for key in file:
+        if key not in known:
+            raise StudyError(f"study: unknown key {key!r}{nearest(key, known)}")
+    fields = {key: value for key, value in file.items() if key not in OPTION_TABLES}
+    return {**fields, "options": {key: file[key] for key in OPTION_TABLES if key in file}}
+
+
+def _toml_lines(table: Mapping) -> str:
+    return "".join(f"{_toml_key(key)} = {_toml_value(value)}\n" for key, value in table.items())
+
+
+def _toml_key(key: str) -> str:
+    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else _toml_value(key)
+
+
+def _toml_value(value: Any) -> str:
+    match value:
+        case None:
+            return '"none"'
+        case bool():
+            return str(value).lower()
+        case float():
+            return repr(float(value))
+        case int():
+            return str(int(value))
+        case str():  # JSON's escapes are TOML's, but for DEL, which JSON leaves as it is
+            return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+        case Mapping():
+            return "{ " + ", ".join(f"{_toml_key(k)} = {_toml_value(v)}" for k, v in value.items()) + " }"
+        case _:
+            return "[" + ", ".join(_toml_value(item) for item in value) + "]"

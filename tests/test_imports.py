@@ -1,0 +1,66 @@
+"""The arrows of docs/architecture.md: a module imports only from those above it; JAX stays out of the light ones."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import fedci
+
+ROOT = Path(fedci.__file__).parent
+ORDER = [
+    "version", "errors", "options", "presets", "folder", "privacy.policy", "study", "data", "moments",
+    "model", "model.kernels", "model.means", "model.wishart", "model.covariance", "model.structure", "model.posterior",
+    "model.elbo", "model.padding", "model.predict",
+    "optimise", "estimands", "messages", "federation.site", "federation.engine", "federation.coordinator",
+    "result", "storage", "estimator", "datasets", "progress", "demo", "benchmark.speed", "cli",
+]
+LATE = {("result", "storage")}
+"""`Result.save` and `.load` call their storage when used: the file format knows the result, not the other way round."""
+
+
+def modules():
+    for path in sorted(ROOT.rglob("*.py")):
+        name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix("__init__").rstrip(".")
+        if name and path.read_text().strip():
+            yield name, path
+
+
+def imported(path: Path) -> set[str]:
+    """Names of fedci modules that a file imports, wherever the statement stands."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "fedci":
+            base = (node.module or "").removeprefix("fedci").lstrip(".")
+            children = {f"{base}.{alias.name}".lstrip(".") for alias in node.names}
+            found |= {c for c in children if c in ORDER} or {base}
+    return found - {""}
+
+
+@pytest.mark.parametrize("name, path", list(modules()), ids=[name for name, _ in modules()])
+def test_a_module_imports_only_from_those_above_it(name, path):
+    assert name in ORDER, f"{name} has no place in the order of docs/architecture.md"
+    below = {other for other in imported(path) if ORDER.index(other) >= ORDER.index(name)}
+    assert not {(name, other) for other in below} - LATE
+
+
+@pytest.mark.parametrize("statement", ["import fedci", "from fedci import Study", "import fedci.cli",
+                                       "from fedci import Source"])
+def test_jax_is_not_loaded_before_a_fit(statement):
+    code = f"{statement}; import sys; sys.exit('jax' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_no_pickle_eval_or_shell_in_the_package():
+    banned = {"pickle", "marshal", "shelve", "dill", "cloudpickle"}
+    for name, path in modules():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                names = {alias.name.split(".")[0] for alias in node.names} | {getattr(node, "module", None)}
+                assert not names & banned, name
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                assert node.func.id not in {"eval", "exec", "__import__"}, name
+            if isinstance(node, ast.keyword) and node.arg in {"allow_pickle", "shell"}:
+                assert node.value.value is False, name

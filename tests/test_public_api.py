@@ -1,0 +1,146 @@
+"""The names users write: a contract."""
+
+import inspect
+
+import numpy as np
+import pytest
+
+import fedci
+from fedci.errors import StudyError, UsageError
+from tests_support import fit, frame, hospitals, study
+
+
+@pytest.fixture(scope="module")
+def result():
+    return fit(hospitals(40, 37, 33))
+
+
+def test_the_contract_of_the_issue(result):
+    new = frame(7, 50)
+    assert fedci.__all__ == ["Covariate", "Effect", "FedCI", "Result", "Source", "Study", "__version__"]
+    ate = result.ate()
+    low, high = ate.interval(0.05)
+    assert low < ate.mean < high
+    assert ate.sd > 0
+    assert result.ate_interval(0.05) == (low, high)
+    assert result.effect(new, site="site-0").shape == (7,)
+    lower, upper = result.effect_interval(new, site="site-0", alpha=0.05)
+    assert (lower < result.effect(new, site="site-0")).all()
+    assert (result.effect(new, site="site-0") < upper).all()
+
+
+def test_signatures():
+    assert list(inspect.signature(fedci.FedCI).parameters) == ["study", "preset", "seed"]
+    assert list(inspect.signature(fedci.Source).parameters)[:2] == ["name", "data"]
+    for method in ("ate", "att", "atc", "ate_interval", "effect", "effect_interval", "ite", "summary", "save", "load"):
+        assert inspect.getdoc(getattr(fedci.Result, method)) or method == "ate_interval"
+
+
+def test_averages_are_averages_of_effects(result):
+    """The mean ATE of a site is the mean of its people's expected effects, and so for the treated; sums add up."""
+    people = [result.ite(name) for name in result.sites]
+    treated = [np.asarray(result.local[name].table.w == 1) for name in result.sites]
+    for name, effects, chosen in zip(result.sites, people, treated, strict=True):
+        np.testing.assert_allclose(result.ate(name).mean, effects.cate.mean(), rtol=1e-9)
+        np.testing.assert_allclose(result.att(name).mean, effects.cate[chosen].mean(), rtol=1e-9)
+        np.testing.assert_allclose(result.atc(name).mean, effects.cate[~chosen].mean(), rtol=1e-9)
+        np.testing.assert_allclose(result.ate(name, of="ite").mean, effects.ite.mean(), rtol=1e-9)
+    everyone = np.concatenate([effects.cate for effects in people])
+    np.testing.assert_allclose(result.ate().mean, everyone.mean(), rtol=1e-9)
+
+
+def test_effect_of_the_sites_own_rows_is_its_cate(result):
+    own = frame(40, 0)
+    np.testing.assert_allclose(result.effect(own, site="site-0"), result.ite("site-0").cate, rtol=1e-9)
+
+
+def test_arrays_and_frames_are_the_same_people(result):
+    new = frame(5, 51)
+    as_array = new[["age", "bmi", "sex"]].to_numpy(float)
+    np.testing.assert_array_equal(result.effect(new, site="site-1"), result.effect(as_array, site="site-1"))
+
+
+def test_many_people_are_predicted_in_chunks_alike(result):
+    new = frame(1100, 52)
+    whole = result.effect(new, site="site-1")
+    parts = np.concatenate([result.effect(new[:600], site="site-1"), result.effect(new[600:], site="site-1")])
+    np.testing.assert_allclose(whole, parts, rtol=1e-10)
+
+
+def test_intervals_grow_with_the_level_and_with_outcome_noise(result):
+    new = frame(6, 53)
+    width = {a: np.subtract(*result.effect_interval(new, site="site-2", alpha=a)[::-1]) for a in (0.5, 0.05, 0.01)}
+    assert (width[0.5] < width[0.05]).all()
+    assert (width[0.05] < width[0.01]).all()
+    noisy = np.subtract(*result.effect_interval(new, site="site-2", outcome_noise=True)[::-1])
+    assert (noisy > width[0.05]).all()
+
+
+def test_a_site_outside_the_study_is_less_certain(result):
+    new = frame(30, 54)
+    outside, inside = result.effect_posterior(new), result.effect_posterior(new, site="site-0")
+    assert np.isfinite(outside.mean).all()
+    assert outside.sd.mean() > inside.sd.mean()
+
+
+def test_realised_effects_use_the_observed_outcome(result):
+    """ITE of a treated person is y − E[y(0)]: it moves one to one with the noise of their own outcome."""
+    table, effects = result.local["site-0"].table, result.ite("site-0")
+    assert np.corrcoef(effects.ite - effects.cate, table.y)[0, 1] != pytest.approx(0, abs=1e-6)
+    assert (effects.ite_sd > effects.cate_sd).mean() > 0.9
+
+
+def test_noise_correlation_is_reported_not_hidden(result):
+    """A positive correlation of the two outcomes' noise makes the missing one better known."""
+    sensitivity = result.sensitivity()
+    assert list(sensitivity.noise_correlation) == ["prior", 0.0, 0.5, 0.9]
+    assert sensitivity.person_sd.iloc[3] < sensitivity.person_sd.iloc[1]
+    assert result.ite("site-0", noise_correlation=0.9).ite_sd.mean() < result.ite("site-0", 0.0).ite_sd.mean()
+    assert "no data inform" in result.summary()
+
+
+def test_people_with_known_outcomes_are_imputed(result):
+    more = frame(9, 55)
+    effect = result.impute(more, site="site-0")
+    assert effect.mean.shape == (9,)
+    np.testing.assert_allclose(effect.sd.mean(), result.ite("site-0").ite_sd.mean(), rtol=0.3)
+
+
+@pytest.mark.parametrize("ask, words", [
+    (lambda r: r.effect(frame(3, 1), site="paris"), "no site 'paris'"),
+    (lambda r: r.ate(of="pate"), "unknown"),
+    (lambda r: r.ate().interval(1.5), "between 0 and 1"),
+    (lambda r: r.effect_interval(frame(3, 1), site="site-0", alpha=0), "between 0 and 1"),
+    (lambda r: r.ite("site-0", noise_correlation=1.0), "outside"),
+    (lambda r: r.ate(of="ite", noise_correlation=0.3), "0.5"),
+])
+def test_questions_without_an_answer(result, ask, words):
+    with pytest.raises(UsageError, match=words):
+        ask(result)
+
+
+def test_summary_says_the_answer_first(result):
+    lines = result.summary().splitlines()
+    assert "110 people at 3 sites" in lines[0]
+    assert f"{result.ate().mean:.4g}" in lines[1]
+    assert result.verdict in lines[2]
+
+
+def test_a_source_twice_and_no_source():
+    with pytest.raises(StudyError, match="twice"):
+        fit([*hospitals(20), *hospitals(20)])
+    with pytest.raises(UsageError, match="no source"):
+        fit([])
+
+
+def test_categoricals_and_imputation_reach_the_fit():
+    levels = {"type": "categorical", "levels": ["I", "II", "III"]}
+    plan = study(covariates={"age": {"missing": "impute"}, "stage": levels})
+    frames = [frame(30, s).assign(stage=np.array(["I", "II", "III"] * 10)) for s in (0, 1)]
+    frames[0].loc[3:6, "age"] = np.nan
+    result = fedci.FedCI(plan).fit([fedci.Source("a", frames[0]), fedci.Source("b", frames[1])])
+    layout = result.outcome.layout
+    assert layout.model.covariates == 4  # age, stage=II, stage=III, and age's indicator at both sites
+    assert list(layout.indicators) == [0]
+    assert np.isfinite(result.effect(frames[0], site="a")).all()
+    assert np.isfinite(result.effect(frames[0], site="b")).all()

@@ -18,11 +18,11 @@ demo: .venv
 
 test: .venv
 	$(BIN)/ruff check src tests
-	$(BIN)/python -m pytest -n 2 -m 'not slow'
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m 'not slow'
 
 test-all: .venv
 	$(BIN)/ruff check src tests
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 bench: .venv
 	$(BIN)/python -m fedci.benchmark.speed

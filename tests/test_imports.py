@@ -11,11 +11,11 @@ import fedci
 
 ROOT = Path(fedci.__file__).parent
 ORDER = [
-    "version", "errors", "options", "presets", "folder", "privacy.policy", "study", "data", "moments",
-    "model", "model.kernels", "model.means", "model.wishart", "model.covariance", "model.structure", "model.posterior",
-    "model.elbo", "model.padding", "model.predict",
-    "optimise", "estimands", "messages", "federation.site", "federation.engine", "federation.coordinator",
-    "result", "storage", "estimator", "datasets", "progress", "demo", "benchmark.speed", "cli",
+    "version", "errors", "options", "presets", "folder", "privacy.policy", "study", "columns", "data", "moments",
+    "model", "model.kernels", "model.means", "model.wishart", "model.covariance", "model.structure",
+    "model.posterior", "model.elbo", "model.padding", "model.predict", "optimise", "estimands", "messages",
+    "federation.site", "federation.engine", "federation.coordinator", "result", "storage", "estimator", "datasets",
+    "progress", "demo", "benchmark.protocols", "benchmark.presets", "benchmark.speed", "cli",
 ]
 LATE = {("result", "storage")}
 """`Result.save` and `.load` call their storage when used: the file format knows the result, not the other way round."""

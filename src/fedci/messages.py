@@ -154,7 +154,7 @@ def _header(data: bytes, length: int) -> dict:
     shape_is_right = (isinstance(header, dict) and header.keys() == {"type", "fields", "arrays"}
                       and isinstance(header["type"], str) and isinstance(header["fields"], dict)
                       and isinstance(header["arrays"], list) and len(header["arrays"]) <= MAX_ARRAYS)
-    if not shape_is_right or _nesting(header) > MAX_NESTING:
+    if not shape_is_right or _nesting(header["fields"]) > MAX_NESTING:
         raise MessageError("the header of the message does not have the form of one")
     return header
 

@@ -28,7 +28,7 @@ from jaxtyping import Array, Float, Int
 
 from fedci.model import covariance, kernels, means, posterior, wishart
 from fedci.model.posterior import Roots
-from fedci.model.structure import Model, Theta
+from fedci.model.structure import MOMENTS, Model, Theta
 
 BATCH_ELEMENTS = 2**21
 """Draws are evaluated side by side while their covariances hold at most this many numbers (16 MiB)."""
@@ -66,8 +66,8 @@ def site_term(model: Model, theta: Theta, roots: Roots, site: SiteArrays, jitter
 def draw_term(residual: Residual, root_phi: Float[Array, "2 2"], root_sigma: Float[Array, "2 2"],
               site: SiteArrays, jitter: Float[Array, ""]) -> Float[Array, ""]:
     """E_q(g)[log p(y^s | g^s, Φ, Σ)] for one (Φ, Σ)."""
-    z = root_phi[site.w] * site.mask[:, None]
-    e = site.mask * (site.y - jnp.sum(root_phi[site.w] * residual.mean, 1)) - z @ residual.h
+    z = covariance.arms(site.w) @ root_phi * site.mask[:, None]
+    e = site.mask * site.y - jnp.sum(z * (residual.mean + residual.h), 1)
     c = observed_covariance(root_phi, root_sigma, residual.k, site, jitter)
     quadratic, log_det = weighted_quadratic(c, jnp.column_stack([e, z]), jnp.array([1.0, 0.0, 0.0]).at[1:].set(
         residual.g_variance))
@@ -174,21 +174,18 @@ def global_term(model: Model, theta: Theta, u: Float[Array, "m q"]) -> Float[Arr
 
 
 def log_prior(model: Model, theta: Theta) -> Float[Array, ""]:
-    """Gaussian priors of the point estimates, up to a constant: μ's weights around 0, log-scales around their start."""
+    """Gaussian priors of the point estimates, up to a constant: μ's weights around 0, log-scales of k and γ around
+    their start. κ has none: it belongs to q, and what q may be is not ours to prefer."""
     total = jnp.zeros(())
     if model.options.weight_sd is not None:
         total -= 0.5 * _sum_of_squares(_weights(theta["mean"])) / model.options.weight_sd**2
     if model.options.hyper_sd is not None:
-        for name in ("kernel", "source_kernel", "posterior_kernel"):
+        for name, dim in (("kernel", model.covariates), ("source_kernel", MOMENTS * model.described)):
             if name in theta:
-                start = getattr(model, name).init(_kernel_dim(model, name))
+                start = getattr(model, name).init(dim)
                 away = jax.tree.map(jnp.subtract, theta[name], start)
                 total -= 0.5 * _sum_of_squares(away) / model.options.hyper_sd**2
     return total
-
-
-def _kernel_dim(model: Model, name: str) -> int:
-    return {"kernel": model.covariates, "source_kernel": 4 * model.described, "posterior_kernel": model.u_dim}[name]
 
 
 def _weights(tree: dict) -> dict:

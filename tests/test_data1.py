@@ -1,0 +1,73 @@
+"""DATA-1 over 10 replications, P2: sharing helps, and where we stand against combined rows and ridge.
+
+Means over 10 replications of paired fits; the differences asserted are far beyond their standard errors (printed).
+"""
+
+import numpy as np
+import pytest
+
+from fedci.benchmark import protocols
+from fedci.datasets import synthetic
+
+REPLICATIONS = range(10)
+HALF = range(5)
+"""Fits on combined rows cost the most, and only their gap is printed."""
+SOURCES = (1, 3, 5)
+
+
+def errors(method, sources: int, replications=REPLICATIONS) -> np.ndarray:
+    return np.array([method(synthetic("DATA-1", r)[:sources]).pehe for r in replications])
+
+
+def ours(how):
+    return lambda splits: how(splits, protocols.study_of(splits, {"prediction": {"draws": 64}}))
+
+
+@pytest.fixture(scope="module")
+def federated():
+    return {m: errors(ours(protocols.federated), m) for m in SOURCES}
+
+
+def test_error_falls_with_every_added_source(federated):
+    """One-sided paired test at 3 standard errors: a false pass has probability below 0.2%."""
+    for few, many in ((1, 3), (3, 5)):
+        gain = federated[few] - federated[many]
+        assert gain.mean() > 3 * gain.std(ddof=1) / np.sqrt(len(gain))
+
+
+def test_federated_beats_local_and_the_gaps_are_printed(federated, capsys):
+    local = errors(ours(protocols.local), 5)
+    gain = local - federated[5]
+    assert gain.mean() > 3 * gain.std(ddof=1) / np.sqrt(len(gain))
+    ridge = errors(protocols.ridge_t_learner, 5)
+    pooled = errors(ours(protocols.pooled), 5, HALF)
+    with capsys.disabled():
+        print("\nDATA-1, P2 √PEHE, mean of 10 replications (combined rows: 5):", *(
+            f"\n  {name:<32}{value.mean():.2f} ± {value.std(ddof=1) / np.sqrt(len(value)):.2f}"
+            for name, value in [*((f"federated, {m} source(s)", federated[m]) for m in SOURCES), ("local, 5", local),
+                                ("combined rows, 5", pooled), ("ridge T-learner, combined, 5", ridge)]))
+    assert federated[5][:len(HALF)].mean() < 1.25 * pooled.mean()
+
+
+def test_the_generator_is_the_papers():
+    """Sizes, ranges and the identity of streams: a replication does not depend on which others were drawn."""
+    splits = synthetic("DATA-1", 3)
+    assert [(len(s.train), len(s.test), len(s.validation)) for s in splits] == [(50, 450, 400)] * 5
+    x = np.concatenate([s.train.x for s in splits])
+    assert x.shape == (250, 20)
+    assert np.abs(x).max() <= 1
+    again = synthetic("DATA-1", 3)
+    np.testing.assert_array_equal(splits[2].test.y, again[2].test.y)
+    assert np.array_equal(splits[0].train.y, np.where(splits[0].train.w == 1, splits[0].train.y1, splits[0].train.y0))
+
+
+def test_parameters_once_or_per_replication():
+    def surface(replication, **options):
+        p = synthetic("DATA-1", replication, **options)[0].train
+        design = np.column_stack([np.ones(len(p)), p.x])
+        inverse = np.log(np.expm1(p.mu1))  # softplus⁻¹ is linear in x
+        return np.linalg.lstsq(design, inverse, rcond=None)[0]
+
+    np.testing.assert_allclose(surface(0), surface(1), rtol=1e-6)
+    assert np.abs(surface(0, parameters="per-replication") - surface(1, parameters="per-replication")).max() > 0.5
+    assert surface(0)[0] == pytest.approx(2.0, rel=1e-6)

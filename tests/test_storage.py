@@ -13,7 +13,7 @@ from tests_support import fit, frame, hospitals
 
 @pytest.fixture(scope="module")
 def result():
-    return fit(hospitals(30, 27), options={"optimiser": {"rounds": 20}})
+    return fit(hospitals(40, 37), options={"optimiser": {"rounds": 20}})
 
 
 @pytest.fixture
@@ -53,13 +53,13 @@ def test_without_a_sites_folder_its_people_cannot_be_predicted(folder):
 
 def test_the_coordinators_files_hold_nobody(result, folder):
     """No row of a site's table stands in result.json or arrays.npz."""
-    values = {f"{v!r}" for v in frame(30, 0).age}
+    values = {f"{v!r}" for v in frame(40, 0).age}
     text = (folder / "result.json").read_text()
     assert not any(v in text for v in values)
     with np.load(folder / "arrays.npz", allow_pickle=False) as arrays:
         for name in arrays:
-            assert not np.isin(frame(30, 0).y, arrays[name]).any(), name
-            assert 30 not in arrays[name].shape, name
+            assert not np.isin(frame(40, 0).y, arrays[name]).any(), name
+            assert 40 not in arrays[name].shape, name
 
 
 def test_versions_seed_and_verdict_are_recorded(result, folder):

@@ -1,6 +1,11 @@
-"""Data with known truth: the paper's DATA-1 and DATA-2, split over hospitals.
+"""Data with known truth, split over hospitals.
 
-    x_ij ~ U[−1, 1]       w ~ Bern(φ(a₀ + xᵀa₁))       y(0) ~ N(λ(b₀ + xᵀb₁), 1)       y(1) ~ N(λ(c₀ + xᵀc₁), 1)
+    DATA-1, DATA-2   the paper's     x_ij ~ U[−1, 1]   w ~ Bern(φ(a₀ + xᵀa₁))
+                                     y(0) ~ N(λ(b₀ + xᵀb₁), 1)   y(1) ~ N(λ(c₀ + xᵀc₁), 1)
+    heterogeneous    sites differ in whom they treat and in how well treatment works there
+    overlap          treatment is nearly decided by the covariates
+    linear           outcome and effect linear in x
+    null             no effect at all, for anyone
 
 φ the logistic function, λ the softplus. Every stream is keyed by (seed, data set, purpose, replication), so no draw
 depends on the order of the calls.
@@ -33,7 +38,7 @@ class Surface(NamedTuple):
 
 
 SURFACES = {"DATA-1": Surface(0.6, 0.9, 2.0, 0.0, 1.0), "DATA-2": Surface(0.6, 6.0, 30.0, 10.0, 15.0)}
-KEYS = {"DATA-1": 1, "DATA-2": 2}
+KEYS = {"DATA-1": 1, "DATA-2": 2, "heterogeneous": 4, "overlap": 5, "linear": 6, "null": 7}
 
 
 @dataclass(frozen=True)
@@ -91,31 +96,115 @@ def draw_parameters(name: str, rng: np.random.Generator, reading: str) -> dict[s
             "c1": rng.normal(s.c_mean, sd, COVARIATES)}
 
 
+@dataclass(frozen=True)
+class Sizes:
+    """How many sources, and how many of each source's people are for fitting, testing and validation."""
+
+    sources: int = 5
+    train: int = 50
+    test: int = 450
+    validation: int = 400
+
+    @property
+    def per_source(self) -> int:
+        """The paper draws 1000 records a source and leaves 100 of them unused."""
+        return max(PER_SOURCE, self.train + self.test + self.validation)
+
+    def split(self, people: Records) -> list[Split]:
+        """Consecutive blocks of `per_source` records: they are independent, so no shuffle is needed."""
+        return [_split(people, s * self.per_source, self) for s in range(self.sources)]
+
+
+PAPER_SIZES = Sizes()
+
+
 def synthetic(name: str, replication: int, *, reading: Literal["variance", "std"] = "variance",
-              parameters: Literal["once", "per-replication"] = "once", seed: int = SEED, sources: int = 5,
-              train: int = 50, test: int = 450, validation: int = 400) -> list[Split]:
-    """The sources of one replication. With five sources of 1000 records it is the paper's experiment."""
+              parameters: Literal["once", "per-replication"] = "once", seed: int = SEED,
+              sizes: Sizes = PAPER_SIZES) -> list[Split]:
+    """DATA-1 or DATA-2: the sources of one replication. With five sources of 1000 records it is the paper's."""
     key = (seed, KEYS[name], 0) if parameters == "once" else (seed, KEYS[name], 0, replication + 1)
     truth = draw_parameters(name, np.random.default_rng(np.random.SeedSequence(key)), reading)
-    rng = np.random.default_rng(np.random.SeedSequence((seed, KEYS[name], 1, replication)))
-    per_source = max(PER_SOURCE, train + test + validation)
-    people = _records(SURFACES[name], truth, max(POOL, sources * per_source), rng)
-    return [_split(people, s * per_source, train, test, validation) for s in range(sources)]
+    people = _paper_records(SURFACES[name], truth, max(POOL, sizes.sources * sizes.per_source),
+                            _stream(name, replication, seed))
+    return sizes.split(people)
 
 
-def _records(s: Surface, truth: dict, n: int, rng: np.random.Generator) -> Records:
+def _stream(name: str, replication: int, seed: int) -> np.random.Generator:
+    return np.random.default_rng(np.random.SeedSequence((seed, KEYS[name], 1, replication)))
+
+
+def _paper_records(s: Surface, truth: dict, n: int, rng: np.random.Generator) -> Records:
     x = rng.uniform(-1.0, 1.0, (n, COVARIATES))
-    w = (rng.uniform(size=n) < 1.0 / (1.0 + np.exp(-(s.a0 + x @ truth["a1"])))).astype(int)
-    mu0, mu1 = softplus(s.b0 + x @ truth["b1"]), softplus(s.c0 + x @ truth["c1"])
-    y0, y1 = mu0 + rng.normal(size=n), mu1 + rng.normal(size=n)
+    w = (rng.uniform(size=n) < logistic(s.a0 + x @ truth["a1"])).astype(int)
+    return _with_outcomes(x, w, softplus(s.b0 + x @ truth["b1"]), softplus(s.c0 + x @ truth["c1"]), rng)
+
+
+def _with_outcomes(x, w, mu0, mu1, rng) -> Records:
+    """Outcomes with noise of sd 1 in both arms."""
+    y0, y1 = mu0 + rng.normal(size=len(x)), mu1 + rng.normal(size=len(x))
     return Records(x, w, np.where(w == 1, y1, y0), y0, y1, mu0, mu1)
 
 
-def _split(people: Records, start: int, train: int, test: int, validation: int) -> Split:
-    ends = np.cumsum([start, train, test, validation])
+def _split(people: Records, start: int, sizes: Sizes) -> Split:
+    ends = np.cumsum([start, sizes.train, sizes.test, sizes.validation])
     return Split(*(people.take(slice(a, b)) for a, b in zip(ends[:-1], ends[1:], strict=True)))
+
+
+def logistic(z: np.ndarray) -> np.ndarray:
+    return 1.0 / (1.0 + np.exp(-z))
 
 
 def combined(parts: list[Records]) -> Records:
     """All rows in one place: what a study without privacy would use."""
     return Records(*(np.concatenate([getattr(p, name) for p in parts]) for name in Records.__dataclass_fields__))
+
+
+# --- generators the paper lacks: parameters are drawn per replication, ten covariates
+
+MORE_COVARIATES = 10
+
+
+def heterogeneous(replication: int, *, seed: int = SEED, sizes: Sizes = PAPER_SIZES) -> list[Split]:
+    """Covariate shift and site effects: x^s ~ N(m_s, I), m_s ~ N(0, ¼); site s adds b_s ~ N(0, 1) to the outcome and
+    t_s ~ N(0, 1) to the effect 1 + x₁ + sin(2x₂), and treats more or less often."""
+    rng = _stream("heterogeneous", replication, seed)
+    slope = rng.normal(size=MORE_COVARIATES) / np.sqrt(MORE_COVARIATES)
+    return [sizes_of_one(sizes).split(_heterogeneous_site(slope, sizes.per_source, rng))[0]
+            for _ in range(sizes.sources)]
+
+
+def sizes_of_one(sizes: Sizes) -> Sizes:
+    return Sizes(1, sizes.train, sizes.test, sizes.validation)
+
+
+def _heterogeneous_site(slope, n, rng) -> Records:
+    shift, base, bonus, tilt = rng.normal(size=MORE_COVARIATES) / 2, rng.normal(), rng.normal(), rng.normal() / 2
+    x = shift + rng.normal(size=(n, MORE_COVARIATES))
+    w = (rng.uniform(size=n) < logistic(tilt + 0.7 * x[:, 0] - 0.5 * x[:, 2])).astype(int)
+    mu0 = base + 2.0 * x @ slope + 0.5 * x[:, 0] ** 2
+    return _with_outcomes(x, w, mu0, mu0 + 1.0 + bonus + x[:, 0] + np.sin(2.0 * x[:, 1]), rng)
+
+
+def overlap(replication: int, *, seed: int = SEED, sizes: Sizes = PAPER_SIZES) -> list[Split]:
+    """Poor overlap: logit P(w = 1) = 4 xᵀa with |a| = 1, and the same direction raises the outcome (confounding)."""
+    rng = _stream("overlap", replication, seed)
+    a, b = (v / np.linalg.norm(v) for v in rng.normal(size=(2, MORE_COVARIATES)))
+    x = rng.normal(size=(sizes.sources * sizes.per_source, MORE_COVARIATES))
+    w = (rng.uniform(size=len(x)) < logistic(4.0 * x @ a)).astype(int)
+    mu0 = 2.0 * x @ a + np.cos(2.0 * x @ b)
+    return sizes.split(_with_outcomes(x, w, mu0, mu0 + 1.0 + np.tanh(x @ b), rng))
+
+
+def linear(replication: int, *, seed: int = SEED, sizes: Sizes = PAPER_SIZES, null: bool = False) -> list[Split]:
+    """Outcome xᵀb, effect 1 + xᵀc, both linear with |b| = 2, |c| = 1; mild confounding. With `null`, no effect."""
+    rng = _stream("null" if null else "linear", replication, seed)
+    a, b, c = (v / np.linalg.norm(v) for v in rng.normal(size=(3, MORE_COVARIATES)))
+    x = rng.normal(size=(sizes.sources * sizes.per_source, MORE_COVARIATES))
+    w = (rng.uniform(size=len(x)) < logistic(x @ (a + b) / 2)).astype(int)
+    mu0 = 2.0 * x @ b
+    return sizes.split(_with_outcomes(x, w, mu0, mu0 if null else mu0 + 1.0 + x @ c, rng))
+
+
+def null(replication: int, *, seed: int = SEED, sizes: Sizes = PAPER_SIZES) -> list[Split]:
+    """`linear` with a true effect of 0 for everyone."""
+    return linear(replication, seed=seed, sizes=sizes, null=True)

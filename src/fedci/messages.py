@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import math
 import struct
+import sys
 from dataclasses import dataclass, field, fields
 
 import numpy as np
@@ -148,7 +149,7 @@ def _header(data: bytes, length: int) -> dict:
     if len(data) != length:
         raise MessageError("the message is cut short in its header")
     try:
-        header = json.loads(data)
+        header = json.loads(data, parse_constant=_no_constant)
     except (ValueError, RecursionError):
         raise MessageError("the header of the message is not JSON") from None
     shape_is_right = (isinstance(header, dict) and header.keys() == {"type", "fields", "arrays"}
@@ -157,6 +158,11 @@ def _header(data: bytes, length: int) -> dict:
     if not shape_is_right or _nesting(header["fields"]) > MAX_NESTING:
         raise MessageError("the header of the message does not have the form of one")
     return header
+
+
+def _no_constant(word: str):
+    """NaN and Infinity are no JSON."""
+    raise ValueError(word)
 
 
 def _nesting(value) -> int:
@@ -186,9 +192,11 @@ def _arrays(declared: list, data: bytes) -> dict[str, np.ndarray]:
 
 
 def _declaration(entry) -> tuple[str, str, tuple[int, ...]]:
-    well_formed = (isinstance(entry, list) and len(entry) == 3 and isinstance(entry[0], str) and entry[1] in DTYPES
+    well_formed = (isinstance(entry, list) and len(entry) == 3 and isinstance(entry[0], str)
+                   and isinstance(entry[1], str) and entry[1] in DTYPES
                    and isinstance(entry[2], list) and len(entry[2]) <= MAX_NESTING
-                   and all(type(n) is int and 0 <= n <= MAX_BYTES for n in entry[2]))
+                   and all(type(n) is int and 0 <= n <= MAX_BYTES for n in entry[2])
+                   and math.prod(max(n, 1) for n in entry[2]) <= MAX_BYTES)
     if not well_formed:
         raise MessageError("an array of the message is not declared as name, type and shape")
     return entry[0], entry[1], tuple(entry[2])
@@ -200,6 +208,8 @@ def _message(header: dict, arrays: dict[str, np.ndarray]) -> Message:
         raise MessageError("the message is of a type this version does not know")
     given = dict(header["fields"])
     if cls is Reply:
+        if "sums" in given or not all(name.startswith("sums/") for name in arrays):
+            raise MessageError("the sums of a Reply must be arrays named sums/…, and nothing else may be one")
         given["sums"] = {name.removeprefix("sums/"): a for name, a in arrays.items()}
     else:
         given |= arrays
@@ -220,8 +230,8 @@ def _check_field(cls, name: str, kind: str, value) -> None:
         raise MessageError(f"the field {name!r} of a {cls.__name__} must be of type {kind}")
     arrays = value.values() if name == "sums" else [value] if isinstance(value, np.ndarray) else []
     for array in arrays:
-        unset = name == "correlations"  # NaN stands for "Σ's own" there, and only there
-        if array.dtype.kind == "f" and not (unset or np.isfinite(array).all()):
-            raise MessageError(f"the array {name!r} of a {cls.__name__} from '{cls.__name__}' holds NaN or infinity")
-    if isinstance(value, float) and not math.isfinite(value):
+        unset = np.isnan(array) if name == "correlations" else False  # NaN stands for "Σ's own" there, and only there
+        if array.dtype.kind == "f" and not (unset | np.isfinite(array)).all():
+            raise MessageError(f"an array {name!r} of a {cls.__name__} holds NaN or infinity")
+    if kind == "float" and not (abs(value) <= sys.float_info.max):
         raise MessageError(f"the field {name!r} of a {cls.__name__} must be finite")

@@ -60,15 +60,15 @@ def describe(columns: np.ndarray) -> Moments:
     safe = np.maximum(count, 1)
     mean = np.where(seen, columns, 0.0).sum(0) / safe
     away = np.where(seen, columns - mean, 0.0)
-    m2, m3, m4 = ((away**k).sum(0) / safe for k in (2, 3, 4))
-    return Moments(np.stack([mean, m2, *_shape(mean, m2, m3, m4)]), count)
+    return Moments(_standard_form(mean, *((away**k).sum(0) / safe for k in (2, 3, 4))), count)
 
 
-def _shape(mean, m2, m3, m4):
-    """(skewness, excess kurtosis), 0 where the spread is only rounding error of the mean."""
+def _standard_form(mean, m2, m3, m4) -> np.ndarray:
+    """[4, c] mean, variance, skewness, kurtosis; the last three 0 where the spread is only the mean's rounding."""
     varies = m2 > (1e-13 * np.abs(mean)) ** 2
     spread = np.where(varies, m2, 1.0)
-    return np.where(varies, m3 / spread**1.5, 0.0), np.where(varies, m4 / spread**2 - 3.0, 0.0)
+    shape = np.where(varies, m3 / spread**1.5, 0.0), np.where(varies, m4 / spread**2 - 3.0, 0.0)
+    return np.stack([mean, np.where(varies, m2, 0.0), *shape])
 
 
 def pool(parts: Sequence[Moments]) -> Moments:
@@ -78,7 +78,7 @@ def pool(parts: Sequence[Moments]) -> Moments:
     mean = sum(part.count * part.values[0] for part in parts) / safe
     m2, m3, m4 = (sum(part.count * shifted for part, shifted in ((p, _about(p, mean)[k]) for p in parts)) / safe
                   for k in range(3))
-    return Moments(np.stack([mean, m2, *_shape(mean, m2, m3, m4)]), count)
+    return Moments(_standard_form(mean, m2, m3, m4), count)
 
 
 def _about(part: Moments, centre) -> tuple:

@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 import optax
 
+import fedci.model  # noqa: F401  (float64: optax computes in whatever JAX was set to)
 from fedci.options import OptimiserOptions
 
 CONVERGED, STOPPED, DIVERGED = "converged", "stopped at the cap", "diverged"
@@ -31,7 +32,7 @@ WINDOW = 50
 
 
 class State(NamedTuple):
-    """All of an optimiser between two rounds; arrays and plain numbers only, so it can be written to disk."""
+    """All of an optimiser between two rounds: nested tuples of arrays and numbers, and the options."""
 
     options: OptimiserOptions
     sites: int
@@ -39,6 +40,7 @@ class State(NamedTuple):
     """Θ to evaluate next."""
     best: np.ndarray
     """Θ to report: the best seen (quasi-Newton) or the latest good one (noisy objectives)."""
+    best_objective: float
     round: int
     """Evaluations told so far."""
     objectives: tuple[float, ...]
@@ -51,14 +53,16 @@ class State(NamedTuple):
 def init(options: OptimiserOptions, theta: np.ndarray, sites: int) -> State:
     theta = np.asarray(theta, float)
     rule = _Lbfgs.start(theta) if options.name == "lbfgs" else _FirstOrder.start(options, theta)
-    return State(options, sites, theta, theta, 0, (), None, rule)
+    return State(options, sites, theta, theta, -np.inf, 0, (), None, rule)
 
 
 def step(state: State, objective: float, gradient: np.ndarray) -> State:
     """The state after one evaluation at `state.query`."""
     state = state._replace(round=state.round + 1)
     advance = _lbfgs_step if state.options.name == "lbfgs" else _first_order_step
-    state = advance(state, float(objective), np.asarray(gradient, float))
+    gradient = np.asarray(gradient, float)
+    failed = not (np.isfinite(objective) and np.isfinite(gradient).all())
+    state = advance(state, -np.inf if failed else float(objective), gradient)
     if state.verdict is None and state.round >= state.options.rounds:
         return state._replace(verdict=STOPPED)
     return state
@@ -82,15 +86,19 @@ class _Lbfgs(NamedTuple):
     high: float
     moves: tuple[np.ndarray, ...]
     changes: tuple[np.ndarray, ...]
+    forecast: float
+    """½ ∇LᵀH∇L at the last launch with curvature: the gain a whole quasi-Newton step promised."""
 
     @staticmethod
     def start(theta):
         zero = np.zeros_like(theta)
-        return _Lbfgs(theta, -np.inf, zero, zero, 0.0, 0.0, np.inf, (), ())
+        return _Lbfgs(theta, -np.inf, zero, zero, 0.0, 0.0, np.inf, (), (), np.inf)
 
 
 def _lbfgs_step(state: State, objective: float, gradient: np.ndarray) -> State:
     rule = state.rule
+    if objective > state.best_objective:
+        state = state._replace(best=state.query, best_objective=objective)
     if not np.isfinite(rule.objective):
         return _accept(state, objective, gradient) if np.isfinite(objective) else state._replace(verdict=DIVERGED)
     slope = rule.gradient @ rule.direction
@@ -112,12 +120,12 @@ def _shorter(rule: _Lbfgs, objective: float, slope: float) -> float:
 
 
 def _search(state: State, rule: _Lbfgs, length: float) -> State:
-    forecast = rule.length * abs(rule.gradient @ rule.direction)
     stuck = rule.high - rule.low < 1e-10 * max(rule.high, 1e-300) or length < 1e-14
     if stuck and rule.moves:  # forget the curvature and start again along the gradient
         return _launch(state, rule._replace(moves=(), changes=()))
-    if stuck:
-        return state._replace(verdict=CONVERGED if forecast < _target(state) else DIVERGED)
+    if stuck:  # no step gains even along the gradient: at the top to rounding, or the gradient is wrong
+        rounding = 1e-9 * (1.0 + abs(rule.objective))
+        return state._replace(verdict=CONVERGED if rule.forecast < max(_target(state), rounding) else DIVERGED)
     rule = rule._replace(length=length)
     return state._replace(query=rule.theta + length * rule.direction, rule=rule)
 
@@ -128,10 +136,16 @@ def _accept(state: State, objective: float, gradient: np.ndarray) -> State:
     if move @ change > 1e-12 * np.sqrt((move @ move) * (change @ change)):
         rule = rule._replace(moves=(*rule.moves, move)[-HISTORY:], changes=(*rule.changes, change)[-HISTORY:])
     rule = rule._replace(theta=theta, objective=objective, gradient=gradient)
-    state = state._replace(best=theta, objectives=(*state.objectives, objective))
-    if _settled(state) or not gradient.any():
+    state = state._replace(objectives=(*state.objectives, objective))
+    if _settled(state) or _flat(objective, gradient):
         return state._replace(verdict=CONVERGED, rule=rule)
     return _launch(state, rule)
+
+
+def _flat(objective: float, gradient: np.ndarray) -> bool:
+    """At the top to rounding: no step along the gradient could change the objective's last digits."""
+    norm = np.linalg.norm(gradient)
+    return bool(min(norm, norm**2) <= 4.0 * np.finfo(float).eps * (1.0 + abs(objective)))
 
 
 def _settled(state: State) -> bool:
@@ -143,7 +157,8 @@ def _launch(state: State, rule: _Lbfgs) -> State:
     """A new direction H∇L from the remembered pairs, and its first trial step."""
     direction = _two_loop(rule.gradient, rule.moves, rule.changes)
     length = 1.0 if rule.moves else min(1.0, 1.0 / np.linalg.norm(rule.gradient))
-    rule = rule._replace(direction=direction, length=length, low=0.0, high=np.inf)
+    forecast = 0.5 * float(rule.gradient @ direction) if rule.moves else rule.forecast
+    rule = rule._replace(direction=direction, length=length, low=0.0, high=np.inf, forecast=forecast)
     return state._replace(query=rule.theta + length * direction, rule=rule)
 
 
@@ -186,13 +201,14 @@ def _transform(options: OptimiserOptions) -> optax.GradientTransformation:
 
 def _first_order_step(state: State, objective: float, gradient: np.ndarray) -> State:
     rule = state.rule
-    if not (np.isfinite(objective) and np.isfinite(gradient).all()):
+    if not np.isfinite(objective):
         return _retreat(state)
     move, memory = _transform(state.options).update(gradient, rule.memory)
     objectives = (*state.objectives, objective)
     query = state.query + rule.rate * np.asarray(move)
     verdict = CONVERGED if _noisy_settled(objectives, _target(state)) else None
-    return state._replace(query=query, best=state.query, objectives=objectives, verdict=verdict,
+    return state._replace(query=query, best=state.query, best_objective=objective, objectives=objectives,
+                          verdict=verdict,
                           rule=rule._replace(memory=memory, good=(state.query, rule.memory)))
 
 
@@ -207,8 +223,9 @@ def _retreat(state: State) -> State:
 
 
 def _noisy_settled(objectives: tuple[float, ...], target: float) -> bool:
-    """The last window gains less than the target over the one before it (a rise within noise counts as none)."""
-    if len(objectives) < 2 * WINDOW or len(objectives) % WINDOW:
+    """The last window gains less than the target over the one before it, and does not fall beyond its noise."""
+    if target == 0 or len(objectives) < 2 * WINDOW or len(objectives) % WINDOW:
         return False
     before, last = np.array(objectives[-2 * WINDOW:-WINDOW]), np.array(objectives[-WINDOW:])
-    return last.mean() - before.mean() < target
+    noise = 3.0 * before.std() * np.sqrt(2.0 / WINDOW)  # the earlier window's: falling apart inflates the later
+    return -target - noise < last.mean() - before.mean() < target

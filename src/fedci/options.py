@@ -34,6 +34,9 @@ KERNEL_FLAGS = ("ard", "scale")
 ROUND_CAP = 5000
 """No study may ask a site for more evaluations than this. The disclosure policy sets its own, lower limit."""
 
+MAX_KERNEL_TOKENS = 200
+"""Longer than any sensible kernel, short enough for a recursive reader."""
+
 Expression = tuple
 """('sum' | 'product', children…) or (kernel name, frozenset of flags)."""
 
@@ -41,6 +44,8 @@ Expression = tuple
 def parse_kernel(text: str) -> Expression:
     """The tree of a kernel expression; ValueError names the token it stumbled over."""
     tokens = re.findall(r"[A-Za-z_0-9]+|\S", text)
+    if len(tokens) > MAX_KERNEL_TOKENS:
+        raise ValueError(f"a kernel of {len(tokens)} words and signs is too long: at most {MAX_KERNEL_TOKENS}")
     tree, rest = _parse_sum(tokens)
     if rest:
         raise ValueError(f"cannot read {rest[0]!r} in the kernel {text!r}")
@@ -75,13 +80,19 @@ def _parse_factor(tokens):
         raise ValueError(f"unknown kernel {head!r}{nearest(head, KERNELS)}; known: {', '.join(KERNELS)}")
     if not (tokens and tokens[0] == "("):
         return (head, frozenset()), tokens
-    flags, tokens = set(), tokens[1:]
-    while tokens and tokens[0] != ")":
-        if tokens[0] not in (*KERNEL_FLAGS, ","):
-            raise ValueError(f"unknown kernel flag {tokens[0]!r}; known: {', '.join(KERNEL_FLAGS)}")
-        flags.update({tokens[0]} - {","})
-        tokens = tokens[1:]
+    first, tokens = _parse_flag(tokens[1:])
+    flags = {first}
+    while tokens and tokens[0] == ",":
+        flag, tokens = _parse_flag(tokens[1:])
+        flags.add(flag)
     return (head, frozenset(flags)), _expect(tokens, ")")
+
+
+def _parse_flag(tokens):
+    if not tokens or tokens[0] not in KERNEL_FLAGS:
+        got = repr(tokens[0]) if tokens else "nothing"
+        raise ValueError(f"got {got} where a flag of the kernel should stand; known: {', '.join(KERNEL_FLAGS)}")
+    return tokens[0], tokens[1:]
 
 
 def _expect(tokens, token):
@@ -144,7 +155,7 @@ class WishartOptions(Options):
     @classmethod
     def _positive_definite(cls, scale):
         (a, b), (c, d) = scale
-        if not (b == c and a > 0 and a * d - b * c > 0):
+        if not (all(map(math.isfinite, (a, b, c, d))) and b == c and a > 0 and a * d - b * c > 0):
             raise ValueError("must be symmetric and positive definite")
         return scale
 
@@ -173,7 +184,8 @@ class ModelOptions(Options):
     weight_sd: Positive | None = None
     """Prior sd of μ's weights; none: no penalty."""
     hyper_sd: Positive | None = None
-    """Prior sd of log length-scales and log output scales around their start; none: no penalty."""
+    """Prior sd of the log length-scales and log output scales of k and γ around their start (κ, being part of q, has
+    none); none: no penalty."""
     jitter: Positive = 1e-10
     """Added to each covariance's diagonal, relative to its mean. If you get a NumericalError, raise this."""
 

@@ -32,14 +32,13 @@ SOURCES = (1, 3, 5)
 
 
 def methods() -> dict[str, Callable[[Sequence[Split]], Score]]:
-    def fitted(options, how=protocols.federated, preset="default"):
-        return lambda splits: how(splits, protocols.study_of(splits, options, preset))
+    def fitted(options, how=protocols.federated):
+        return lambda splits: how(splits, protocols.study_of(splits, options))
 
     return ({name: fitted(options) for name, options in VARIANTS.items()}
             | {"default, each source alone": fitted({}, protocols.local),
                "default, combined rows": fitted({}, protocols.pooled),
-               "ridge T-learner, combined rows": protocols.ridge_t_learner,
-               "preset `paper`": fitted({}, preset="paper")})
+               "ridge T-learner, combined rows": protocols.ridge_t_learner})
 
 
 def measure(method: Callable, data: str, replications: int) -> list[list[Score]]:

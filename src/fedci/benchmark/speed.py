@@ -24,9 +24,9 @@ def measure(rows: int, rounds: int | None) -> dict:
     """One cold fit, one warm fit and a mean evaluation for DATA-1 with `rows` per site."""
     start = time.perf_counter()
     from fedci import FedCI, Source, Study
-    from fedci.datasets import synthetic
+    from fedci.datasets import Sizes, synthetic
 
-    splits = synthetic("DATA-1", 0, train=rows, test=1, validation=1, sources=SITES)
+    splits = synthetic("DATA-1", 0, sizes=Sizes(SITES, train=rows, test=1, validation=1))
     changes = {"optimiser": {"rounds": rounds}} if rounds else {}
     study = Study(treatment="w", outcome="y", covariates=splits[0].train.names, policy="simulation", options=changes)
     sources = [Source(f"site-{s}", split.train.frame()) for s, split in enumerate(splits)]

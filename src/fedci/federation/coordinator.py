@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -184,7 +183,7 @@ def fit_theta(talk: _Talk, layout: Layout, options: FitOptions, seed: int, progr
     if not state.objectives:
         raise NumericalError("the objective is not finite at the starting values. Look for extreme values in the "
                              "covariates, set model.standardise = true, or raise model.jitter.")
-    return Fit(state.best, state.verdict, max(state.objectives), tuple(rounds), jitters)
+    return Fit(state.best, state.verdict, state.best_objective, tuple(rounds), jitters)
 
 
 def _uniforms(options: FitOptions, seed: int, number: int) -> np.ndarray:
@@ -195,7 +194,7 @@ def _uniforms(options: FitOptions, seed: int, number: int) -> np.ndarray:
 def evaluate(talk: _Talk, layout: Layout, theta: np.ndarray, uniforms: np.ndarray, jitters: dict):
     """(L, ∇_Θ L) at Θ: one exchange with every site, and the data-free terms. (−inf, 0) where a site failed."""
     failed = -np.inf, np.zeros_like(theta)
-    phi, sigma = jax.device_get(elbo.draw_roots(layout.model, theta, uniforms))
+    phi, sigma = elbo.draw_roots(layout.model, theta, uniforms)
     if not (np.isfinite(phi).all() and np.isfinite(sigma).all()):
         return failed
     replies = talk.ask_all(lambda base: Evaluate(*base, theta, phi, sigma))
@@ -206,7 +205,7 @@ def evaluate(talk: _Talk, layout: Layout, theta: np.ndarray, uniforms: np.ndarra
     by_roots = Roots(total["phi_roots"], total["sigma_roots"])
     value, gradient = elbo.evaluate_global(layout.model, theta, layout.u)
     objective = float(total["objective"] + value)
-    gradient = total["gradient"] + np.asarray(gradient + elbo.pull_back(layout.model, theta, uniforms, by_roots))
+    gradient = total["gradient"] + np.asarray(gradient) + elbo.pull_back(layout.model, theta, uniforms, by_roots)
     return (objective, gradient) if np.isfinite(objective) and np.isfinite(gradient).all() else failed
 
 
@@ -225,7 +224,7 @@ def _summed(replies: Mapping[str, Reply]) -> dict[str, np.ndarray]:
 def gather_effects(talk: _Talk, layout: Layout, fit: Fit, draws: int, seed: int) -> Effects:
     """Draw (Φ, Σ, g) once for all sites; each returns the per-draw sums over its people."""
     uniforms = posterior.common_uniforms(seed, 10**6, draws)
-    phi, sigma = jax.device_get(elbo.draw_roots(layout.model, fit.theta, uniforms))
+    phi, sigma = elbo.draw_roots(layout.model, fit.theta, uniforms)
     g = draw_source_level(layout, fit.theta, draws, seed)
     replies = talk.ask_each({
         name: (lambda base, s=s: AskEffects(*base, fit.theta, phi, sigma, g[:, s], CORRELATIONS))
@@ -240,7 +239,7 @@ def draw_source_level(layout: Layout, theta: np.ndarray, draws: int, seed: int) 
         return np.zeros((draws, m, 2))
     normals = np.random.default_rng(np.random.SeedSequence((seed, 2))).standard_normal((draws, m, 2))
     law = posterior.g_posterior(layout.model, layout.model.unravel(jnp.asarray(theta)), jnp.asarray(layout.u))
-    return np.asarray(posterior.draw_g(law, normals))
+    return np.asarray(posterior.draw_g(law, jnp.asarray(normals)))
 
 
 class _Talk:

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedci.data import Table
-from fedci.errors import FedciError, HandshakeError, NumericalError, SiteError, UsageError
+from fedci.errors import FedciError, HandshakeError, MessageError, NumericalError, SiteError, UsageError
 from fedci.estimands import Effect
 from fedci.messages import AskEffects, AskMoments, Evaluate, Hello, Message, Prepare, Refusal, Reply
 from fedci.model import elbo, padding, predict
@@ -133,17 +133,28 @@ class Site:
     def _evaluate(self, request: Evaluate) -> Reply:
         """The named sums of one round. A numerical failure is counted, not raised: the optimiser then steps back."""
         ready = self._require(self.prepared, "the common units")
+        self._check_shapes(request)
         roots = Roots(request.phi_roots, request.sigma_roots)
         for jitter in self._jitters(ready.model):
             value, (gradient, by_roots) = jax.device_get(
                 elbo.evaluate_site(ready.model, request.theta, roots, ready.arrays, jitter))
-            if np.isfinite(value) and np.isfinite(gradient).all():
+            if all(np.isfinite(part).all() for part in (value, gradient, *by_roots)):
                 return self._reply(request, {
                     "objective": value, "gradient": gradient, "phi_roots": by_roots.phi,
                     "sigma_roots": by_roots.sigma, "failed": 0}, **self._jitter_note(jitter))
         zeros = np.zeros_like(request.phi_roots)
         return self._reply(request, {"objective": 0.0, "gradient": np.zeros_like(request.theta), "phi_roots": zeros,
                                      "sigma_roots": zeros, "failed": 1})
+
+    def _check_shapes(self, request: Evaluate | AskEffects) -> None:
+        """Θ of this model, and as many Φ as Σ (and g): refused before anything is computed."""
+        draws = len(request.phi_roots)
+        expected = {"theta": (self.prepared.model.size,), "phi_roots": (draws, 2, 2), "sigma_roots": (draws, 2, 2)}
+        for name, shape in (expected | ({"g": (draws, 2)} if isinstance(request, AskEffects) else {})).items():
+            array = getattr(request, name)
+            if array.shape != shape or array.dtype != np.float64:
+                raise MessageError(f"site '{self.name}': {name} has shape {array.shape} and type {array.dtype}, "
+                                   f"needs {shape} and float64")
 
     def _jitters(self, model: Model) -> list[float]:
         return [model.options.jitter * 10.0**k for k in range(JITTERS)]
@@ -153,6 +164,7 @@ class Site:
 
     def _effects(self, request: AskEffects) -> Reply:
         ready = self._require(self.prepared, "the common units")
+        self._check_shapes(request)
         draws = predict.Draws(Roots(jnp.asarray(request.phi_roots), jnp.asarray(request.sigma_roots)),
                               jnp.asarray(request.g))
         for jitter in self._jitters(ready.model):
@@ -225,7 +237,7 @@ def stream_cate(model: Model, vector, arrays: elbo.SiteArrays, draws: predict.Dr
                 y_sd: float, outcome_noise: bool) -> Effect:
     """τ(x) for any number of people, in chunks of one shape; with outcome noise it is a person's realised effect."""
     parts = []
-    for start in range(0, len(x), CHUNK):
+    for start in range(0, max(len(x), 1), CHUNK):
         part = x[start:start + CHUNK]
         padded = np.pad(part, ((0, CHUNK - len(part)), (0, 0))) if len(x) > CHUNK else part
         moments = predict.cate_at(model, vector, arrays, draws, padded, jitter)

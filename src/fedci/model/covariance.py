@@ -20,7 +20,7 @@ def between_sources(root_phi: Float[Array, "2 2"], gamma: Float[Array, ""]) -> F
 
 
 def outcomes(phi: Float[Array, "2 2"], sigma: Float[Array, "2 2"], k: Float[Array, "n n"],
-             rows: Int[Array, n], columns: Int[Array, n]) -> Float[Array, "n n"]:
+             rows: Int[Array, "n"], columns: Int[Array, "n"]) -> Float[Array, "n n"]:
     """Cov(y_i(rows_i), y_j(columns_j)): the one formula behind K_obs, K_mis and K_om (Lemma 3).
 
     Φ[w_i, w_j] is taken as E Φ Eᵀ with E = [1 − w, w]: a product, whose gradient is a product too, where picking
@@ -30,7 +30,7 @@ def outcomes(phi: Float[Array, "2 2"], sigma: Float[Array, "2 2"], k: Float[Arra
     return (e @ phi @ f.T) * k + jnp.diag(jnp.sum((e @ sigma) * f, 1))
 
 
-def arms(w: Int[Array, n]) -> Float[Array, "n 2"]:
+def arms(w: Int[Array, "n"]) -> Float[Array, "n 2"]:
     """E = [1 − w, w]: row i picks the arm of person i."""
     return jnp.stack([1.0 - w, 1.0 * w], 1)
 

@@ -28,7 +28,7 @@ from jaxtyping import Array, Float, Int
 
 from fedci.model import covariance, kernels, means, posterior, wishart
 from fedci.model.posterior import Roots
-from fedci.model.structure import MOMENTS, Model, Theta
+from fedci.model.structure import MOMENTS, Model, Theta, Vector
 
 BATCH_ELEMENTS = 2**21
 """Draws are evaluated side by side while their covariances hold at most this many numbers (16 MiB)."""
@@ -38,11 +38,11 @@ class SiteArrays(NamedTuple):
     """A site's rows in model units, padded so that sites of different size share one compilation."""
 
     x: Float[Array, "n d"]
-    w: Int[Array, n]
-    y: Float[Array, n]
-    mask: Float[Array, n]
+    w: Int[Array, "n"]
+    y: Float[Array, "n"]
+    mask: Float[Array, "n"]
     """1 for a person, 0 for padding; padding has no influence on any result."""
-    u: Float[Array, q]
+    u: Float[Array, "q"]
     index: Int[Array, ""]
 
 
@@ -51,7 +51,7 @@ class Residual(NamedTuple):
 
     k: Float[Array, "n n"]
     mean: Float[Array, "n 2"]
-    h: Float[Array, 2]
+    h: Float[Array, "2"]
     g_variance: Float[Array, ""]
 
 
@@ -85,7 +85,7 @@ def observed_covariance(root_phi, root_sigma, k, site: SiteArrays, jitter) -> Fl
 
 
 @jax.custom_vjp
-def weighted_quadratic(c: Float[Array, "n n"], b: Float[Array, "n k"], weight: Float[Array, k]):
+def weighted_quadratic(c: Float[Array, "n n"], b: Float[Array, "n k"], weight: Float[Array, "k"]):
     """(Σ_j weight_j b_jᵀC⁻¹b_j, log|C|), with the gradients in closed form: ∂ = −X diag(weight) Xᵀ and C⁻¹.
 
     X = C⁻¹b. Cheaper and steadier than differentiating through the Cholesky factor.
@@ -199,7 +199,7 @@ def _sum_of_squares(tree) -> Float[Array, ""]:
 
 
 @partial(jax.jit, static_argnames="model")
-def evaluate_site(model: Model, vector: Float[Array, p], roots: Roots, site: SiteArrays, jitter):
+def evaluate_site(model: Model, vector: Float[Array, "p"], roots: Roots, site: SiteArrays, jitter):
     """(site term, (gradient in Θ, gradient in the draws)): what a site answers each round.
 
     Compiled once per model and padded shape, so sites of one size class share it.
@@ -211,18 +211,28 @@ def evaluate_site(model: Model, vector: Float[Array, p], roots: Roots, site: Sit
 
 
 @partial(jax.jit, static_argnames="model")
-def evaluate_global(model: Model, vector: Float[Array, p], u: Float[Array, "m q"]):
+def evaluate_global(model: Model, vector: Float[Array, "p"], u: Float[Array, "m q"]):
     """(data-free term, its gradient in Θ): what the coordinator adds each round."""
     return jax.value_and_grad(lambda v: global_term(model, model.unravel(v), u))(vector)
 
 
-@partial(jax.jit, static_argnames="model")
-def draw_roots(model: Model, vector: Float[Array, p], uniforms: Float[Array, "L 6"]) -> Roots:
-    """The draws of (Φ^{1/2}, Σ^{1/2}) that go with Θ and the uniforms."""
-    return posterior.roots(model, model.unravel(vector), uniforms)
+def draw_roots(model: Model, vector: Vector, uniforms: Vector) -> Roots:
+    """The draws of (Φ^{1/2}, Σ^{1/2}) that go with Θ and the uniforms, as NumPy arrays."""
+    parts = model.part(vector, "phi"), model.part(vector, "sigma")
+    return jax.device_get(_draw(model.options.phi, model.options.sigma, *parts, uniforms))
 
 
-@partial(jax.jit, static_argnames="model")
-def pull_back(model: Model, vector: Float[Array, p], uniforms: Float[Array, "L 6"], by_roots: Roots):
+def pull_back(model: Model, vector: Vector, uniforms: Vector, by_roots: Roots) -> np.ndarray:
     """The sites' summed gradient in the draws, as a gradient in Θ."""
-    return jax.vjp(lambda v: posterior.roots(model, model.unravel(v), uniforms), vector)[1](by_roots)[0]
+    parts = model.part(vector, "phi"), model.part(vector, "sigma")
+    phi, sigma = jax.device_get(_pull(model.options.phi, model.options.sigma, *parts, uniforms, by_roots))
+    return model.whole({"phi": phi, "sigma": sigma})
+
+
+_draw = jax.jit(posterior.wishart_roots, static_argnums=(0, 1))
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def _pull(phi, sigma, phi_params, sigma_params, uniforms, by_roots):
+    return jax.vjp(lambda *parts: posterior.wishart_roots(phi, sigma, *parts, uniforms),
+                   phi_params, sigma_params)[1](by_roots)

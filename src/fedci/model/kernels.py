@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -21,10 +21,11 @@ from fedci.options import Expression, parse_kernel
 Params = dict
 
 
+@runtime_checkable
 class Kernel(Protocol):
     def init(self, dim: int) -> Params: ...
 
-    def evaluate(self, params: Params, x: Float[Array, d], z: Float[Array, d]) -> Float[Array, ""]: ...
+    def evaluate(self, params: Params, x: Float[Array, "d"], z: Float[Array, "d"]) -> Float[Array, ""]: ...
 
 
 def _distance(r2):
@@ -70,7 +71,7 @@ class Stationary:
         params = {"log_length": jnp.full((dim,) if self.ard else (), start)}
         return params | ({"log_scale": jnp.zeros(())} if self.scale else {})
 
-    def evaluate(self, params: Params, x: Float[Array, d], z: Float[Array, d]) -> Float[Array, ""]:
+    def evaluate(self, params: Params, x: Float[Array, "d"], z: Float[Array, "d"]) -> Float[Array, ""]:
         r2 = jnp.sum(((x - z) * jnp.exp(-params["log_length"])) ** 2)
         s2 = jnp.exp(2.0 * params["log_scale"]) if self.scale else 1.0
         return s2 * SHAPES[self.shape](r2)
@@ -85,7 +86,7 @@ class Sum:
     def init(self, dim: int) -> Params:
         return _init_parts(self.parts, dim)
 
-    def evaluate(self, params: Params, x: Float[Array, d], z: Float[Array, d]) -> Float[Array, ""]:
+    def evaluate(self, params: Params, x: Float[Array, "d"], z: Float[Array, "d"]) -> Float[Array, ""]:
         return sum(_evaluate_parts(self.parts, params, x, z))
 
 
@@ -98,7 +99,7 @@ class Product:
     def init(self, dim: int) -> Params:
         return _init_parts(self.parts, dim)
 
-    def evaluate(self, params: Params, x: Float[Array, d], z: Float[Array, d]) -> Float[Array, ""]:
+    def evaluate(self, params: Params, x: Float[Array, "d"], z: Float[Array, "d"]) -> Float[Array, ""]:
         return math.prod(_evaluate_parts(self.parts, params, x, z))
 
 
@@ -128,6 +129,6 @@ def cross(kernel: Kernel, params: Params, x: Float[Array, "n d"], z: Float[Array
     return jax.vmap(over_z, in_axes=(None, 0, None))(params, x, z)
 
 
-def diagonal(kernel: Kernel, params: Params, x: Float[Array, "n d"]) -> Float[Array, n]:
+def diagonal(kernel: Kernel, params: Params, x: Float[Array, "n d"]) -> Float[Array, "n"]:
     """k(x_i, x_i)."""
     return jax.vmap(lambda row: kernel.evaluate(params, row, row))(x)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -21,10 +21,11 @@ from fedci.options import MeanOptions
 Params = dict
 
 
+@runtime_checkable
 class Mean(Protocol):
     def init(self, rng: np.random.Generator, dim: int, sites: int) -> Params: ...
 
-    def evaluate(self, params: Params, x: Float[Array, d], site: Int[Array, ""]) -> Float[Array, 2]: ...
+    def evaluate(self, params: Params, x: Float[Array, "d"], site: Int[Array, ""]) -> Float[Array, "2"]: ...
 
 
 @dataclass(frozen=True)

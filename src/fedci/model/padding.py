@@ -1,6 +1,6 @@
 """Sites of different size share one compilation: rows are padded up to a size class.
 
-    classes  8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, …   (four per octave: at most a quarter more rows)
+    classes  8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, …   (four per octave: a quarter more rows at most)
 """
 
 from __future__ import annotations

@@ -20,6 +20,7 @@ from scipy.stats import qmc
 
 from fedci.model import kernels, means, wishart
 from fedci.model.structure import Model, Theta
+from fedci.options import WishartOptions
 
 UNIFORMS = 6
 """Uniforms behind one draw of (Φ, Σ): two χ² each, then one normal each."""
@@ -52,8 +53,13 @@ def common_uniforms(seed: int, stream: int, draws: int) -> np.ndarray:
 
 def roots(model: Model, theta: Theta, uniforms: Float[Array, "L 6"]) -> Roots:
     """Draws of (Φ, Σ) from q, one per row of uniforms."""
-    q_phi = wishart.posterior(model.options.phi, theta["phi"])
-    q_sigma = wishart.posterior(model.options.sigma, theta["sigma"])
+    return wishart_roots(model.options.phi, model.options.sigma, theta["phi"], theta["sigma"], uniforms)
+
+
+def wishart_roots(phi: WishartOptions, sigma: WishartOptions, phi_params: dict, sigma_params: dict,
+                  uniforms: Float[Array, "L 6"]) -> Roots:
+    """`roots` from the two parts of Θ it needs: compiled once for all models with these options."""
+    q_phi, q_sigma = wishart.posterior(phi, phi_params), wishart.posterior(sigma, sigma_params)
     dof = jnp.array([q_phi.dof, q_phi.dof - 1.0, q_sigma.dof, q_sigma.dof - 1.0])
     chi2 = wishart.chi_square(jnp.broadcast_to(dof, (uniforms.shape[0], 4)), uniforms[:, :4])
     normals = ndtri(uniforms[:, 4:])
@@ -61,11 +67,11 @@ def roots(model: Model, theta: Theta, uniforms: Float[Array, "L 6"]) -> Roots:
                                        wishart.root_draw(q_sigma, c[2:], z[1])))(chi2, normals)
 
 
-def g_at_site(model: Model, theta: Theta, u: Float[Array, q], site: Int[Array, ""]):
+def g_at_site(model: Model, theta: Theta, u: Float[Array, "q"], site: Int[Array, ""]):
     """(h(u^s) [2], U_ss): mean and variance of g^s under q, the same variance for both arms."""
     if not model.options.inter_dependency:
         return jnp.zeros(2), jnp.zeros(())
-    variance = model.posterior_kernel.evaluate(theta["posterior_kernel"], u, u)
+    variance = _steadier(model) * model.posterior_kernel.evaluate(theta["posterior_kernel"], u, u)
     return model.posterior_mean.evaluate(theta["posterior_mean"], u, site), variance
 
 
@@ -86,7 +92,12 @@ def _by_site(mean: means.Mean, params, inputs):
 
 def _steady(model: Model, cov):
     """Sites with alike moments make M and U nearly singular: the source level needs more jitter than 1e-10."""
-    return cov + max(model.options.jitter, 1e-8) * jnp.mean(jnp.diag(cov)) * jnp.eye(cov.shape[0])
+    return cov + (_steadier(model) - 1.0) * jnp.diag(jnp.diag(cov))
+
+
+def _steadier(model: Model) -> float:
+    """The factor of the diagonal of M and U; the sites' U_ss carries it too, so that there is one q."""
+    return 1.0 + max(model.options.jitter, 1e-8)
 
 
 def divergence_g(q: SourceLevel, p: SourceLevel) -> Float[Array, ""]:
@@ -107,7 +118,7 @@ def draw_g(law: SourceLevel, normals: Float[Array, "L m 2"]) -> Float[Array, "L 
     return law.mean + jnp.einsum("st,ltj->lsj", jnp.linalg.cholesky(law.cov), normals)
 
 
-def g_elsewhere(model: Model, theta: Theta, u: Float[Array, "m q"], x_new: Float[Array, "4d"],
+def g_elsewhere(model: Model, theta: Theta, u: Float[Array, "m q"], x_new: Float[Array, "k"],
                 g: Float[Array, "L m 2"], normals: Float[Array, "L 2"]) -> Float[Array, "L 2"]:
     """Draws of g at a site outside the study with covariate moments x̃*: p(g* | g) of the source-level GP.
 

@@ -37,8 +37,8 @@ class Draws(NamedTuple):
 class Moments(NamedTuple):
     """Conditional mean and variance of some effects for each draw."""
 
-    mean: Float[Array, L *k]
-    var: Float[Array, L *k]
+    mean: Float[Array, "L *k"]
+    var: Float[Array, "L *k"]
 
 
 class Conditioned(NamedTuple):
@@ -47,12 +47,12 @@ class Conditioned(NamedTuple):
     phi: Float[Array, "2 2"]
     root_phi: Float[Array, "2 2"]
     sigma: Float[Array, "2 2"]
-    g: Float[Array, 2]
+    g: Float[Array, "2"]
     k: Float[Array, "n n"]
     mean: Float[Array, "n 2"]
     """μ at the site's rows."""
     chol: Float[Array, "n n"]
-    alpha: Float[Array, n]
+    alpha: Float[Array, "n"]
     """C⁻¹e."""
 
 
@@ -99,7 +99,7 @@ def outcomes_at(model: Model, vector, site: SiteArrays, draws: Draws, x: Float[A
 class Missing(NamedTuple):
     """y_mis | y_obs for one draw: m_mo, and what S_mo is made of (all [n, n], padding left out by weights)."""
 
-    mean: Float[Array, n]
+    mean: Float[Array, "n"]
     prior_cov: Float[Array, "n n"]
     k_om: Float[Array, "n n"]
     chol: Float[Array, "n n"]
@@ -131,7 +131,7 @@ class SiteEffects(NamedTuple):
 
 @partial(jax.jit, static_argnames="model")
 def site_effects(model: Model, vector, site: SiteArrays, draws: Draws, weights: Float[Array, "e n"],
-                 correlations: Float[Array, C], jitter) -> SiteEffects:
+                 correlations: Float[Array, "C"], jitter) -> SiteEffects:
     """All effects of a site's own people in one pass over the draws."""
     theta = model.unravel(vector)
 

@@ -26,6 +26,7 @@ from fedci.model import kernels, means, wishart
 from fedci.options import ModelOptions
 
 Theta = dict
+Vector = np.ndarray | jax.Array
 MOMENTS = 4
 """Mean, variance (or sd), skewness, excess kurtosis."""
 
@@ -99,16 +100,28 @@ class Model:
                 "posterior_kernel": self.posterior_kernel.init(self.u_dim),
                 "posterior_mean": self.posterior_mean.init(rng, self.u_dim, self.sites)}
 
-    def start(self, seed: int) -> Float[Array, p]:
+    def start(self, seed: int) -> Float[Array, "p"]:
         return ravel_pytree(self.init(seed))[0]
 
-    def unravel(self, vector: Float[Array, p]) -> Theta:
+    def unravel(self, vector: Float[Array, "p"]) -> Theta:
         return _unraveller(self)(vector)
 
     @property
     def size(self) -> int:
         """p, the number of parameters."""
         return sum(leaf.size for leaf in jax.tree.leaves(_shapes(self)))
+
+    def part(self, vector: Vector, name: str) -> dict[str, Vector]:
+        """Θ's part `name` ('phi', 'sigma': flat dicts) as views into the vector."""
+        return {key: vector[place].reshape(shape) for key, (place, shape) in _places(self, name).items()}
+
+    def whole(self, parts: dict[str, dict]) -> np.ndarray:
+        """The vector that holds the given parts and zeros elsewhere: the inverse of `part`."""
+        vector = np.zeros(self.size)
+        for name, values in parts.items():
+            for key, (place, _) in _places(self, name).items():
+                vector[place] = np.ravel(values[key])
+        return vector
 
     def names(self) -> list[str]:
         """'mean.weight[3,1]', … in the order of the vector."""
@@ -130,6 +143,18 @@ def _shapes(model: Model) -> Theta:
 @lru_cache(maxsize=64)
 def _unraveller(model: Model):
     return ravel_pytree(jax.tree.map(jnp.asarray, _shapes(model)))[1]
+
+
+@lru_cache(maxsize=256)
+def _places(model: Model, name: str) -> dict[str, tuple[slice, tuple[int, ...]]]:
+    """Where the leaves of a part stand in the vector."""
+    places, at = {}, 0
+    for path, leaf in _named(_shapes(model)):
+        head, _, key = path.partition(".")
+        if head == name:
+            places[key] = slice(at, at + leaf.size), leaf.shape
+        at += leaf.size
+    return places
 
 
 def _named(tree: Theta, prefix: str = ""):

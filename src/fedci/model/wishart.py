@@ -43,7 +43,7 @@ def init(options: WishartOptions) -> Params:
     if options.learn_correlation:
         params["raw_correlation"] = jnp.asarray(_inverse_correlation(_prior_correlation(options), options.correlation))
     if options.learn_dof:
-        params["log_dof"] = jnp.log(jnp.asarray(start - LEAST_DOF + 1e-3))
+        params["log_dof"] = jnp.log(jnp.asarray(max(start - LEAST_DOF, 1e-3)))
     return params
 
 
@@ -114,7 +114,7 @@ def chi_square(dof: Float[Array, "*k"], uniforms: Float[Array, "*k"]) -> Float[A
     return 2.0 * gamma_quantile(0.5 * dof, uniforms)
 
 
-def root_draw(law: Wishart, chi2: Float[Array, 2], normal: Float[Array, ""]) -> Float[Array, "2 2"]:
+def root_draw(law: Wishart, chi2: Float[Array, "2"], normal: Float[Array, ""]) -> Float[Array, "2 2"]:
     """W^{1/2} = L T, the lower Cholesky factor of one draw, from c₁², c₂² and z."""
     c = jnp.sqrt(chi2)
     return cholesky2(law.scale) @ jnp.array([[c[0], 0.0], [normal, c[1]]])

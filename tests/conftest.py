@@ -1,0 +1,83 @@
+"""What all tests share: shapes checked while testing, one fixed seed for hypothesis, small random models and sites."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import settings
+from jaxtyping import install_import_hook
+
+install_import_hook("fedci.model", "beartype.beartype")
+
+# derandomize: the same examples in every run. No deadline: the first example may wait for a compilation.
+settings.register_profile("fixed", derandomize=True, deadline=None)
+settings.load_profile("fixed")
+
+COVARIATES, SITES = 3, 3
+SMALL = {
+    "kernel": "rbf(ard, scale)",
+    "source_kernel": "rbf(scale)",
+    "posterior_kernel": "rbf(scale)",
+    "mean": {"kind": "linear"},
+    "source_mean": {"kind": "linear"},
+    "posterior_mean": {"kind": "table"},
+    "phi": {"scale": ((0.5, 0.2), (0.2, 0.4)), "dof": 4.0, "start_dof": 7.0},
+    "sigma": {"scale": ((0.2, 0.05), (0.05, 0.3)), "dof": 5.0, "start_dof": 9.0},
+    "weight_sd": 0.7,
+    "hyper_sd": 1.3,
+}
+
+
+def small_model(sites: int = SITES, **changes):
+    """A model of three covariates; RBF kernels, so that a dense reference can be differentiated at distance 0."""
+    from fedci.model.structure import model_of
+    from fedci.options import ModelOptions
+
+    return model_of(ModelOptions.model_validate(SMALL | changes), COVARIATES, COVARIATES, sites)
+
+
+def random_theta(model, seed: int = 0, spread: float = 0.3):
+    """Θ away from its start, so that no parameter sits at a special value."""
+    import jax.numpy as jnp
+
+    start = np.asarray(model.start(seed))
+    return jnp.asarray(start + spread * np.random.default_rng(seed).standard_normal(start.shape))
+
+
+def random_rows(n: int, seed: int = 0):
+    """(x, w, y) with both arms where n allows it."""
+    rng = np.random.default_rng(seed)
+    w = rng.permutation(np.arange(n) % 2)
+    return rng.standard_normal((n, COVARIATES)), w, rng.standard_normal(n) + w
+
+
+def unpadded_site(x, w, y, u, index: int = 0):
+    import jax.numpy as jnp
+
+    from fedci.model.elbo import SiteArrays
+
+    return SiteArrays(jnp.asarray(x), jnp.asarray(w), jnp.asarray(y), jnp.ones(len(y)), jnp.asarray(u),
+                      jnp.asarray(index))
+
+
+def random_study(model, sizes=(3, 6, 8), seed: int = 0):
+    """(rows of each site, u [m, q], padded sites) of a study with sites of different size."""
+    from fedci.model.padding import pad_site
+
+    rows = [random_rows(n, seed + s) for s, n in enumerate(sizes)]
+    u = np.random.default_rng(seed + 100).standard_normal((len(sizes), model.u_dim))
+    return rows, u, [pad_site(*part, u[s], s) for s, part in enumerate(rows)]
+
+
+def random_spd(rng, size: int = 2) -> np.ndarray:
+    root = rng.standard_normal((size, size))
+    return root @ root.T + 0.1 * np.eye(size)
+
+
+@pytest.fixture(scope="session")
+def make():
+    """The makers above: test modules cannot import a conftest."""
+    return SimpleNamespace(model=small_model, theta=random_theta, rows=random_rows, unpadded=unpadded_site,
+                           study=random_study, spd=random_spd)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from hypothesis import settings
 from jaxtyping import install_import_hook
+
+# Two workers on two cores: a thread each, or they wait for each other.
+os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false")
 
 install_import_hook("fedci.model", "beartype.beartype")
 

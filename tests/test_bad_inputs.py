@@ -1,8 +1,5 @@
 """Every bad input of the design (file, values, treatment and outcome, size, study file), through `fedci run`:
 exit code 2, one line that names what to mend, no traceback, and never a cell.
-
-Two rows are tested elsewhere: a column that is constant at every site (only the coordinator can see it) and
-n² beyond memory.
 """
 
 from __future__ import annotations
@@ -273,7 +270,27 @@ CALL = {
     "output below a file": (lambda i: setattr(i, "out", i.data / "deep" / "out"), "--out", "lyon.csv"),
 }
 
-BAD = {**FILE, **VALUES, **TREATMENT_AND_OUTCOME, **SIZE, **STUDY_FILE, **CALL}
+
+
+def constant_everywhere(inputs: Inputs) -> None:
+    inputs.frame["bmi"] = float(SECRET_NUMBER)
+    inputs.write_frame()
+    inputs.monkeypatch.setattr(cli, "_fit", REAL_FIT)
+
+
+def too_many_rows(inputs: Inputs) -> None:
+    inputs.monkeypatch.setattr("fedci.model.padding.bytes_available", lambda: 10_000)
+    inputs.monkeypatch.setattr(cli, "_fit", REAL_FIT)
+
+
+REAL_FIT = cli._fit
+COORDINATOR = {
+    "constant covariate at every site": (constant_everywhere, "'bmi'", "constant at the site"),
+    "n² beyond memory": (too_many_rows, "'lyon'", "80 rows need about", "GiB"),
+}
+"""What only shows once the sites have been asked."""
+
+BAD = {**FILE, **VALUES, **TREATMENT_AND_OUTCOME, **SIZE, **STUDY_FILE, **CALL, **COORDINATOR}
 
 
 @pytest.fixture

@@ -21,10 +21,12 @@ def round_progress(quiet: bool = False, console: Console | None = None) -> Itera
                    TextColumn("objective {task.fields[objective]:.2f}"),
                    TextColumn("|gradient| {task.fields[norm]:.1e}"), TextColumn("{task.fields[spent]} s,"),
                    TextColumn("at most {task.fields[left]} s left"), console=console or Console(stderr=True))
+    show = _Show(bar)
     try:
-        yield _Show(bar)
+        yield show
     finally:
-        bar.stop()
+        if show.task is not None:
+            bar.stop()
 
 
 class _Show:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -15,6 +17,19 @@ CLOSE = {"rtol": 1e-11, "atol": 1e-11}
 N, DRAWS, NO_JITTER = 6, 3, 0.0
 CORRELATIONS = np.array([np.nan, 0.0, 0.7, -0.4])
 X_NEW = np.random.default_rng(4).standard_normal((5, 3))
+
+
+class Own(NamedTuple):
+    """All effects of a site's own people: the sums that leave, and each person's."""
+
+    cate: predict.Moments
+    ite: predict.Moments
+    each: predict.Moments
+
+
+def own_effects(model, vector, site, draws, weights, correlations, jitter) -> Own:
+    sums = predict.site_effects(model, vector, site, draws, weights, correlations, jitter)
+    return Own(*sums, predict.ite_each(model, vector, site, draws, correlations, jitter))
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +73,7 @@ def padded_weights(weights, site):
 def effects(model, vector, rows, u, draws, weights):
     """`site_effects` of the padded site: one compilation for all tests."""
     site = padding.pad_site(*rows, u, 0)
-    return predict.site_effects(model, vector, site, draws, padded_weights(weights, site), CORRELATIONS, NO_JITTER)
+    return own_effects(model, vector, site, draws, padded_weights(weights, site), CORRELATIONS, NO_JITTER)
 
 
 def draw(draws, l):
@@ -160,7 +175,7 @@ def test_padding_changes_nothing(make, model, vector, rows, u, draws, weights, j
     """Also not the jitter, which is relative to the mean diagonal of the people alone."""
     padded, bare = padding.pad_site(*rows, u, 0), make.unpadded(*rows, u)
     assert (len(padded.mask), len(bare.mask)) == (8, N)
-    of = [predict.site_effects(model, vector, site, draws, padded_weights(weights, site), CORRELATIONS, jitter)
+    of = [own_effects(model, vector, site, draws, padded_weights(weights, site), CORRELATIONS, jitter)
           for site in (padded, bare)]
     np.testing.assert_array_equal(of[0].each.mean[..., N:], 0.0)
     np.testing.assert_array_equal(of[0].each.var[..., N:], 0.0)
@@ -184,14 +199,14 @@ def test_zero_rows_return_the_prior(dense, model, vector, u, draws):
 
 def test_zero_rows_have_zero_sums(model, vector, u, draws):
     nobody = padding.no_rows(3, u)
-    own = predict.site_effects(model, vector, nobody, draws, jnp.tile(nobody.mask, (3, 1)), CORRELATIONS, NO_JITTER)
+    own = own_effects(model, vector, nobody, draws, jnp.tile(nobody.mask, (3, 1)), CORRELATIONS, NO_JITTER)
     assert all((np.asarray(leaf) == 0).all() for leaf in jax.tree.leaves(own))
 
 
 def test_permuted_rows_permute_each_and_keep_sums(model, vector, rows, u, draws, weights, effects):
     order = np.random.default_rng(5).permutation(N)
     site = padding.pad_site(*(part[order] for part in rows), u, 0)
-    again = predict.site_effects(model, vector, site, draws, padded_weights(weights[:, order], site), CORRELATIONS,
+    again = own_effects(model, vector, site, draws, padded_weights(weights[:, order], site), CORRELATIONS,
                                  NO_JITTER)
     expected = effects._replace(each=jax.tree.map(lambda leaf: leaf[..., :N][..., order], effects.each))
     again = again._replace(each=jax.tree.map(lambda leaf: leaf[..., :N], again.each))

@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import jax
 import jax.numpy as jnp
@@ -173,14 +173,16 @@ class Site:
             own = jax.device_get(own)
             if all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(own)):
                 self.posterior = Posterior(np.asarray(request.theta), draws, jitter)
-                return self._reply(request, self._effect_sums(own), **self._jitter_note(jitter))
+                return self._reply(request, self._effect_sums(own, request.correlations), **self._jitter_note(jitter))
         raise NumericalError(f"site '{self.name}': the covariance of the outcomes is not positive definite even with "
                              f"jitter {jitter:g}. Look for repeated rows, or raise model.jitter.")
 
-    def _effect_sums(self, own: predict.SiteEffects) -> dict:
-        """Per population and draw, in outcome units: Σ τ(x_i) 'cate' [L, 3], Σ τ_i 'ite' [L, C, 3]; and Σ_i sd(τ_i)."""
-        s, n = self.prepared.units.y_sd, len(self.table.y)
-        each = Effect(np.asarray(own.each.mean)[..., :n], np.asarray(own.each.var)[..., :n]).scaled(s)
+    def _effect_sums(self, own: predict.SiteEffects, correlations: np.ndarray) -> dict:
+        """Per population and draw, in outcome units: Σ τ(x_i) 'cate' [L, 3], Σ τ_i 'ite' [L, C, 3]; and Σ_i sd(τ_i)
+        from every eighth draw, which is enough for a mean over people and costs n³ only there."""
+        s, ready, q = self.prepared.units.y_sd, self.prepared, self.posterior
+        some = jax.tree.map(lambda leaf: leaf[::8], q.draws)
+        each = _each(ready.model, replace(q, draws=some), ready.arrays, correlations, s, slice(0, len(self.table.y)))
         return {"cate_mean": s * own.cate.mean, "cate_var": s**2 * own.cate.var,
                 "ite_mean": s * own.ite.mean, "ite_var": s**2 * own.ite.var,
                 "ite_sd": each.sd.sum(1), "people": self._weights().sum(1).astype(np.int64)}
@@ -214,7 +216,8 @@ class Site:
     def ite(self, noise_correlation: float | None = None) -> Effect:
         """Realised effects of the site's own people, in the table's order."""
         ready, q = self.prepared, self._posterior()
-        return _each(ready.model, q, ready.arrays, noise_correlation, ready.units.y_sd, slice(0, len(self.table.y)))
+        rows = slice(0, len(self.table.y))
+        return _one(_each(ready.model, q, ready.arrays, _given(noise_correlation), ready.units.y_sd, rows))
 
     def impute(self, x: np.ndarray, w: np.ndarray, y: np.ndarray, noise_correlation: float | None = None) -> Effect:
         """Realised effects of *other* people whose outcome is known: they are conditioned on like the site's own."""
@@ -224,13 +227,22 @@ class Site:
         both = padding.pad_site(x, np.concatenate([self.table.w, w]), y, np.asarray(ready.arrays.u),
                                 int(ready.arrays.index))
         rows = slice(len(self.table.y), len(y))
-        return _each(ready.model, q, both, noise_correlation, ready.units.y_sd, rows)
+        return _one(_each(ready.model, q, both, _given(noise_correlation), ready.units.y_sd, rows))
 
 
-def _each(model, q: Posterior, arrays, noise_correlation, y_sd, rows: slice) -> Effect:
-    correlation = np.array([np.nan if noise_correlation is None else noise_correlation])
-    own = predict.site_effects(model, q.vector, arrays, q.draws, arrays.mask[None], correlation, q.jitter)
-    return Effect(np.asarray(own.each.mean)[:, 0, rows], np.asarray(own.each.var)[:, 0, rows]).scaled(y_sd)
+def _each(model, q: Posterior, arrays, correlations: np.ndarray, y_sd: float, rows: slice) -> Effect:
+    """Realised effects [L, C, rows] in outcome units."""
+    each = jax.device_get(predict.ite_each(model, q.vector, arrays, q.draws, correlations, q.jitter))
+    return Effect(each.mean[..., rows], each.var[..., rows]).scaled(y_sd)
+
+
+def _given(noise_correlation: float | None) -> np.ndarray:
+    return np.array([np.nan if noise_correlation is None else noise_correlation])
+
+
+def _one(effect: Effect) -> Effect:
+    """[L, 1, n] → [L, n]."""
+    return Effect(effect.means[:, 0], effect.variances[:, 0])
 
 
 def stream_cate(model: Model, vector, arrays: elbo.SiteArrays, draws: predict.Draws, x: np.ndarray, jitter: float,

@@ -106,10 +106,8 @@ class Missing(NamedTuple):
 
 
 def missing_given_observed(site: SiteArrays, given: Conditioned, noise_correlation) -> Missing:
-    """The paper's m_mo and S_mo. Σ's off-diagonal, which no data inform, is the draw's own, or `noise_correlation`
-    times its standard deviations where that is not NaN (the sensitivity analysis)."""
-    noise = jnp.sqrt(given.sigma[0, 0] * given.sigma[1, 1])
-    shared = jnp.where(jnp.isnan(noise_correlation), given.sigma[0, 1], noise_correlation * noise)
+    """The paper's m_mo and S_mo."""
+    shared = shared_noise(given, noise_correlation)
     other = 1 - site.w
     people = jnp.outer(site.mask, site.mask)
     k_om = people * given.phi[site.w[:, None], other] * given.k + jnp.diag(site.mask * shared)
@@ -118,32 +116,37 @@ def missing_given_observed(site: SiteArrays, given: Conditioned, noise_correlati
     return Missing(prior_mean + k_om.T @ given.alpha, k_mis, k_om, given.chol)
 
 
+def shared_noise(given: Conditioned, noise_correlation):
+    """Cov(ε(0), ε(1)), which no data inform: the draw's own σ₁₂, or `noise_correlation` times its standard deviations
+    where that is not NaN (the sensitivity analysis)."""
+    noise = jnp.sqrt(given.sigma[0, 0] * given.sigma[1, 1])
+    return jnp.where(jnp.isnan(noise_correlation), given.sigma[0, 1], noise_correlation * noise)
+
+
 class SiteEffects(NamedTuple):
-    """Effects of the site's own people for each draw: sums over weight vectors (e), and realised ones each."""
+    """Sums of the site's own people's effects for each draw and weight vector (e): what leaves the site."""
 
     cate: Moments
     """Σ_i t_i τ(x_i) [L, e]."""
     ite: Moments
     """Σ_i t_i τ_i [L, C, e], one per noise correlation: the paper's E[τ] and Var[τ] times n and n²."""
-    each: Moments
-    """τ_i [L, C, n]: w̃_i(y_i − m_mo,i) and S_mo,ii. Stays at the site."""
 
 
 @partial(jax.jit, static_argnames="model")
 def site_effects(model: Model, vector, site: SiteArrays, draws: Draws, weights: Float[Array, "e n"],
                  correlations: Float[Array, "C"], jitter) -> SiteEffects:
-    """All effects of a site's own people in one pass over the draws."""
+    """All sums of a site in one pass over the draws: one Cholesky factor each, then only vectors."""
     theta = model.unravel(vector)
 
     def one(draw: Draws):
         given = condition(model, theta, site, draw.roots.phi, draw.roots.sigma, draw.g, jitter)
-        ite, each = jax.vmap(lambda c: _realised(site, missing_given_observed(site, given, c), weights))(correlations)
-        return SiteEffects(_expected(site, given, weights), ite, each)
+        realised = jax.vmap(lambda c: _realised_sums(site, missing_given_observed(site, given, c), weights))
+        return SiteEffects(_expected_sums(site, given, weights), realised(correlations))
 
     return jax.lax.map(one, draws)
 
 
-def _expected(site: SiteArrays, given: Conditioned, weights) -> Moments:
+def _expected_sums(site: SiteArrays, given: Conditioned, weights) -> Moments:
     contrast = given.phi[1] - given.phi[0]
     q = contrast[site.w] * (weights @ given.k) * site.mask
     prior_mean = (given.mean + given.g) @ (given.root_phi[1] - given.root_phi[0])
@@ -152,14 +155,39 @@ def _expected(site: SiteArrays, given: Conditioned, weights) -> Moments:
                    jnp.maximum(scale * _quadratic(weights, given.k) - _explained(given.chol, q), 0.0))
 
 
-def _realised(site: SiteArrays, mis: Missing, weights) -> tuple[Moments, Moments]:
-    """(sums over weights, each person) of w̃(y − y_mis)."""
+def _realised_sums(site: SiteArrays, mis: Missing, weights) -> Moments:
+    """Σ_i t_i w̃_i (y_i − y_mis,i)."""
     sign = (2 * site.w - 1) * site.mask
-    t, effects = weights * sign, sign * (site.y - mis.mean)
-    sums = Moments(weights @ effects,
+    t = weights * sign
+    return Moments(t @ (site.y - mis.mean),
                    jnp.maximum(_quadratic(t, mis.prior_cov) - _explained(mis.chol, t @ mis.k_om.T), 0.0))
-    white = solve_triangular(mis.chol, mis.k_om, lower=True)
-    return sums, Moments(effects, jnp.maximum(jnp.diag(mis.prior_cov) - jnp.sum(white * white, 0), 0.0))
+
+
+@partial(jax.jit, static_argnames="model")
+def ite_each(model: Model, vector, site: SiteArrays, draws: Draws, correlations: Float[Array, "C"], jitter) -> Moments:
+    """τ_i [L, C, n] of each person: w̃_i(y_i − m_mo,i) and S_mo,ii. Stays at the site.
+
+    The correlations differ only in the diagonal s_c of K_om = B + s_c I, so with R = chol(C)⁻¹ one product serves all:
+    diag(K_omᵀC⁻¹K_om) = Σ(RB)² + 2 s_c Σ R∘(RB) + s_c² ΣR², sums over rows.
+    """
+    theta = model.unravel(vector)
+
+    def one(draw: Draws):
+        given = condition(model, theta, site, draw.roots.phi, draw.roots.sigma, draw.g, jitter)
+        bare = missing_given_observed(site, given, jnp.zeros(()))
+        r = solve_triangular(given.chol, jnp.eye(site.y.shape[0]), lower=True)
+        rb = r @ bare.k_om
+        squares, crossed, own = (jnp.sum(m, 0) for m in (rb * rb, r * rb, r * r))
+
+        def at(correlation):
+            s = site.mask * shared_noise(given, correlation)
+            mean = bare.mean + s * given.alpha
+            var = jnp.diag(bare.prior_cov) - squares - 2.0 * s * crossed - s * s * own
+            return Moments((2 * site.w - 1) * site.mask * (site.y - mean), site.mask * jnp.maximum(var, 0.0))
+
+        return jax.vmap(at)(correlations)
+
+    return jax.lax.map(one, draws)
 
 
 def _quadratic(t, cov):

@@ -10,8 +10,11 @@ import pytest
 from hypothesis import settings
 from jaxtyping import install_import_hook
 
-# Two workers on two cores: a thread each, or they wait for each other.
-os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false")
+# Each worker on a core of its own: XLA takes as many threads as it sees cores, and two workers that share two cores
+# hand work to threads the other keeps waiting, hundreds of times per fit.
+if "PYTEST_XDIST_WORKER" in os.environ and hasattr(os, "sched_setaffinity"):
+    cores = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, {cores[int(os.environ["PYTEST_XDIST_WORKER"].removeprefix("gw")) % len(cores)]})
 
 install_import_hook("fedci.model", "beartype.beartype")
 

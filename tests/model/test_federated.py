@@ -45,12 +45,13 @@ def uniforms():
 def federated(model, vector, study, uniforms):
     """(objective, gradient) as a coordinator adds them up."""
     _, u, sites = study
-    roots = elbo.draw_roots(model, vector, uniforms)
+    roots = elbo.draw(model, vector, uniforms).roots
     replies = [elbo.evaluate_site(model, vector, roots, site, NO_JITTER) for site in sites]
     by_roots = jax.tree.map(lambda *leaves: sum(leaves), *(reply[1][1] for reply in replies))
     value, gradient = elbo.evaluate_global(model, vector, jnp.asarray(u))
     total = sum(reply[0] for reply in replies) + value
-    return total, sum(r[1][0] for r in replies) + gradient + elbo.pull_back(model, vector, uniforms, by_roots)
+    pulled = elbo.pull_back(model, elbo.draw(model, vector, uniforms).jacobian, by_roots)
+    return total, sum(r[1][0] for r in replies) + gradient + pulled
 
 
 def stacked(rows):
@@ -193,8 +194,8 @@ def test_the_summed_gradient_is_the_dense_one(model, vector, study, uniforms, fe
     """Only the draws' own gradient is shared, `pull_back`: finite differences check it in test_gradients."""
     rows, u, _ = study
     objective = jax.jit(jax.value_and_grad(differentiable(model, u, rows), argnums=(0, 1)))
-    value, (gradient, by_roots) = objective(vector, elbo.draw_roots(model, vector, uniforms))
-    gradient += elbo.pull_back(model, vector, uniforms, by_roots)
+    value, (gradient, by_roots) = objective(vector, elbo.draw(model, vector, uniforms).roots)
+    gradient += elbo.pull_back(model, elbo.draw(model, vector, uniforms).jacobian, by_roots)
     np.testing.assert_allclose(federated[0], value, rtol=1e-13)
     # Relative to the whole gradient: an entry near zero is a difference of large terms.
     np.testing.assert_allclose(federated[1], gradient, rtol=1e-12, atol=1e-13 * np.abs(gradient).max())

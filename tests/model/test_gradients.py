@@ -45,17 +45,18 @@ class Federation(NamedTuple):
 
     def objective(self, vector):
         """Σ_s site term + data-free term, with the draws that belong to Θ."""
-        roots = elbo.draw_roots(self.model, vector, self.uniforms)
+        roots = elbo.draw(self.model, vector, self.uniforms).roots
         terms = [elbo.evaluate_site(self.model, vector, roots, site, JITTER)[0] for site in self.sites]
         return float(sum(terms) + elbo.evaluate_global(self.model, vector, self.u)[0])
 
     def gradient(self, vector):
         """As the coordinator adds it up."""
-        roots = elbo.draw_roots(self.model, vector, self.uniforms)
+        roots = elbo.draw(self.model, vector, self.uniforms).roots
         replies = [elbo.evaluate_site(self.model, vector, roots, site, JITTER)[1] for site in self.sites]
         by_theta, by_roots = jax.tree.map(lambda *leaves: sum(leaves), *replies)
         data_free = elbo.evaluate_global(self.model, vector, self.u)[1]
-        return np.asarray(by_theta + data_free + elbo.pull_back(self.model, vector, self.uniforms, by_roots))
+        jacobian = elbo.draw(self.model, vector, self.uniforms).jacobian
+        return np.asarray(by_theta + data_free + elbo.pull_back(self.model, jacobian, by_roots))
 
 
 @pytest.fixture(scope="module", params=MODELS.values(), ids=MODELS)
@@ -111,7 +112,7 @@ def test_every_parameter_matters(named_gradient):
 def test_the_gradient_in_the_draws(federation, vector):
     """Of all four entries of each root: a site does not assume that they are triangular."""
     model, site = federation.model, federation.sites[0]
-    roots = elbo.draw_roots(model, vector, federation.uniforms)
+    roots = elbo.draw(model, vector, federation.uniforms).roots
     _, (_, by_roots) = elbo.evaluate_site(model, vector, roots, site, JITTER)
 
     def value(entries):

@@ -49,7 +49,7 @@ def test_float32_is_refused(make, which):
 def test_sites_of_one_class_share_a_compilation(make):
     model = make.model()
     vector = make.theta(model)
-    roots = elbo.draw_roots(model, vector, np.full((4, 6), 0.5))
+    roots = elbo.draw(model, vector, np.full((4, 6), 0.5)).roots
     before = elbo.evaluate_site._cache_size()
     for n in (3, 6, 8):
         elbo.evaluate_site(model, vector, roots, padding.pad_site(*make.rows(n), np.zeros(model.u_dim), 0), 0.0)

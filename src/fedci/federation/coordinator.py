@@ -102,7 +102,7 @@ class Outcome:
 def run_study(engine: Engine, study: Study, options: FitOptions, seed: int,
               progress: Callable[[Round], None] | None = None) -> Outcome:
     """The whole study, from handshake to effects."""
-    talk = _Talk(engine, secrets.token_hex(8))
+    talk = Talk(engine, secrets.token_hex(8))
     clock = _Clock()
     warnings = handshake(talk, study, options)
     clock.lap("handshake")
@@ -115,14 +115,14 @@ def run_study(engine: Engine, study: Study, options: FitOptions, seed: int,
     return Outcome(talk.run, seed, options, layout, fit, effects, warnings, clock.laps)
 
 
-def handshake(talk: _Talk, study: Study, options: FitOptions) -> tuple[str, ...]:
+def handshake(talk: Talk, study: Study, options: FitOptions) -> tuple[str, ...]:
     """Every site runs this study, these options and this version; returns the sites' warnings about their data."""
     check_available(study.policy, len(talk.sites))
     replies = talk.ask_all(lambda base: Hello(*base, __version__, study.hash(), options.model_dump(mode="json")))
     return tuple(warning for reply in replies.values() for warning in reply.notes.get("warnings", []))
 
 
-def agree_units(talk: _Talk, study: Study, options: FitOptions) -> Layout:
+def agree_units(talk: Talk, study: Study, options: FitOptions) -> Layout:
     """Pool the sites' moments, tell every site the common units and its own place in the model."""
     told = {name: _site_moments(reply) for name, reply in talk.ask_all(lambda base: AskMoments(*base)).items()}
     names, kinds = design_columns(study)
@@ -168,7 +168,7 @@ def _check_variation(common: Scales, names, outcome: str, sites: int) -> None:
         raise DataError(f"the outcome '{outcome}' is constant {where}: there is no effect to estimate.")
 
 
-def fit_theta(talk: _Talk, layout: Layout, options: FitOptions, seed: int, progress) -> Fit:
+def fit_theta(talk: Talk, layout: Layout, options: FitOptions, seed: int, progress) -> Fit:
     """Ascend the summed objective until it settles; the verdict says how it ended."""
     state = optimise.init(options.optimiser, layout.model.start(seed), len(layout.sites))
     rounds, jitters, start = [], {}, time.perf_counter()
@@ -191,10 +191,11 @@ def _uniforms(options: FitOptions, seed: int, number: int) -> np.ndarray:
     return posterior.common_uniforms(seed, number if options.optimiser.fresh_draws else 0, options.optimiser.draws)
 
 
-def evaluate(talk: _Talk, layout: Layout, theta: np.ndarray, uniforms: np.ndarray, jitters: dict):
+def evaluate(talk: Talk, layout: Layout, theta: np.ndarray, uniforms: np.ndarray, jitters: dict):
     """(L, ∇_Θ L) at Θ: one exchange with every site, and the data-free terms. (−inf, 0) where a site failed."""
     failed = -np.inf, np.zeros_like(theta)
-    phi, sigma = elbo.draw_roots(layout.model, theta, uniforms)
+    drawn = elbo.draw(layout.model, theta, uniforms)
+    phi, sigma = drawn.roots
     if not (np.isfinite(phi).all() and np.isfinite(sigma).all()):
         return failed
     replies = talk.ask_all(lambda base: Evaluate(*base, theta, phi, sigma))
@@ -205,7 +206,7 @@ def evaluate(talk: _Talk, layout: Layout, theta: np.ndarray, uniforms: np.ndarra
     by_roots = Roots(total["phi_roots"], total["sigma_roots"])
     value, gradient = elbo.evaluate_global(layout.model, theta, layout.u)
     objective = float(total["objective"] + value)
-    gradient = total["gradient"] + np.asarray(gradient) + elbo.pull_back(layout.model, theta, uniforms, by_roots)
+    gradient = total["gradient"] + np.asarray(gradient) + elbo.pull_back(layout.model, drawn.jacobian, by_roots)
     return (objective, gradient) if np.isfinite(objective) and np.isfinite(gradient).all() else failed
 
 
@@ -221,10 +222,10 @@ def _summed(replies: Mapping[str, Reply]) -> dict[str, np.ndarray]:
     return {name: sum(replies[site].sums[name] for site in sorted(replies)) for name in names}
 
 
-def gather_effects(talk: _Talk, layout: Layout, fit: Fit, draws: int, seed: int) -> Effects:
+def gather_effects(talk: Talk, layout: Layout, fit: Fit, draws: int, seed: int) -> Effects:
     """Draw (Φ, Σ, g) once for all sites; each returns the per-draw sums over its people."""
     uniforms = posterior.common_uniforms(seed, 10**6, draws)
-    phi, sigma = elbo.draw_roots(layout.model, fit.theta, uniforms)
+    phi, sigma = elbo.draw(layout.model, fit.theta, uniforms).roots
     g = draw_source_level(layout, fit.theta, draws, seed)
     replies = talk.ask_each({
         name: (lambda base, s=s: AskEffects(*base, fit.theta, phi, sigma, g[:, s], CORRELATIONS))
@@ -242,7 +243,7 @@ def draw_source_level(layout: Layout, theta: np.ndarray, draws: int, seed: int) 
     return np.asarray(posterior.draw_g(law, jnp.asarray(normals)))
 
 
-class _Talk:
+class Talk:
     """Numbers the exchanges of a run, checks that answers belong to them, and turns refusals into errors."""
 
     def __init__(self, engine: Engine, run: str):

@@ -23,6 +23,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.flatten_util import ravel_pytree
 from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Float, Int
 
@@ -216,23 +217,46 @@ def evaluate_global(model: Model, vector: Float[Array, "p"], u: Float[Array, "m 
     return jax.value_and_grad(lambda v: global_term(model, model.unravel(v), u))(vector)
 
 
-def draw_roots(model: Model, vector: Vector, uniforms: Vector) -> Roots:
-    """The draws of (Φ^{1/2}, Σ^{1/2}) that go with Θ and the uniforms, as NumPy arrays."""
-    parts = model.part(vector, "phi"), model.part(vector, "sigma")
-    return jax.device_get(_draw(model.options.phi, model.options.sigma, *parts, uniforms))
+class Drawn(NamedTuple):
+    """Draws that go with a Θ, and how they move with it (NumPy arrays)."""
+
+    roots: Roots
+    jacobian: Vector
+    """[2, L, 2, 2, k]: ∂(Φ^{1/2}, Σ^{1/2})/∂(the k parameters of q(Φ) and q(Σ))."""
 
 
-def pull_back(model: Model, vector: Vector, uniforms: Vector, by_roots: Roots) -> np.ndarray:
-    """The sites' summed gradient in the draws, as a gradient in Θ."""
-    parts = model.part(vector, "phi"), model.part(vector, "sigma")
-    phi, sigma = jax.device_get(_pull(model.options.phi, model.options.sigma, *parts, uniforms, by_roots))
-    return model.whole({"phi": phi, "sigma": sigma})
+def draw(model: Model, vector: Vector, uniforms: Vector) -> Drawn:
+    """(Φ^{1/2}, Σ^{1/2}) for Θ and the uniforms, with their derivative: eight parameters only, so it is cheap, and the
+    gradient needs no second pass through the quantile function."""
+    options, places = (model.options.phi, model.options.sigma), wishart_places(model)
+    roots, jacobian = jax.device_get(_draw(*options, np.concatenate([vector[place] for place in places]), uniforms))
+    return Drawn(Roots(*roots), jacobian)
 
 
-_draw = jax.jit(posterior.wishart_roots, static_argnums=(0, 1))
+def pull_back(model: Model, jacobian: Vector, by_roots: Roots) -> np.ndarray:
+    """The sites' summed gradient in the draws, as a gradient in Θ: Σ_l ⟨by_roots_l, ∂roots_l/∂Θ⟩."""
+    gradient, at = np.zeros(model.size), 0
+    small = np.tensordot(np.stack(by_roots), jacobian, 4)
+    for place in wishart_places(model):
+        width = place.stop - place.start
+        gradient[place] = small[at:at + width]
+        at += width
+    return gradient
+
+
+def wishart_places(model: Model) -> tuple[slice, slice]:
+    """Where the parameters of q(Φ) and of q(Σ) stand in the vector."""
+    return model.place("phi"), model.place("sigma")
 
 
 @partial(jax.jit, static_argnums=(0, 1))
-def _pull(phi, sigma, phi_params, sigma_params, uniforms, by_roots):
-    return jax.vjp(lambda *parts: posterior.wishart_roots(phi, sigma, *parts, uniforms),
-                   phi_params, sigma_params)[1](by_roots)
+def _draw(phi, sigma, small, uniforms):
+    """(roots [2, L, 2, 2], their derivative in `small`): compiled once for all models with these Wishart options."""
+    unravel = ravel_pytree([wishart.init(phi), wishart.init(sigma)])[1]
+
+    def roots(values):
+        both = jnp.stack(posterior.wishart_roots(phi, sigma, *unravel(values), uniforms))
+        return both, both
+
+    jacobian, both = jax.jacfwd(roots, has_aux=True)(small)
+    return both, jacobian

@@ -72,7 +72,9 @@ class Stationary:
         return params | ({"log_scale": jnp.zeros(())} if self.scale else {})
 
     def evaluate(self, params: Params, x: Float[Array, "d"], z: Float[Array, "d"]) -> Float[Array, ""]:
-        r2 = jnp.sum(((x - z) * jnp.exp(-params["log_length"])) ** 2)
+        away, ell = x - z, params["log_length"]
+        # one length-scale: divide the sum, not each term, and the gradient needs no pass over the d terms
+        r2 = jnp.sum((away * jnp.exp(-ell)) ** 2) if self.ard else jnp.sum(away**2) * jnp.exp(-2.0 * ell)
         s2 = jnp.exp(2.0 * params["log_scale"]) if self.scale else 1.0
         return s2 * SHAPES[self.shape](r2)
 

@@ -8,6 +8,7 @@ matrices stay with the coordinator.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
 import jax
@@ -40,6 +41,7 @@ class Roots(NamedTuple):
     sigma: Float[Array, "L 2 2"]
 
 
+@lru_cache(maxsize=8)
 def common_uniforms(seed: int, stream: int, draws: int) -> np.ndarray:
     """[draws, 6] uniforms, the same for the same (seed, stream).
 
@@ -48,7 +50,9 @@ def common_uniforms(seed: int, stream: int, draws: int) -> np.ndarray:
     """
     rng = np.random.default_rng(np.random.SeedSequence((seed, 1, stream)))
     points = qmc.Sobol(UNIFORMS, scramble=True, rng=rng).random_base2(max(draws - 1, 0).bit_length())
-    return np.clip(points[:draws], 1e-12, 1.0 - 1e-12)
+    points = np.clip(points[:draws], 1e-12, 1.0 - 1e-12)
+    points.setflags(write=False)  # shared by all rounds
+    return points
 
 
 def roots(model: Model, theta: Theta, uniforms: Float[Array, "L 6"]) -> Roots:

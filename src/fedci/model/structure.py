@@ -111,17 +111,9 @@ class Model:
         """p, the number of parameters."""
         return sum(leaf.size for leaf in jax.tree.leaves(_shapes(self)))
 
-    def part(self, vector: Vector, name: str) -> dict[str, Vector]:
-        """Θ's part `name` ('phi', 'sigma': flat dicts) as views into the vector."""
-        return {key: vector[place].reshape(shape) for key, (place, shape) in _places(self, name).items()}
-
-    def whole(self, parts: dict[str, dict]) -> np.ndarray:
-        """The vector that holds the given parts and zeros elsewhere: the inverse of `part`."""
-        vector = np.zeros(self.size)
-        for name, values in parts.items():
-            for key, (place, _) in _places(self, name).items():
-                vector[place] = np.ravel(values[key])
-        return vector
+    def place(self, name: str) -> slice:
+        """Where Θ's part `name` stands in the vector."""
+        return _places(self)[name]
 
     def names(self) -> list[str]:
         """'mean.weight[3,1]', … in the order of the vector."""
@@ -146,14 +138,12 @@ def _unraveller(model: Model):
 
 
 @lru_cache(maxsize=256)
-def _places(model: Model, name: str) -> dict[str, tuple[slice, tuple[int, ...]]]:
-    """Where the leaves of a part stand in the vector."""
+def _places(model: Model) -> dict[str, slice]:
     places, at = {}, 0
-    for path, leaf in _named(_shapes(model)):
-        head, _, key = path.partition(".")
-        if head == name:
-            places[key] = slice(at, at + leaf.size), leaf.shape
-        at += leaf.size
+    for name, part in sorted(_shapes(model).items()):
+        size = sum(leaf.size for leaf in jax.tree.leaves(part))
+        places[name] = slice(at, at + size)
+        at += size
     return places
 
 

@@ -47,27 +47,3 @@ def test_federated_beats_local_and_the_gaps_are_printed(federated, capsys):
             for name, value in [*((f"federated, {m} source(s)", federated[m]) for m in SOURCES), ("local, 5", local),
                                 ("combined rows, 5", pooled), ("ridge T-learner, combined, 5", ridge)]))
     assert federated[5][:len(HALF)].mean() < 1.25 * pooled.mean()
-
-
-def test_the_generator_is_the_papers():
-    """Sizes, ranges and the identity of streams: a replication does not depend on which others were drawn."""
-    splits = synthetic("DATA-1", 3)
-    assert [(len(s.train), len(s.test), len(s.validation)) for s in splits] == [(50, 450, 400)] * 5
-    x = np.concatenate([s.train.x for s in splits])
-    assert x.shape == (250, 20)
-    assert np.abs(x).max() <= 1
-    again = synthetic("DATA-1", 3)
-    np.testing.assert_array_equal(splits[2].test.y, again[2].test.y)
-    assert np.array_equal(splits[0].train.y, np.where(splits[0].train.w == 1, splits[0].train.y1, splits[0].train.y0))
-
-
-def test_parameters_once_or_per_replication():
-    def surface(replication, **options):
-        p = synthetic("DATA-1", replication, **options)[0].train
-        design = np.column_stack([np.ones(len(p)), p.x])
-        inverse = np.log(np.expm1(p.mu1))  # softplus⁻¹ is linear in x
-        return np.linalg.lstsq(design, inverse, rcond=None)[0]
-
-    np.testing.assert_allclose(surface(0), surface(1), rtol=1e-6)
-    assert np.abs(surface(0, parameters="per-replication") - surface(1, parameters="per-replication")).max() > 0.5
-    assert surface(0)[0] == pytest.approx(2.0, rel=1e-6)

@@ -40,7 +40,8 @@ def measure(rows: int, rounds: int | None) -> dict:
         warm = time.perf_counter()
     fit = result.outcome.fit
     return {"rows": rows, "ms per evaluation": 1e3 * seconds_per_evaluation(result, 3 if rows > 400 else 50),
-            "fit, cold (s)": cold - loaded, "fit, warm (s)": warm - cold if rows <= ONCE else float("nan"), "import and data (s)": loaded - start,
+            "fit, cold (s)": cold - loaded, "fit, warm (s)": warm - cold if rows <= ONCE else float("nan"),
+            "import and data (s)": loaded - start,
             "rounds": len(fit.rounds), "verdict": fit.verdict,
             "MB per site": sum(t.sent + t.received for t in result.traffic.values()) / SITES / 1e6,
             "peak (MiB)": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
@@ -81,7 +82,7 @@ def main(arguments: list[str]) -> None:
     if options.one:
         print(json.dumps(measure(options.one, options.rounds)))
         return
-    print(f"DATA-1, {SITES} sites, d = 20, preset 'default', {options.cores or os.cpu_count()} core(s)")
+    print(f"DATA-1, {SITES} sites, d = 20, preset 'default', {options.cores or len(os.sched_getaffinity(0))} core(s)")
     for position, rows in enumerate(options.rows):
         row = in_own_process(rows, options.cores, options.rounds or (5 if rows > ONCE else None))
         if position == 0:

@@ -18,8 +18,8 @@ import time
 
 SIZES = (50, 200, 800, 2000)
 SITES = 5
-ONCE = 1000
-"""Rows above which one fit of five rounds is enough to wait for."""
+ONCE = 500
+"""Rows above which one fit of five rounds, and 32 draws of the effects, is enough to wait for."""
 
 
 def measure(rows: int, rounds: int | None) -> dict:
@@ -30,6 +30,7 @@ def measure(rows: int, rounds: int | None) -> dict:
 
     splits = synthetic("DATA-1", 0, sizes=Sizes(SITES, train=rows, test=1, validation=1))
     changes = {"optimiser": {"rounds": rounds}} if rounds else {}
+    changes |= {"prediction": {"draws": 32}} if rows > ONCE else {}
     study = Study(treatment="w", outcome="y", covariates=splits[0].train.names, policy="simulation", options=changes)
     sources = [Source(f"site-{s}", split.train.frame()) for s, split in enumerate(splits)]
     loaded = time.perf_counter()

@@ -222,3 +222,29 @@ def test_without_noise_the_observed_arm_is_interpolated(model, vector, rows, u, 
     # The noise variance is of order 1e-12, and the condition number about 1e3.
     np.testing.assert_allclose(own_mean, np.tile(y, (DRAWS, 1)), atol=1e-8)
     np.testing.assert_allclose(own_var, 0.0, atol=1e-10)
+
+
+def mirrored(roots) -> np.ndarray:
+    """The Cholesky roots of P W P, P exchanging the arms."""
+    w = np.asarray(roots) @ np.swapaxes(np.asarray(roots), 1, 2)
+    return np.linalg.cholesky(w[:, ::-1, ::-1])
+
+
+def test_exchanging_the_arms_flips_the_sign(make, rows, draws, weights):
+    """Given (Φ, Σ) and the sites' levels in outcome units, Φ^{1/2}g: relabelled arms mirror every effect.
+
+    With μ = 0; a fixed μ cannot be mirrored for several Φ at once, since Φ^{1/2} takes the arms in order.
+    """
+    model = make.model(mean={"kind": "zero"})
+    vector, (x, w, y) = make.theta(model), rows
+    u = np.random.default_rng(1).standard_normal(model.u_dim)
+    phi = mirrored(draws.roots.phi)
+    levels = np.einsum("lab,lb->la", np.asarray(draws.roots.phi), np.asarray(draws.g))
+    g = np.linalg.solve(phi, levels[:, ::-1, None])[..., 0]
+    swapped = predict.Draws(Roots(jnp.asarray(phi), jnp.asarray(mirrored(draws.roots.sigma))), jnp.asarray(g))
+    plain, other = (own_effects(model, vector, site, d, padded_weights(weights, site), CORRELATIONS, NO_JITTER)
+                    for site, d in ((padding.pad_site(x, w, y, u, 0), draws),
+                                    (padding.pad_site(x, 1 - w, y, u, 0), swapped)))
+    for one, two in zip(plain, other, strict=True):
+        np.testing.assert_allclose(two.mean, -one.mean, rtol=1e-9, atol=1e-9)  # two factorisations of C
+        np.testing.assert_allclose(two.var, one.var, rtol=1e-9, atol=1e-9)

@@ -49,8 +49,8 @@ def test_columns_permuted(plain):
 
 
 def test_arms_swapped_flip_the_sign(plain):
-    """Exact in the model for given (Φ, Σ) (tests/model/test_predict.py); in the fit the Cholesky root takes the arms in order, so
-    its draws and its mean μ are not mirrored exactly: agreement within a quarter of the posterior sd."""
+    """Exact in the model for given (Φ, Σ): tests/model/test_predict.py. In a fit the Cholesky root takes the arms in
+    order, so its draws and its mean μ are not mirrored exactly: agreement within a quarter of the posterior sd."""
     swapped = study_of(lambda f: f.assign(w=1 - f.w))
     for site in (None, *plain.sites):
         assert abs(plain.ate(site).mean + swapped.ate(site).mean) < 0.25 * plain.ate(site).sd

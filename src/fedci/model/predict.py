@@ -21,7 +21,7 @@ import jax.numpy as jnp
 from jax.scipy.linalg import cho_solve, solve_triangular
 from jaxtyping import Array, Float
 
-from fedci.model import kernels, means
+from fedci.model import covariance, kernels, means
 from fedci.model.elbo import SiteArrays, observed_covariance
 from fedci.model.posterior import Roots
 from fedci.model.structure import Model, Theta
@@ -108,11 +108,11 @@ class Missing(NamedTuple):
 def missing_given_observed(site: SiteArrays, given: Conditioned, noise_correlation) -> Missing:
     """The paper's m_mo and S_mo."""
     shared = shared_noise(given, noise_correlation)
-    other = 1 - site.w
+    sigma = given.sigma.at[0, 1].set(shared).at[1, 0].set(shared)
     people = jnp.outer(site.mask, site.mask)
-    k_om = people * given.phi[site.w[:, None], other] * given.k + jnp.diag(site.mask * shared)
-    k_mis = people * given.phi[other[:, None], other] * given.k + jnp.diag(site.mask * given.sigma[other, other])
-    prior_mean = jnp.sum(given.root_phi[other] * (given.mean + given.g), 1)
+    k_om = people * covariance.observed_missing(given.phi, sigma, given.k, site.w)
+    k_mis = people * covariance.missing(given.phi, sigma, given.k, site.w)
+    prior_mean = jnp.sum(given.root_phi[1 - site.w] * (given.mean + given.g), 1)
     return Missing(prior_mean + k_om.T @ given.alpha, k_mis, k_om, given.chol)
 
 

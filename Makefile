@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 OUT ?= demo-out
 
-.PHONY: demo test test-all test-benchmark bench lint clean
+.PHONY: demo test test-all test-benchmark bench benchmark docs lint clean
 
 .venv: .venv/installed
 
@@ -35,6 +35,32 @@ test-benchmark: .venv-benchmark
 	.venv-benchmark/bin/pip install --quiet --disable-pip-version-check torch==2.13.0
 	.venv-benchmark/bin/pip install --quiet --disable-pip-version-check -c constraints.txt -c constraints-benchmark.txt -e '.[dev,benchmark]'
 	@touch $@
+
+# The whole grid behind docs/benchmarks.md: hours on two cores; interrupted, it goes on where it stopped.
+IHDP ?= ../shared/data/ihdp
+JOBS ?= 2
+GRID = .venv-benchmark/bin/fedci benchmark --out benchmarks/results --jobs $(JOBS) --ihdp $(IHDP)
+PAPERS = --dataset data-1 --dataset data-2 --dataset ihdp
+MORE = --dataset heterogeneous --dataset overlap --dataset linear
+FAST = bart,x-learner,r-learner,bart-t,bcf,causalforestdml,gp-t-learner,gp-t-learner-ard,ridge-t-learner,oracle
+INTERVALS = fedci,bart,bart-t,bcf,causalforestdml,gp-t-learner,gp-t-learner-ard,oracle,orthorf
+
+benchmark: .venv-benchmark
+	$(GRID) $(PAPERS) --methods fedci,$(FAST),orthorf,cevae
+	$(GRID) $(PAPERS) --methods fedci-no-inter-dependency --modes fed
+	$(GRID) --dataset data-1 --methods fedci --sources 2,4
+	$(GRID) --dataset data-1 --methods fedci-no-inter-dependency --modes fed --sources 2,4
+	$(GRID) --dataset ihdp --methods fedci-paper --modes fed
+	$(GRID) --dataset null --sources 5 --modes fed,com --replications 100 --slow-replications 20 --methods $(INTERVALS)
+	$(GRID) --dataset data-1 --dataset data-2 --methods fedci-paper --modes fed
+	$(GRID) $(MORE) --sources 5 --modes fed,com --methods fedci,$(FAST),orthorf,cevae
+	$(GRID) --dataset ihdp-shuffled --modes fed,com --methods fedci,$(FAST),orthorf,cevae
+	$(GRID) --dataset ihdp-sites --modes fed,com --methods fedci,$(FAST),orthorf,cevae
+	$(GRID) $(PAPERS) --methods orthorf-global-residuals --modes com
+	$(MAKE) docs
+
+docs: .venv
+	$(BIN)/python -m fedci.benchmark.page benchmarks/results docs/benchmarks.md
 
 bench: .venv
 	$(BIN)/python -m fedci.benchmark.speed

@@ -6,7 +6,8 @@ Means over 10 replications of paired fits; the differences asserted are far beyo
 import numpy as np
 import pytest
 
-from fedci.benchmark import protocols
+from fedci.benchmark.methods import Variant
+from fedci.benchmark.presets import figures, ridge_t_learner
 from fedci.datasets import synthetic
 
 REPLICATIONS = range(10)
@@ -16,16 +17,16 @@ SOURCES = (1, 3, 5)
 
 
 def errors(method, sources: int, replications=REPLICATIONS) -> np.ndarray:
-    return np.array([method(synthetic("DATA-1", r)[:sources]).pehe for r in replications])
+    return np.array([method(synthetic("DATA-1", r)[:sources])["pehe"] for r in replications])
 
 
-def ours(how):
-    return lambda splits: how(splits, protocols.study_of(splits, {"prediction": {"draws": 64}}))
+def ours(mode):
+    return lambda splits: figures(Variant("default", {"prediction": {"draws": 64}}), splits, mode)
 
 
 @pytest.fixture(scope="module")
 def federated():
-    return {m: errors(ours(protocols.federated), m) for m in SOURCES}
+    return {m: errors(ours("fed"), m) for m in SOURCES}
 
 
 def test_error_falls_with_every_added_source(federated):
@@ -36,11 +37,11 @@ def test_error_falls_with_every_added_source(federated):
 
 
 def test_federated_beats_local_and_the_gaps_are_printed(federated, capsys):
-    local = errors(ours(protocols.local), 5)
+    local = errors(ours("loc"), 5)
     gain = local - federated[5]
     assert gain.mean() > 3 * gain.std(ddof=1) / np.sqrt(len(gain))
-    ridge = errors(protocols.ridge_t_learner, 5)
-    pooled = errors(ours(protocols.pooled), 5, HALF)
+    ridge = errors(ridge_t_learner, 5)
+    pooled = errors(ours("com"), 5, HALF)
     with capsys.disabled():
         print("\nDATA-1, P2 √PEHE, mean of 10 replications (combined rows: 5):", *(
             f"\n  {name:<32}{value.mean():.2f} ± {value.std(ddof=1) / np.sqrt(len(value)):.2f}"

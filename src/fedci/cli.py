@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 # typer < 0.20 stands on click and later ones carry a copy of it; the root of its errors is reachable in both.
 CommandLineError = typer.BadParameter.__mro__[2]
 
+INTERRUPTED = 130
+
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="markdown",
                   context_settings={"help_option_names": ["-h", "--help"]})
 
@@ -52,13 +54,14 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 def _exit_code(arguments: Sequence[str] | None) -> int:
     try:
-        return app(args=arguments, prog_name="fedci", standalone_mode=False) or 0
+        code = app(args=arguments, prog_name="fedci", standalone_mode=False) or 0
+        return _failed("interrupted", code) if code == INTERRUPTED else code  # newer typer answers Ctrl-C itself
     except FedciError as error:
         return _failed(error.message, error.exit_code)
     except CommandLineError as error:
         return _failed(error.format_message(), UsageError.exit_code)
     except (KeyboardInterrupt, typer.Abort):
-        return _failed("interrupted", 130)
+        return _failed("interrupted", INTERRUPTED)
     except Exception as error:
         if os.environ.get("FEDCI_DEBUG"):
             raise
@@ -156,6 +159,52 @@ def demo(out: Out, seed: DemoSeed = 0, force: Force = False) -> None:
     from fedci.demo import run_demo
 
     run_demo(out, seed=seed, force=force)
+
+
+@app.command()
+def benchmark(
+        dataset: Annotated[list[str], typer.Option(
+            "--dataset", metavar="NAME", help="Once for each: data-1, data-2, ihdp, ihdp-shuffled, ihdp-sites, "
+            "heterogeneous, overlap, linear, null.")] = ["data-1"],  # noqa: B006
+        methods: Annotated[str | None, typer.Option(
+            "--methods", metavar="NAMES", help="Separated by commas; `--list` shows them. Without it, all.")] = None,
+        replications: Annotated[int, typer.Option("--replications", metavar="NUMBER", min=1)] = 10,
+        slow_replications: Annotated[int, typer.Option(
+            "--slow-replications", metavar="NUMBER", min=0, help="Of OrthoRF and CEVAE, which take minutes.")] = 3,
+        out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Figures so far in it are kept.")] =
+        Path("benchmark-out"),
+        sources: Annotated[str | None, typer.Option(
+            "--sources", metavar="NUMBERS", help="Such as 1,2,3,4,5. Without it, the paper's.")] = None,
+        modes: Annotated[str, typer.Option("--modes", metavar="NAMES", help="Of fed,com,loc,agg.")] =
+        "fed,com,loc,agg",
+        reading: Annotated[str, typer.Option("--reading", help="N(m, 2 I) of the paper: variance or std.")] =
+        "variance",
+        parameters: Annotated[str, typer.Option(
+            "--parameters", help="True parameters of data-1 and data-2 drawn: once or per-replication.")] = "once",
+        rows: Annotated[int, typer.Option("--rows", metavar="NUMBER", min=2, help="Training rows a source.")] = 50,
+        ihdp: Annotated[Path | None, typer.Option("--ihdp", metavar="DIR", help="Where the IHDP files lie.")] = None,
+        seed: Annotated[int, typer.Option("--seed", metavar="NUMBER", min=0, max=2**31 - 1,
+                                          help="Of the methods; data have their own.")] = 0,
+        jobs: Annotated[int, typer.Option("--jobs", metavar="NUMBER", min=1, help="Processes side by side.")] = 1,
+        retry: Annotated[bool, typer.Option("--retry", help="Try again what failed.")] = False,
+        again: Annotated[bool, typer.Option("--again", help="Also what is finished; new figures replace old.")] = False,
+        quick: Annotated[bool, typer.Option("--quick", help="A small grid of fast methods: minutes.")] = False,
+        show: Annotated[bool, typer.Option("--list", help="Methods and data sets, and what is installed.")] = False,
+        quiet: Quiet = False) -> None:
+    """Compare FedCI with other methods on data with known truth: tables, figures and the rows behind them.
+
+    Example: `fedci benchmark --dataset data-1 --methods fedci,ridge-t-learner --replications 3 --out results --jobs 2`
+
+    Interrupted, the same command goes on where it stopped.
+    """
+    from fedci.benchmark import command
+
+    if show:
+        typer.echo(command.listing())
+        return
+    asked = command.Asked(dataset, methods, replications, slow_replications, out, sources, modes, reading, parameters,
+                          rows, ihdp, seed, jobs, retry, again)
+    command.benchmark(command.quick(asked) if quick else asked, quiet)
 
 
 def _sources(study: Study, options: Sequence[str]) -> list[Source]:

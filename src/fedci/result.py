@@ -141,10 +141,14 @@ class Result:
         return pd.DataFrame({key: value for name, effect in parts.items()
                              for key, value in _columns(name, effect, alpha).items()})
 
-    def impute(self, people: Any, site: str, noise_correlation: float | None = None) -> Effect:
-        """Realised effects of people outside the fit whose treatment and outcome are known (a frame or a path)."""
+    def impute(self, people: Any, site: str, noise_correlation: float | None = None,
+               draws: int | None = None) -> Effect:
+        """Realised effects of people outside the fit whose treatment and outcome are known (a frame or a path).
+
+        Time is cubic in the people, for each posterior draw: `draws` takes only the first so many.
+        """
         _check_correlation(noise_correlation)
-        return self._here(site).impute(*Source(site, people).read_people(self.study), noise_correlation)
+        return self._here(site).impute(*Source(site, people).read_people(self.study), noise_correlation, draws)
 
     def _here(self, site: str) -> Site:
         if self._known(site) not in self.local:

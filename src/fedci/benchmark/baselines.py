@@ -18,7 +18,7 @@ from fedci.benchmark.learners.bayesian_trees import bart, bart_t, bcf
 from fedci.benchmark.learners.boosting import r_learner, x_learner
 from fedci.benchmark.learners.cevae import cevae
 from fedci.benchmark.learners.estimate import Estimate, Predictor
-from fedci.benchmark.learners.forests import causal_forest, ortho_forest
+from fedci.benchmark.learners.forests import causal_forest, ortho_forest, ortho_forest_global
 from fedci.benchmark.learners.regression import gp, gp_ard, ridge
 from fedci.benchmark.learners.shared import contained
 from fedci.errors import UsageError
@@ -76,6 +76,7 @@ LEARNERS: dict[str, Learner] = {one.name: one for one in (
     _learner("X-Learner", ("causalml", "xgboost"), x_learner),
     _learner("R-Learner", ("causalml", "xgboost"), r_learner),
     _learner("OrthoRF", ("econml",), ortho_forest, slow=True),
+    _learner("OrthoRF (global residuals)", ("econml",), ortho_forest_global, slow=True),
     _learner("CEVAE", ("torch", "pyro"), cevae, install=TORCH, slow=True),
     _learner("BART-T", ("stochtree",), bart_t),
     _learner("BCF", ("stochtree", "sklearn"), bcf),

@@ -11,9 +11,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from fedci.benchmark import protocols
-from fedci.benchmark.protocols import Score
-from fedci.datasets import Split, synthetic
+from fedci.benchmark import methods
+from fedci.benchmark.methods import Fits, Outcome, Variant
+from fedci.benchmark.protocols import Answer, scores
+from fedci.datasets import Split, combined, synthetic
 
 VARIANTS = {
     "default": {},
@@ -31,24 +32,58 @@ VARIANTS = {
 SOURCES = (1, 3, 5)
 
 
-def methods() -> dict[str, Callable[[Sequence[Split]], Score]]:
-    def fitted(options, how=protocols.federated):
-        return lambda splits: how(splits, protocols.study_of(splits, options))
+Figures = dict[str, float]
+
+
+def rows_of_table() -> dict[str, Callable[[Sequence[Split]], Figures]]:
+    def fitted(options, mode="fed"):
+        return lambda splits: figures(Variant("default", options), splits, mode)
 
     return ({name: fitted(options) for name, options in VARIANTS.items()}
-            | {"default, each source alone": fitted({}, protocols.local),
-               "default, combined rows": fitted({}, protocols.pooled),
-               "ridge T-learner, combined rows": protocols.ridge_t_learner})
+            | {"default, each source alone": fitted({}, "loc"), "default, combined rows": fitted({}, "com"),
+               "ridge T-learner, combined rows": ridge_t_learner})
 
 
-def measure(method: Callable, data: str, replications: int) -> list[list[Score]]:
-    """Scores by number of sources, then replication."""
+def figures(variant: Variant, splits: Sequence[Split], mode: str = "fed") -> Figures:
+    """P2 of FedCI on one replication."""
+    return _scored(methods.fedci(variant, Fits(splits, seed=0), mode, len(splits)), splits)
+
+
+def _scored(outcome: Outcome, splits: Sequence[Split]) -> Figures:
+    return scores(outcome.answers, splits, outcome.averages)["P2"] | dict(outcome.cost)
+
+
+def ridge_t_learner(splits: Sequence[Split]) -> Figures:
+    """Two ridge regressions on the combined rows, penalty by leave-one-out: the least any method must beat."""
+    rows = combined([split.train for split in splits])
+    arms = [_ridge(rows.x[rows.w == j], rows.y[rows.w == j]) for j in (0, 1)]
+    return _scored(Outcome([Answer(arms[1](split.test.x) - arms[0](split.test.x)) for split in splits]), splits)
+
+
+def _ridge(x: np.ndarray, y: np.ndarray):
+    """Ridge on centred, scaled columns; the penalty with the least leave-one-out error of a grid."""
+    centre, scale, level = x.mean(0), x.std(0) + 1e-12, y.mean()
+    u, s, vt = np.linalg.svd((x - centre) / scale, full_matrices=False)
+    shares = [s**2 / (s**2 + penalty) for penalty in np.logspace(-2, 4, 25)]
+    coefficients = u.T @ (y - level)
+
+    def left_out(share):
+        leverage = np.sum(u**2 * share, 1) + 1.0 / len(y)
+        return np.mean(((y - level - u @ (share * coefficients)) / (1.0 - np.minimum(leverage, 0.999))) ** 2)
+
+    best = min(shares, key=left_out)
+    beta = vt.T @ (best * coefficients / s)
+    return lambda new: level + (new - centre) / scale @ beta
+
+
+def measure(method: Callable, data: str, replications: int) -> list[list[Figures]]:
+    """Figures by number of sources, then replication."""
     return [[method(synthetic(data, r)[:m]) for r in range(replications)] for m in SOURCES]
 
 
-def row(name: str, scores: list[list[Score]]) -> str:
+def row(name: str, found: list[list[Figures]]) -> str:
     def means(field, form):
-        values = [np.mean([getattr(s, field) for s in cell]) for cell in scores]
+        values = [np.mean([one.get(field, np.nan) for one in cell]) for cell in found]
         return "–" if np.isnan(values).any() else " / ".join(format(v, form) for v in values)
 
     return (f"| {name} | {means('pehe', '.2f')} | {means('ate_error', '.2f')} | {means('coverage', '.2f')} | "
@@ -63,7 +98,7 @@ def main(arguments: Sequence[str]) -> None:
     options = parser.parse_args(arguments)
     print("| | √PEHE, 1 / 3 / 5 sources | ATE error | coverage of 95% CATE intervals | of ATE | rounds |")
     print("|---|---|---|---|---|---|")
-    for name, method in methods().items():
+    for name, method in rows_of_table().items():
         if not options.only or name in options.only:
             print(row(name, measure(method, options.data, options.replications)), flush=True)
 

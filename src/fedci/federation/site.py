@@ -219,9 +219,11 @@ class Site:
         rows = slice(0, len(self.table.y))
         return _one(_each(ready.model, q, ready.arrays, _given(noise_correlation), ready.units.y_sd, rows))
 
-    def impute(self, x: np.ndarray, w: np.ndarray, y: np.ndarray, noise_correlation: float | None = None) -> Effect:
+    def impute(self, x: np.ndarray, w: np.ndarray, y: np.ndarray, noise_correlation: float | None = None,
+               draws: int | None = None) -> Effect:
         """Realised effects of *other* people whose outcome is known: they are conditioned on like the site's own."""
         ready, q = self.prepared, self._posterior()
+        q = replace(q, draws=jax.tree.map(lambda leaf: leaf[:draws], q.draws))
         x = ready.units.covariates(np.vstack([self.table.x, x]))
         y = ready.units.outcome(np.concatenate([self.table.y, y]))
         both = padding.pad_site(x, np.concatenate([self.table.w, w]), y, np.asarray(ready.arrays.u),

@@ -12,8 +12,8 @@ import fedci
 ROOT = Path(fedci.__file__).parent
 ORDER = [
     "version", "errors", "options", "presets", "folder", "privacy.policy", "study", "columns", "data", "moments",
-    "model", "model.kernels", "model.means", "model.wishart", "model.covariance", "model.structure",
-    "model.posterior", "model.elbo", "model.padding", "model.predict", "optimise", "estimands", "messages",
+    "model", "model.kernels", "model.means", "model.wishart", "model.covariance", "model.basis", "model.shared",
+    "model.structure", "model.posterior", "model.elbo", "model.evidence", "model.padding", "model.predict", "optimise", "estimands", "messages",
     "federation.site", "federation.engine", "federation.coordinator", "result", "storage", "estimator", "datasets",
     "ihdp", "progress", "demo", "benchmark.learners.estimate", "benchmark.learners.shared",
     "benchmark.learners.regression", "benchmark.learners.bayesian_trees", "benchmark.learners.boosting",

@@ -2,7 +2,7 @@
 
     kernel expression   sum := product ('+' product)*      product := factor ('*' factor)*
                         factor := name | name '(' flag (',' flag)* ')' | '(' sum ')'
-                        name ∈ rbf, matern12, matern32, matern52        flag ∈ ard, scale
+                        name ∈ rbf, matern12, matern32, matern52, linear, constant        flag ∈ ard, scale
 
 `ard` gives each input its own length-scale; `scale` a learnt output scale (without it k(x, x) = 1).
 Nothing here imports JAX, so that reading a study stays fast.
@@ -29,7 +29,8 @@ from pydantic import (
 
 from fedci.errors import StudyError
 
-KERNELS = ("rbf", "matern12", "matern32", "matern52")
+KERNELS = ("rbf", "matern12", "matern32", "matern52", "linear", "constant")
+WITHOUT_LENGTH = ("linear", "constant")
 KERNEL_FLAGS = ("ard", "scale")
 ROUND_CAP = 5000
 """No study may ask a site for more evaluations than this. The disclosure policy sets its own, lower limit."""
@@ -85,6 +86,8 @@ def _parse_factor(tokens):
     while tokens and tokens[0] == ",":
         flag, tokens = _parse_flag(tokens[1:])
         flags.add(flag)
+    if head in WITHOUT_LENGTH and "ard" in flags:
+        raise ValueError(f"the kernel {head!r} has no length-scale: 'ard' has no meaning for it")
     return (head, frozenset(flags)), _expect(tokens, ")")
 
 
@@ -160,7 +163,22 @@ class WishartOptions(Options):
         return scale
 
 
+class SharedOptions(Options):
+    """The model `shared`: a random function that all sites share, and one of each site's own (docs/model.md)."""
+
+    family: Literal["shared"]
+    directions: Annotated[int, Field(ge=1, le=8)] = 2
+    """K: along how many directions of x the shared function may bend."""
+    knots: Annotated[int, Field(ge=1, le=64)] = 7
+    """J: hinges along each direction."""
+    kernel: Kernel = "matern52 + linear(scale) + constant(scale)"
+    """k, the covariance of f^s, the function of a site's own; its constant part is the paper's g^s."""
+    jitter: Positive = 1e-10
+    """Added to each covariance's diagonal, relative to its mean. If you get a NumericalError, raise this."""
+
+
 class ModelOptions(Options):
+    family: Literal["paper"] = "paper"
     kernel: Kernel = "matern52(scale)"
     """k, the covariance of f within a site."""
     source_kernel: Kernel = "matern52(scale)"

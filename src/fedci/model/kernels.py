@@ -1,6 +1,7 @@
-"""Covariance functions k, γ, κ: stationary shapes of the scaled distance, their sums and products.
+"""Covariance functions k, γ, κ: stationary shapes of the scaled distance, linear and constant; sums and products.
 
     r² = Σ_c ((x_c − z_c)/ℓ_c)²      k(x, z) = s² · ϱ(r)      ϱ ∈ {RBF, Matérn 1/2, 3/2, 5/2}
+    linear  k(x, z) = s² xᵀz/d       constant  k(x, z) = s²
 
 A kernel is a frozen description; its parameters live in Θ. `evaluate` is the maths for one pair of points,
 `cross` maps it over two sets.
@@ -16,7 +17,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from fedci.options import Expression, parse_kernel
+from fedci.options import WITHOUT_LENGTH, Expression, parse_kernel
 
 Params = dict
 
@@ -80,6 +81,21 @@ class Stationary:
 
 
 @dataclass(frozen=True)
+class Plain:
+    """s²·xᵀz/d, or s²: slopes, or a level, of a function's own."""
+
+    kind: str
+    scale: bool = False
+
+    def init(self, dim: int) -> Params:
+        return {"log_scale": jnp.zeros(())} if self.scale else {}
+
+    def evaluate(self, params: Params, x: Float[Array, "d"], z: Float[Array, "d"]) -> Float[Array, ""]:
+        s2 = jnp.exp(2.0 * params["log_scale"]) if self.scale else 1.0
+        return s2 * (x @ z / x.shape[0] if self.kind == "linear" else jnp.ones(()))
+
+
+@dataclass(frozen=True)
 class Sum:
     """k = Σ_c k_c."""
 
@@ -122,6 +138,8 @@ def _from_tree(tree: Expression) -> Kernel:
     head, *rest = tree
     if head in ("sum", "product"):
         return (Sum if head == "sum" else Product)(tuple(_from_tree(part) for part in rest))
+    if head in WITHOUT_LENGTH:
+        return Plain(head, scale="scale" in rest[0])
     return Stationary(head, ard="ard" in rest[0], scale="scale" in rest[0])
 
 

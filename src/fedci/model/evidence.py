@@ -1,0 +1,154 @@
+"""The evidence of the model `shared`, from sums over sites; β is integrated out exactly.
+
+A site, for given θ, with C = K_obs of its f^s and noise (Lemma 3) and Z its rows z_i:
+
+    T_s = ZᵀC⁻¹Z      v_s = ZᵀC⁻¹y      c_s = yᵀC⁻¹y      l_s = log|C|                     sums over sites
+
+The coordinator, with P = I + Σ T_s and v = Σ v_s:
+
+    log p(y | θ) = −½ [ Σ c_s − vᵀP⁻¹v + Σ l_s + log|P| + n log 2π ]          β̃ | y, θ ~ N(P⁻¹v, P⁻¹)
+
+    L = mean_l log p(y | θ_l) − KL(q(θ)‖p(θ)),      θ_l = mean + sd ∘ ε_l,      the same ε in every round
+
+The gradient takes a second exchange: the coordinator sends ∂L/∂(T, v, c, l), each site pulls it back through its own
+statistics to ∂/∂θ_l, and those are sums again. T travels as its upper half.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache, partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.linalg import cho_solve, solve_triangular
+from jaxtyping import Array, Float
+
+from fedci.model import basis, covariance, kernels
+from fedci.model.elbo import BATCH_ELEMENTS, SiteArrays, observed_covariance
+from fedci.model.shared import SharedModel
+
+
+class Statistics(NamedTuple):
+    """What a site sends for each of L draws of θ."""
+
+    gram: Float[Array, "L h"]
+    """T, its upper half row by row: h = q(q + 1)/2."""
+    cross: Float[Array, "L q"]
+    square: Float[Array, "L"]
+    log_det: Float[Array, "L"]
+
+
+def of_draw(model: SharedModel, vector: Float[Array, "p"], site: SiteArrays, jitter) -> Statistics:
+    """(T, v, c, l) of a site for one θ, without the leading axis."""
+    theta = model.unravel(vector)
+    z = site.mask[:, None] * basis.rows(theta, site.x, covariance.arms(site.w), model.options.knots)
+    chol = jnp.linalg.cholesky(site_covariance(model, theta, site, jitter))
+    white = solve_triangular(chol, jnp.column_stack([z, site.mask * site.y]), lower=True)
+    gram = white.T @ white
+    q = model.columns
+    return Statistics(gram[np.triu_indices(q)], gram[:q, q], gram[q, q], 2.0 * jnp.sum(jnp.log(jnp.diag(chol))))
+
+
+def site_covariance(model: SharedModel, theta: dict, site: SiteArrays, jitter) -> Float[Array, "n n"]:
+    """C: f^s and noise at the site's rows; a unit diagonal for padding."""
+    k = kernels.cross(model.kernel, theta["kernel"], site.x, site.x)
+    return observed_covariance(basis.root(theta["phi"]), noise_root(theta), k, site, jitter)
+
+
+def noise_root(theta: dict) -> Float[Array, "2 2"]:
+    """Σ^{1/2}; the correlation, which no data inform, is taken as 0 and varied afterwards."""
+    return jnp.diag(jnp.exp(theta["noise"]))
+
+
+@partial(jax.jit, static_argnames="model")
+def statistics(model: SharedModel, vectors: Float[Array, "L p"], site: SiteArrays, jitter) -> Statistics:
+    """What a site answers to the first exchange of a round."""
+    return jax.lax.map(lambda v: of_draw(model, v, site, jitter), vectors, batch_size=_side_by_side(vectors, site))
+
+
+@partial(jax.jit, static_argnames="model")
+def pull_back(model: SharedModel, vectors: Float[Array, "L p"], site: SiteArrays, jitter,
+              cotangents: Statistics) -> Float[Array, "L p"]:
+    """∂/∂θ_l of ⟨statistics, cotangents⟩: what a site answers to the second exchange."""
+    def one(both):
+        vector, cotangent = both
+        return jax.vjp(lambda v: of_draw(model, v, site, jitter), vector)[1](cotangent)[0]
+
+    return jax.lax.map(one, (vectors, cotangents), batch_size=_side_by_side(vectors, site))
+
+
+def _side_by_side(vectors, site: SiteArrays) -> int:
+    """Draws whose covariances fit in BATCH_ELEMENTS together."""
+    return int(min(vectors.shape[0], max(1, BATCH_ELEMENTS // site.x.shape[0] ** 2)))
+
+
+class Collapsed(NamedTuple):
+    """β̃ | y, θ_l ~ N(mean, P⁻¹) for each draw."""
+
+    mean: Float[Array, "L q"]
+    chol: Float[Array, "L q q"]
+    """Lower root of P."""
+
+
+def posterior_of_draw(gram: Float[Array, "h"], cross: Float[Array, "q"]):
+    """(mean, root of P) for one draw."""
+    q = cross.shape[0]
+    upper = jnp.zeros((q, q)).at[np.triu_indices(q)].set(gram)
+    chol = jnp.linalg.cholesky(jnp.eye(q) + upper + upper.T - jnp.diag(jnp.diag(upper)))
+    return cho_solve((chol, True), cross), chol
+
+
+@jax.jit
+def collapse(total: Statistics) -> Collapsed:
+    return Collapsed(*jax.vmap(posterior_of_draw)(total.gram, total.cross))
+
+
+def log_evidence_of_draw(total: Statistics, people: Float[Array, ""]) -> Float[Array, ""]:
+    """log p(y | θ) from one draw's sums."""
+    mean, chol = posterior_of_draw(total.gram, total.cross)
+    log_det = 2.0 * jnp.sum(jnp.log(jnp.diag(chol)))
+    return -0.5 * (total.square - total.cross @ mean + total.log_det + log_det + people * math.log(2.0 * math.pi))
+
+
+@jax.jit
+def log_evidence(total: Statistics, people) -> tuple[Float[Array, "L"], Statistics]:
+    """(log p(y | θ_l), its derivative in the sums) for each draw."""
+    return jax.vmap(jax.value_and_grad(log_evidence_of_draw), in_axes=(0, None))(total, people)
+
+
+# --- q(θ): a Gaussian with a diagonal, as one vector [means, log sds]
+
+@lru_cache(maxsize=8)
+def common_normals(seed: int, stream: int, draws: int, p: int) -> np.ndarray:
+    """ε [draws, p]: antithetic pairs, each column scaled to mean square 1, so that few draws leave the sds unbiased."""
+    rng = np.random.default_rng(np.random.SeedSequence((seed, 5, stream)))
+    half = rng.standard_normal((-(-draws // 2), p))
+    both = np.concatenate([half, -half])[:draws]
+    normals = both / np.sqrt(np.mean(both**2, 0))
+    normals.setflags(write=False)
+    return normals
+
+
+def draw(q: np.ndarray, normals: np.ndarray) -> np.ndarray:
+    """θ_l = mean + sd ∘ ε_l [L, p]."""
+    mean, log_sd = np.split(q, 2)
+    return mean + np.exp(log_sd) * normals
+
+
+def objective(model: SharedModel, q: np.ndarray, normals: np.ndarray, values: np.ndarray, by_theta: np.ndarray):
+    """(L, ∂L/∂q) from each draw's log p(y | θ_l) and its gradient in θ_l."""
+    _, log_sd = np.split(q, 2)
+    value, by_mean, by_log_sd = _divergence(model, q)
+    gradient = by_theta.mean(0), (by_theta * normals).mean(0) * np.exp(log_sd)
+    return float(values.mean() - value), np.concatenate([gradient[0] - by_mean, gradient[1] - by_log_sd])
+
+
+def _divergence(model: SharedModel, q: np.ndarray):
+    """KL(q‖p) = Σ log(s_p/s_q) + (s_q² + (m_q − m_p)²)/(2 s_p²) − ½, and its gradient in (mean, log sd)."""
+    (mean, log_sd), (prior_mean, prior_sd) = np.split(q, 2), model.prior
+    away, ratio = (mean - prior_mean) / prior_sd, np.exp(2.0 * log_sd) / prior_sd**2
+    value = float(np.sum(np.log(prior_sd) - log_sd + 0.5 * (ratio + away**2) - 0.5))
+    return value, away / prior_sd, ratio - 1.0

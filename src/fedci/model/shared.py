@@ -1,0 +1,106 @@
+"""The model `shared`: a random function μ that all sites share, a function f^s of each site's own, and noise.
+
+    y_i = z_iᵀβ̃ + f^s_{w_i}(x_i) + ε_i        β̃ ~ N(0, I)      f^s ~ GP(0, Φ ⊗ k)      ε ~ N(0, Σ)
+
+It is the paper's section 3.4 (β_jᵀω(x), β Gaussian) with β integrated out, its f^s with Φ and k, its Σ; its g^s is the
+constant of k. All other unknowns stand in one vector θ with a Gaussian prior, and q(θ) is Gaussian with a diagonal:
+
+    directions [d, K], direction_scale [K], direction_common [K]         A
+    linear, common [3], hinges [K, 3]                                    roots of β's prior, as (log sd, log sd, angle)
+    phi [3], kernel {…}                                                  Φ^{1/2}; length-scale and scales of k
+    noise [2]                                                            log sd of ε in each arm
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array, Float
+
+from fedci.model import basis, kernels
+from fedci.options import SharedOptions
+
+Theta = dict
+
+
+@dataclass(frozen=True)
+class SharedModel:
+    """A frozen description: equal models share one compilation. Make one with `model_of`."""
+
+    options: SharedOptions
+    covariates: int
+    described: int
+    sites: int
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.options.model_dump_json(), self.covariates, self.described, self.sites))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @property
+    def kernel(self) -> kernels.Kernel:
+        return kernels.build(self.options.kernel)
+
+    @property
+    def columns(self) -> int:
+        """q."""
+        return basis.columns(self.covariates, self.options.directions, self.options.knots)
+
+    @property
+    def size(self) -> int:
+        """p, the length of θ."""
+        return self.prior[0].size
+
+    @property
+    def prior(self) -> tuple[np.ndarray, np.ndarray]:
+        """([p] means, [p] standard deviations) of θ's prior."""
+        return _prior(self)
+
+    def unravel(self, vector: Float[Array, "p"]) -> Theta:
+        return _unraveller(self)(vector)
+
+    def ravel(self, theta: Theta) -> np.ndarray:
+        return np.asarray(ravel_pytree(theta)[0])
+
+    def names(self) -> list[str]:
+        """'directions[3,1]', … in the order of the vector."""
+        flat, _ = jax.tree_util.tree_flatten_with_path(_priors(self))
+        return [".".join(str(key.key) for key in path) + (f"[{','.join(map(str, index))}]" if leaf.shape else "")
+                for path, leaf in flat for index in np.ndindex(leaf.shape)]
+
+
+@lru_cache(maxsize=64)
+def _priors(model: SharedModel, part: int = 0) -> Theta:
+    """θ filled with its prior means (part 0) or standard deviations (part 1)."""
+    d, k = model.covariates, model.options.directions
+
+    def matrix(mean: float, shape: tuple = ()) -> np.ndarray:
+        return np.broadcast_to(((mean, mean, 0.0), (1.0, 1.0, 0.7))[part], (*shape, 3)).copy()
+
+    with jax.ensure_compile_time_eval():  # may be asked for first while something is traced
+        kernel = jax.tree.map(np.asarray, model.kernel.init(d))
+    return {"directions": np.full((d, k), (0.0, 1.0)[part]),
+            "direction_scale": np.full(k, (0.0, 0.5)[part]),
+            "direction_common": np.full(k, (0.0, 1.0)[part]),
+            "linear": matrix(0.0), "common": matrix(-1.0), "hinges": matrix(-0.3, (k,)), "phi": matrix(-2.5),
+            "kernel": kernel if part == 0 else jax.tree.map(lambda leaf: np.full(leaf.shape, 0.6), kernel),
+            "noise": np.full(2, (-1.5, 1.2)[part])}
+
+
+@lru_cache(maxsize=64)
+def _prior(model: SharedModel) -> tuple[np.ndarray, np.ndarray]:
+    with jax.ensure_compile_time_eval():
+        return tuple(np.asarray(ravel_pytree(_priors(model, part))[0]) for part in (0, 1))
+
+
+@lru_cache(maxsize=64)
+def _unraveller(model: SharedModel):
+    with jax.ensure_compile_time_eval():
+        return ravel_pytree(jax.tree.map(jnp.asarray, _priors(model)))[1]

@@ -125,7 +125,7 @@ def test_fedci_in_its_modes_and_each_fit_is_made_once(monkeypatch):
     fit = methods.fedci_fit
     monkeypatch.setattr(methods, "fedci_fit", lambda variant, splits, *a, **k: made.append(len(splits)) or fit(
         variant, splits, *a, **k))
-    quick = methods.Variant("default", {"optimiser": {"rounds": 5}, "prediction": {"draws": 8}})
+    quick = methods.Variant("classic", {"optimiser": {"rounds": 5}, "prediction": {"draws": 8}})
     monkeypatch.setitem(methods.VARIANTS, "FedCI", quick)
     found = [row for row in methods.cells("FedCI", small_suite(), 0, (1, 2), methods.FEDCI_MODES, 0)
              if isinstance(row, Cell)]

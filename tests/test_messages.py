@@ -17,9 +17,12 @@ from fedci.errors import MessageError
 from fedci.messages import (
     AskEffects,
     AskMoments,
+    AskSharedEffects,
+    AskStatistics,
     Evaluate,
     Hello,
     Prepare,
+    PullBack,
     Refusal,
     Reply,
     decode,
@@ -36,6 +39,9 @@ EXAMPLES = [
     AskEffects(*BASE, np.arange(3.0), ROOTS, -ROOTS, np.zeros((2, 2)), np.array([np.nan, 0.0, 0.5])),
     Reply(*BASE, {"ab": np.array(2.5), "cd": np.array([[1, 2], [3, 4]]), "ef": np.array([True, False])}, {"k": [1]}),
     Refusal(*BASE, "size", "too few rows"),
+    AskStatistics(*BASE, np.ones((2, 3))),
+    PullBack(*BASE, np.ones((2, 3)), np.ones((2, 6)), np.ones((2, 3)), np.ones(2), np.zeros(2)),
+    AskSharedEffects(*BASE, np.ones((2, 3)), np.ones((2, 4, 3)), np.array([np.nan, 0.0, 0.5])),
 ]
 each_example = pytest.mark.parametrize("message", EXAMPLES, ids=lambda m: type(m).__name__)
 

@@ -88,6 +88,33 @@ class AskEffects(Message):
 
 
 @dataclass(frozen=True)
+class AskStatistics(Message):
+    """Model `shared`, first half of a round: the site's sums T, v, c, l for each draw of θ."""
+
+    thetas: np.ndarray
+
+
+@dataclass(frozen=True)
+class PullBack(Message):
+    """Second half: the derivative of the objective in those sums; the site answers with its derivative in each θ."""
+
+    thetas: np.ndarray
+    gram: np.ndarray
+    cross: np.ndarray
+    square: np.ndarray
+    log_det: np.ndarray
+
+
+@dataclass(frozen=True)
+class AskSharedEffects(Message):
+    """As AskEffects, for draws of θ and of β."""
+
+    thetas: np.ndarray
+    betas: np.ndarray
+    correlations: np.ndarray
+
+
+@dataclass(frozen=True)
 class Reply(Message):
     sums: dict[str, np.ndarray] = field(default_factory=dict)
     notes: dict = field(default_factory=dict)
@@ -102,7 +129,8 @@ class Refusal(Message):
     reason: str
 
 
-TYPES = {cls.__name__: cls for cls in (Hello, AskMoments, Prepare, Evaluate, AskEffects, Reply, Refusal)}
+TYPES = {cls.__name__: cls for cls in (Hello, AskMoments, Prepare, Evaluate, AskEffects, AskStatistics, PullBack,
+                                           AskSharedEffects, Reply, Refusal)}
 
 
 def encode(message: Message) -> bytes:

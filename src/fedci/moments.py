@@ -111,14 +111,16 @@ def round_digits(values: np.ndarray, digits: int | None) -> np.ndarray:
     return np.vectorize(lambda value: float(f"{value:.{digits}g}"), otypes=[float])(values)
 
 
-def scales(sites: Sequence[SiteMoments], kinds: Sequence[str]) -> Scales:
-    """Pooled centre and spread; a 0/1 column that every site suppressed keeps its natural ones, ½ and ½."""
+def scales(sites: Sequence[SiteMoments], kinds: Sequence[str], binary_sd: float | None = None) -> Scales:
+    """Pooled centre and spread; a 0/1 column that every site suppressed keeps its natural ones, ½ and ½, and with
+    `binary_sd` all 0/1 columns have that spread."""
     x = pool([site.x for site in sites])
     y = pool([arm for site in sites for arm in site.y])
     untold = x.count == 0
     binary = np.array(kinds) != "numeric"
     mean = np.where(untold & binary, 0.5, x.values[0])
     sd = np.where(untold & binary, 0.5, np.sqrt(x.values[1]))
+    sd = sd if binary_sd is None else np.where(binary, binary_sd, sd)
     return Scales(mean, sd, float(y.values[0, 0]), float(np.sqrt(y.values[1, 0])))
 
 

@@ -15,7 +15,8 @@ import math
 import re
 import tomllib
 from importlib import resources
-from typing import Annotated, Literal
+from types import UnionType
+from typing import Annotated, ClassVar, Literal, Union, get_args, get_origin
 
 from pydantic import (
     AfterValidator,
@@ -29,8 +30,9 @@ from pydantic import (
 
 from fedci.errors import StudyError
 
-KERNELS = ("rbf", "matern12", "matern32", "matern52", "linear", "constant")
+STATIONARY = ("rbf", "matern12", "matern32", "matern52")
 WITHOUT_LENGTH = ("linear", "constant")
+KERNELS = (*STATIONARY, *WITHOUT_LENGTH)
 KERNEL_FLAGS = ("ard", "scale")
 ROUND_CAP = 5000
 """No study may ask a site for more evaluations than this. The disclosure policy sets its own, lower limit."""
@@ -166,6 +168,12 @@ class WishartOptions(Options):
 class SharedOptions(Options):
     """The model `shared`: a random function that all sites share, and one of each site's own (docs/model.md)."""
 
+    standardise: ClassVar[bool] = True
+    moments_spread: ClassVar[str] = "variance"
+    binary_sd: ClassVar[float | None] = 0.5
+    """0/1 columns keep the spread of a fair coin: a rare trait does not become a large distance, and one that nobody
+    has yet keeps a meaning."""
+
     family: Literal["shared"]
     directions: Annotated[int, Field(ge=1, le=8)] = 2
     """K: along how many directions of x the shared function may bend."""
@@ -178,6 +186,10 @@ class SharedOptions(Options):
 
 
 class ModelOptions(Options):
+    """The model `paper`."""
+
+    binary_sd: ClassVar[float | None] = None
+
     family: Literal["paper"] = "paper"
     kernel: Kernel = "matern52(scale)"
     """k, the covariance of f within a site."""
@@ -236,13 +248,13 @@ class OptimiserOptions(Options):
 
 class PredictionOptions(Options):
     draws: Annotated[int, Field(ge=2, le=65536)] = 256
-    """Posterior draws of (Φ, Σ, g) behind every effect."""
+    """Posterior draws of (Φ, Σ, g), or of (θ, β), behind every effect."""
 
 
 class FitOptions(Options):
     """All that a preset fixes."""
 
-    model: ModelOptions
+    model: Annotated[ModelOptions | SharedOptions, Field(discriminator="family")]
     optimiser: OptimiserOptions = OptimiserOptions()
     prediction: PredictionOptions = PredictionOptions()
 
@@ -279,22 +291,38 @@ def validated(cls: type[BaseModel], data: dict, where: str):
 def first_problem(cls: type[BaseModel], problem: ValidationError) -> str:
     """The first thing wrong with the data of `cls`, in one line that names the key."""
     first = problem.errors(include_url=False, include_context=False)[0]
-    path = [str(part) for part in first["loc"]]
+    path, known = _path(cls, [str(part) for part in first["loc"]])
     key = ".".join(path)
     if first["type"] == "extra_forbidden":
-        return f"unknown key {key!r}{nearest(path[-1], _known_keys(cls, path[:-1]))}"
+        return f"unknown key {key!r}{_elsewhere(path) or nearest(path[-1], known)}"
     if first["type"] == "missing":
         return f"the key {key!r} is missing"
     told = first["msg"].removeprefix("Value error, ")
     return f"{key!r}: {told}" if key else told
 
 
-def _known_keys(cls: type[BaseModel], path: list[str]) -> list[str]:
-    """Field names of the model that stands at `path` below `cls`; a path through a union or dict ends the walk."""
-    for part in path:
-        field = cls.model_fields.get(part)
-        kind = field.annotation if field else None
-        if not (isinstance(kind, type) and issubclass(kind, BaseModel)):
-            break
-        cls = kind
-    return list(cls.model_fields)
+def _path(cls: type[BaseModel], parts: list[str]) -> tuple[list[str], list[str]]:
+    """(the path as the user wrote it, field names where it ends): pydantic puts the model's family into it."""
+    path, holder, kind = [], cls, cls
+    for part in parts:
+        if part in (families := _families(kind)):
+            kind = families[part]
+            continue
+        path, holder = [*path, part], kind
+        fields = getattr(kind, "model_fields", {})
+        kind = fields[part].annotation if part in fields else None
+    return path, list(getattr(holder, "model_fields", {}))
+
+
+def _families(kind) -> dict[str, type[BaseModel]]:
+    """The models of a union by their family; nothing for any other type."""
+    if get_origin(kind) not in (Union, UnionType):
+        return {}
+    models = [one for one in get_args(kind) if "family" in getattr(one, "model_fields", {})]
+    return {family: one for one in models for family in get_args(one.model_fields["family"].annotation)}
+
+
+def _elsewhere(path: list[str]) -> str:
+    """A hint for a key of `[model]` that another preset's model has."""
+    both = {*ModelOptions.model_fields, *SharedOptions.model_fields}
+    return ": it belongs to the model of another preset" if path[0] == "model" and path[-1] in both else ""

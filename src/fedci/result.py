@@ -19,7 +19,9 @@ from fedci.estimands import Effect, average, check_alpha
 from fedci.federation.coordinator import CORRELATIONS, Outcome
 from fedci.federation.engine import Traffic
 from fedci.federation.site import POPULATIONS, Site, Units, stream_cate
-from fedci.model import padding, posterior, predict
+from fedci.model import padding, posterior
+from fedci.model.law import draws_at
+from fedci.model.shared import SharedModel
 from fedci.study import Study
 from fedci.version import __version__
 
@@ -157,22 +159,27 @@ class Result:
         return self.local[site]
 
     def _elsewhere(self, x: np.ndarray, outcome_noise: bool) -> Effect:
-        """At a site with nobody in the study and average moments: μ, the prior of f, and p(g* | g)."""
-        layout, fit, drawn = self.outcome.layout, self.outcome.fit, self.outcome.effects
+        """At a site with nobody in the study and average moments: the prior of f, and of g given the sites'."""
+        layout, fit = self.outcome.layout, self.outcome.fit
         units = Units(*layout.scales, layout.indicators)
         arrays = padding.no_rows(layout.model.covariates, layout.pooled_u)
-        draws = predict.Draws(jaxed(drawn.roots), self._new_g(len(drawn.g)))
-        return stream_cate(layout.model, fit.theta, arrays, draws, units.covariates(x), layout.model.options.jitter,
-                           units.y_sd, outcome_noise)
+        return stream_cate(layout.model, fit.theta, arrays, self._draws_elsewhere(), units.covariates(x),
+                           layout.model.options.jitter, units.y_sd, outcome_noise)
 
-    def _new_g(self, draws: int):
-        layout, model = self.outcome.layout, self.outcome.layout.model
+    def _draws_elsewhere(self):
+        layout, drawn = self.outcome.layout, self.outcome.effects.draws
+        if isinstance(layout.model, SharedModel):
+            return draws_at(layout.model, drawn, 0)
+        return draws_at(layout.model, drawn, 0)._replace(g=self._new_g(drawn["g"]))
+
+    def _new_g(self, g: np.ndarray):
+        layout, model, draws = self.outcome.layout, self.outcome.layout.model, len(g)
         if not model.options.inter_dependency:
             return jnp.zeros((draws, 2))
         normals = np.random.default_rng(np.random.SeedSequence((self.outcome.seed, 4))).standard_normal((draws, 2))
         theta = model.unravel(jnp.asarray(self.outcome.fit.theta))
         return posterior.g_elsewhere(model, theta, jnp.asarray(layout.u), jnp.asarray(layout.pooled_u[model.x_moments]),
-                                     jnp.asarray(self.outcome.effects.g), jnp.asarray(normals))
+                                     jnp.asarray(g), jnp.asarray(normals))
 
     # --- tables and words
 
@@ -264,10 +271,6 @@ class Result:
         from fedci.storage import load_result
 
         return load_result(folder)
-
-
-def jaxed(pair):
-    return type(pair)(*(jnp.asarray(part) for part in pair))
 
 
 def _columns(name: str, effect: Effect, alpha: float) -> dict[str, np.ndarray]:

@@ -17,7 +17,6 @@ import tempfile
 from pathlib import Path
 from zipfile import BadZipFile
 
-import jax.numpy as jnp
 import numpy as np
 
 from fedci.data import Table, design_columns
@@ -26,12 +25,12 @@ from fedci.federation.coordinator import Effects, Fit, Layout, Outcome, Round
 from fedci.federation.engine import Traffic
 from fedci.federation.site import Posterior, Prepared, Site, Units
 from fedci.folder import check_folder, private_file
-from fedci.model import padding, predict
-from fedci.model.posterior import Roots
+from fedci.model import padding
+from fedci.model.law import draws_at
 from fedci.model.structure import model_of
 from fedci.moments import Moments, Scales, SiteMoments
 from fedci.options import FitOptions, validated
-from fedci.result import Result, jaxed
+from fedci.result import Result
 from fedci.study import Study
 
 FORMAT = 1
@@ -79,7 +78,7 @@ def _facts(result: Result) -> dict:
 def _arrays(o: Outcome) -> dict[str, np.ndarray]:
     layout, drawn = o.layout, o.effects
     arrays = {"theta": o.fit.theta, "u": layout.u, "pooled_u": layout.pooled_u, "indicators": layout.indicators,
-              "phi_roots": np.asarray(drawn.roots.phi), "sigma_roots": np.asarray(drawn.roots.sigma), "g": drawn.g,
+              **{f"draws/{name}": value for name, value in drawn.draws.items()},
               **{f"scales/{name}": np.asarray(value) for name, value in layout.scales._asdict().items()}}
     for site in layout.sites:
         arrays |= {f"sums/{site}/{name}": value for name, value in drawn.sums[site].items()}
@@ -144,7 +143,7 @@ def _outcome(study: Study, facts: dict, arrays: dict, trace: Path) -> Outcome:
                     {name: _site_moments(arrays, name) for name in sites})
     fit = Fit(arrays["theta"], facts["verdict"], facts["objective"], _read_trace(trace), facts["jitters"])
     sums = {name: _below(arrays, f"sums/{name}/") for name in sites}
-    effects = Effects(Roots(arrays["phi_roots"], arrays["sigma_roots"]), arrays["g"], sums)
+    effects = Effects(_below(arrays, "draws/"), sums)
     return Outcome(facts["run"], facts["seed"], options, layout, fit, effects, tuple(facts["warnings"]),
                    facts["seconds"])
 
@@ -177,6 +176,5 @@ def _site(study: Study, outcome: Outcome, index: int, folder: Path) -> Site:
     units = Units(*layout.scales, layout.indicators)
     arrays = padding.pad_site(units.covariates(x), w, units.outcome(y), layout.u[index], index)
     site.options, site.prepared = outcome.options, Prepared(layout.model, units, arrays)
-    site.posterior = Posterior(outcome.fit.theta, predict.Draws(jaxed(drawn.roots), jnp.asarray(drawn.g[:, index])),
-                               jitter)
+    site.posterior = Posterior(outcome.fit.theta, draws_at(layout.model, drawn.draws, index), jitter)
     return site

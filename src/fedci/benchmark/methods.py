@@ -20,7 +20,7 @@ import numpy as np
 from fedci.benchmark.baselines import LEARNERS, Estimate, Learner, check_installed
 from fedci.benchmark.cells import Cell, SiteEffect
 from fedci.benchmark.protocols import Answer, Average, of_estimate, scores
-from fedci.benchmark.suites import Suite, varying
+from fedci.benchmark.suites import Suite, is_binary, varying
 from fedci.datasets import Records, Split, combined
 from fedci.errors import FedciError, UsageError
 from fedci.estimands import Effect
@@ -43,8 +43,10 @@ class Variant:
 ALONE = {"model": {"inter_dependency": False}}
 VARIANTS = {
     "FedCI": Variant("default"),
+    "FedCI (classic)": Variant("classic"),
     "FedCI (paper)": Variant("paper"),
-    "FedCI (no inter-dependency)": Variant("default", ALONE),
+    "FedCI (no inter-dependency)": Variant("default", {"model": {"kernel": "matern52 + linear(scale)"}}),
+    "FedCI (classic, no inter-dependency)": Variant("classic", ALONE),
     "FedCI (paper, no inter-dependency)": Variant("paper", ALONE),
 }
 NAMES = (*VARIANTS, *LEARNERS, ORACLE)
@@ -169,10 +171,12 @@ def fedci_fit(variant: Variant, splits: Sequence[Split], seed: int, together: bo
     from fedci.study import Study
 
     start = time.perf_counter()
-    kept = varying(splits)
+    binary = is_binary(splits) & (variant.preset == "default")
+    kept = varying(splits) | binary
     parts = [_kept(split.train, kept) for split in splits]
     parts = [combined(parts)] if together else parts
-    study = Study(treatment="w", outcome="y", covariates=parts[0].names, policy="simulation", preset=variant.preset,
+    covariates = dict(zip(parts[0].names, ({"type": "binary"} if one else {} for one in binary[kept]), strict=True))
+    study = Study(treatment="w", outcome="y", covariates=covariates, policy="simulation", preset=variant.preset,
                   options=dict(variant.options))
     result = FedCI(study, seed=seed).fit([Source(f"s{s}", part.frame()) for s, part in enumerate(parts)])
     tests = [(_kept(split.test, kept).frame(), "s0" if together else f"s{s}") for s, split in enumerate(splits)]

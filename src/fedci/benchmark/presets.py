@@ -1,4 +1,4 @@
-"""`python -m fedci.benchmark.presets`: what the choices of the preset `default` cost and bring, on DATA-1 under P2.
+"""`python -m fedci.benchmark.presets`: what the choices of the preset `classic` cost and bring, on DATA-1 under P2.
 
 Prints the Markdown table of docs/presets.md: mean over replications for 1, 3 and 5 sources of 50 rows.
 """
@@ -17,7 +17,7 @@ from fedci.benchmark.protocols import Answer, scores
 from fedci.datasets import Split, combined, synthetic
 
 VARIANTS = {
-    "default": {},
+    "classic": {},
     "weight_sd 0.05": {"model": {"weight_sd": 0.05}},
     "weight_sd 0.3": {"model": {"weight_sd": 0.3}},
     "hyper_sd 1": {"model": {"hyper_sd": 1.0}},
@@ -37,10 +37,10 @@ Figures = dict[str, float]
 
 def rows_of_table() -> dict[str, Callable[[Sequence[Split]], Figures]]:
     def fitted(options, mode="fed"):
-        return lambda splits: figures(Variant("default", options), splits, mode)
+        return lambda splits: figures(Variant("classic", options), splits, mode)
 
     return ({name: fitted(options) for name, options in VARIANTS.items()}
-            | {"default, each source alone": fitted({}, "loc"), "default, combined rows": fitted({}, "com"),
+            | {"classic, each source alone": fitted({}, "loc"), "classic, combined rows": fitted({}, "com"),
                "ridge T-learner, combined rows": ridge_t_learner})
 
 

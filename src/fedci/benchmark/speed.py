@@ -31,7 +31,8 @@ def measure(rows: int, rounds: int | None) -> dict:
     splits = synthetic("DATA-1", 0, sizes=Sizes(SITES, train=rows, test=1, validation=1))
     changes = {"optimiser": {"rounds": rounds}} if rounds else {}
     changes |= {"prediction": {"draws": 32}} if rows > ONCE else {}
-    study = Study(treatment="w", outcome="y", covariates=splits[0].train.names, policy="simulation", options=changes)
+    study = Study(treatment="w", outcome="y", covariates=splits[0].train.names, policy="simulation", preset="classic",
+                  options=changes)
     sources = [Source(f"site-{s}", split.train.frame()) for s, split in enumerate(splits)]
     loaded = time.perf_counter()
     result = FedCI(study).fit(sources)

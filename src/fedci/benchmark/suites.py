@@ -100,6 +100,11 @@ def _refuse_variations(choice: Choice, fixed: dict) -> None:
                              f"it is for {', '.join(PAPER_SETS)}")
 
 
+def is_binary(splits: Sequence[Split]) -> np.ndarray:
+    """[d] which covariates are 0 or 1 for everyone fitted on: a study calls them binary, and may keep constant ones."""
+    return np.isin(combined([split.train for split in splits]).x, (0.0, 1.0)).all(0)
+
+
 def varying(splits: Sequence[Split]) -> np.ndarray:
-    """[d] which covariates are not constant over the rows fitted on: only those can be in a study."""
+    """[d] which covariates are not constant over the rows fitted on."""
     return np.ptp(combined([split.train for split in splits]).x, axis=0) > 0

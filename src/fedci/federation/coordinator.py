@@ -18,12 +18,16 @@ import numpy as np
 
 from fedci import optimise
 from fedci.data import design_columns
-from fedci.errors import DataError, MessageError, NumericalError, from_code
+from fedci.errors import DataError, NumericalError
+from fedci.federation import shared
 from fedci.federation.engine import Engine
-from fedci.messages import AskEffects, AskMoments, Evaluate, Hello, Message, Prepare, Refusal, Reply
-from fedci.model import elbo, posterior
+from fedci.federation.talk import Talk, note_jitters, summed
+from fedci.messages import AskEffects, AskMoments, Evaluate, Hello, Prepare, Reply
+from fedci.model import elbo, evidence, posterior
+from fedci.model.law import AnyModel
 from fedci.model.posterior import Roots
-from fedci.model.structure import Model, model_of
+from fedci.model.shared import SharedModel
+from fedci.model.structure import model_of
 from fedci.moments import Moments, Scales, SiteMoments, describe_in_model_units, no_scales, pool, scales
 from fedci.options import FitOptions
 from fedci.privacy.policy import check_available
@@ -51,7 +55,7 @@ class Layout:
     """What all parties agreed on before the fit."""
 
     sites: tuple[str, ...]
-    model: Model
+    model: AnyModel
     scales: Scales
     u: np.ndarray
     """[m, q] the sites' moments in model units."""
@@ -77,9 +81,9 @@ class Fit:
 class Effects:
     """The draws from q, and each site's per-draw sums in outcome units."""
 
-    roots: Roots
-    g: np.ndarray
-    """[L, m, 2]."""
+    draws: dict[str, np.ndarray]
+    """Model `paper`: 'phi_roots', 'sigma_roots' [L, 2, 2], 'g' [L, m, 2]. Model `shared`: 'thetas' [L, p], 'betas'
+    [L, B, q]."""
     sums: dict[str, dict[str, np.ndarray]]
     """Site → 'cate_mean' [L, 3], 'cate_var', 'ite_mean' [L, C, 3], 'ite_var', 'ite_sd' [C], 'people' [3]."""
 
@@ -126,7 +130,7 @@ def agree_units(talk: Talk, study: Study, options: FitOptions) -> Layout:
     """Pool the sites' moments, tell every site the common units and its own place in the model."""
     told = {name: _site_moments(reply) for name, reply in talk.ask_all(lambda base: AskMoments(*base)).items()}
     names, kinds = design_columns(study)
-    common = scales(list(told.values()), kinds)
+    common = scales(list(told.values()), kinds, options.model.binary_sd)
     _check_variation(common, names, study.outcome, len(told))
     if not options.model.standardise:
         common = no_scales(len(names))
@@ -170,11 +174,11 @@ def _check_variation(common: Scales, names, outcome: str, sites: int) -> None:
 
 def fit_theta(talk: Talk, layout: Layout, options: FitOptions, seed: int, progress) -> Fit:
     """Ascend the summed objective until it settles; the verdict says how it ended."""
-    state = optimise.init(options.optimiser, layout.model.start(seed), len(layout.sites))
     rounds, jitters, start = [], {}, time.perf_counter()
+    ask, begin = _objective(talk, layout, options, seed, jitters)
+    state = optimise.init(options.optimiser, begin, len(layout.sites))
     while state.verdict is None:
-        uniforms = _uniforms(options, seed, state.round)
-        objective, gradient = evaluate(talk, layout, state.query, uniforms, jitters)
+        objective, gradient = ask(state.query, state.round)
         state = optimise.step(state, objective, gradient)
         rounds.append(Round(state.round, options.optimiser.rounds, objective, float(np.linalg.norm(gradient)),
                             time.perf_counter() - start))
@@ -184,6 +188,23 @@ def fit_theta(talk: Talk, layout: Layout, options: FitOptions, seed: int, progre
         raise NumericalError("the objective is not finite at the starting values. Look for extreme values in the "
                              "covariates, set model.standardise = true, or raise model.jitter.")
     return Fit(state.best, state.verdict, state.best_objective, tuple(rounds), jitters)
+
+
+def _objective(talk: Talk, layout: Layout, options: FitOptions, seed: int, jitters: dict):
+    """((vector, round) → (L, ∇L), the vector to start from) for the study's model."""
+    model = layout.model
+    if isinstance(model, SharedModel):
+        people = sum(site.rows for site in layout.moments.values())
+        return (lambda q, number: shared.evaluate(talk, model, q, people, _normals(options, seed, number, model.size),
+                                                  jitters),
+                shared.start(talk, model))
+    return (lambda theta, number: evaluate(talk, layout, theta, _uniforms(options, seed, number), jitters),
+            model.start(seed))
+
+
+def _normals(options: FitOptions, seed: int, number: int, size: int) -> np.ndarray:
+    stream = number if options.optimiser.fresh_draws else 0
+    return evidence.common_normals(seed, stream, options.optimiser.draws, size)
 
 
 def _uniforms(options: FitOptions, seed: int, number: int) -> np.ndarray:
@@ -199,8 +220,8 @@ def evaluate(talk: Talk, layout: Layout, theta: np.ndarray, uniforms: np.ndarray
     if not (np.isfinite(phi).all() and np.isfinite(sigma).all()):
         return failed
     replies = talk.ask_all(lambda base: Evaluate(*base, theta, phi, sigma))
-    _note_jitters(jitters, replies)
-    total = _summed(replies)
+    note_jitters(jitters, replies)
+    total = summed(replies)
     if total["failed"] > 0:
         return failed
     by_roots = Roots(total["phi_roots"], total["sigma_roots"])
@@ -210,27 +231,24 @@ def evaluate(talk: Talk, layout: Layout, theta: np.ndarray, uniforms: np.ndarray
     return (objective, gradient) if np.isfinite(objective) and np.isfinite(gradient).all() else failed
 
 
-def _note_jitters(jitters: dict, replies: Mapping[str, Reply]) -> None:
-    for name, reply in replies.items():
-        if "jitter" in reply.notes:
-            jitters[name] = max(jitters.get(name, 0.0), reply.notes["jitter"])
-
-
-def _summed(replies: Mapping[str, Reply]) -> dict[str, np.ndarray]:
-    """Σ_s of each named sum, in the order of the sites' names."""
-    names = {name for reply in replies.values() for name in reply.sums}
-    return {name: sum(replies[site].sums[name] for site in sorted(replies)) for name in names}
-
-
 def gather_effects(talk: Talk, layout: Layout, fit: Fit, draws: int, seed: int) -> Effects:
-    """Draw (Φ, Σ, g) once for all sites; each returns the per-draw sums over its people."""
+    """Draw from q once for all sites; each returns the per-draw sums over its people."""
+    if isinstance(layout.model, SharedModel):
+        drawn, replies = shared.gather(talk, layout.model, fit.theta, draws, seed, CORRELATIONS)
+    else:
+        drawn, replies = _gather_paper(talk, layout, fit, draws, seed)
+    return Effects(drawn, {name: dict(reply.sums) for name, reply in replies.items()})
+
+
+def _gather_paper(talk: Talk, layout: Layout, fit: Fit, draws: int, seed: int):
+    """Draws of (Φ, Σ, g), and the sites' answers."""
     uniforms = posterior.common_uniforms(seed, 10**6, draws)
     phi, sigma = elbo.draw(layout.model, fit.theta, uniforms).roots
     g = draw_source_level(layout, fit.theta, draws, seed)
     replies = talk.ask_each({
         name: (lambda base, s=s: AskEffects(*base, fit.theta, phi, sigma, g[:, s], CORRELATIONS))
         for s, name in enumerate(layout.sites)})
-    return Effects(Roots(phi, sigma), g, {name: dict(reply.sums) for name, reply in replies.items()})
+    return {"phi_roots": np.asarray(phi), "sigma_roots": np.asarray(sigma), "g": g}, replies
 
 
 def draw_source_level(layout: Layout, theta: np.ndarray, draws: int, seed: int) -> np.ndarray:
@@ -241,30 +259,6 @@ def draw_source_level(layout: Layout, theta: np.ndarray, draws: int, seed: int) 
     normals = np.random.default_rng(np.random.SeedSequence((seed, 2))).standard_normal((draws, m, 2))
     law = posterior.g_posterior(layout.model, layout.model.unravel(jnp.asarray(theta)), jnp.asarray(layout.u))
     return np.asarray(posterior.draw_g(law, jnp.asarray(normals)))
-
-
-class Talk:
-    """Numbers the exchanges of a run, checks that answers belong to them, and turns refusals into errors."""
-
-    def __init__(self, engine: Engine, run: str):
-        self.engine, self.run, self.round = engine, run, 0
-        self.sites = tuple(sorted(engine.sites))
-
-    def ask_all(self, make: Callable[[tuple], Message]) -> dict[str, Reply]:
-        return self.ask_each(dict.fromkeys(self.sites, make))
-
-    def ask_each(self, make: Mapping[str, Callable[[tuple], Message]]) -> dict[str, Reply]:
-        self.round += 1
-        replies = self.engine.exchange({name: build((self.run, self.round, name)) for name, build in make.items()})
-        return {name: self._checked(name, replies.get(name)) for name in sorted(make)}
-
-    def _checked(self, name: str, reply: Message | None) -> Reply:
-        if isinstance(reply, Refusal):
-            raise from_code(reply.code, reply.reason)
-        belongs = isinstance(reply, Reply) and (reply.run, reply.round, reply.site) == (self.run, self.round, name)
-        if not belongs:
-            raise MessageError(f"site '{name}' did not answer round {self.round} of this run")
-        return reply
 
 
 class _Clock:

@@ -14,12 +14,35 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedci.data import Table
-from fedci.errors import FedciError, HandshakeError, MessageError, NumericalError, SiteError, UsageError
+from fedci.errors import (
+    DisclosureError,
+    FedciError,
+    HandshakeError,
+    MessageError,
+    NumericalError,
+    SiteError,
+    UsageError,
+)
 from fedci.estimands import Effect
-from fedci.messages import AskEffects, AskMoments, Evaluate, Hello, Message, Prepare, Refusal, Reply
-from fedci.model import elbo, padding, predict
+from fedci.messages import (
+    AskEffects,
+    AskMoments,
+    AskSharedEffects,
+    AskStatistics,
+    Evaluate,
+    Hello,
+    Message,
+    Prepare,
+    PullBack,
+    Refusal,
+    Reply,
+)
+from fedci.model import elbo, evidence, padding, predict
+from fedci.model.evidence import Statistics
+from fedci.model.law import AnyModel
 from fedci.model.posterior import Roots
-from fedci.model.structure import Model, model_of
+from fedci.model.shared import SharedModel
+from fedci.model.structure import model_of
 from fedci.moments import describe_site
 from fedci.options import FitOptions, validated
 from fedci.study import Study
@@ -57,7 +80,7 @@ class Units:
 class Prepared:
     """The site once it knows the common units."""
 
-    model: Model
+    model: AnyModel
     units: Units
     arrays: elbo.SiteArrays
 
@@ -67,7 +90,7 @@ class Posterior:
     """What a site needs for its own predictions; received with the last request, kept at the site."""
 
     vector: np.ndarray
-    draws: predict.Draws
+    draws: predict.Draws | predict.SharedDraws
     jitter: float
 
 
@@ -79,6 +102,8 @@ class Site:
         self.options: FitOptions | None = None
         self.prepared: Prepared | None = None
         self.posterior: Posterior | None = None
+        self.jitter: float | None = None
+        """What the last statistics needed; their pull-back takes the same."""
 
     def answer(self, request: Message) -> Reply | Refusal:
         """The reply to one request; an error becomes a Refusal with its code and reason, never a traceback."""
@@ -89,7 +114,8 @@ class Site:
 
     def _handler(self, request: Message):
         handlers = {Hello: self._hello, AskMoments: self._moments, Prepare: self._prepare,
-                    Evaluate: self._evaluate, AskEffects: self._effects}
+                    Evaluate: self._evaluate, AskEffects: self._effects, AskStatistics: self._statistics,
+                    PullBack: self._pull_back, AskSharedEffects: self._effects}
         if request.site != self.name:
             raise SiteError(f"site '{self.name}' got a request meant for another site")
         if type(request) not in handlers:
@@ -126,6 +152,7 @@ class Site:
         units = Units(request.x_mean, request.x_sd, request.y_mean, request.y_sd, request.indicators)
         x = units.covariates(self.table.x)
         model = model_of(self.options.model, x.shape[1], self.table.x.shape[1], request.sites)
+        self._check_statistics(model)
         arrays = padding.pad_site(x, self.table.w, units.outcome(self.table.y), request.u, request.index)
         self.prepared = Prepared(model, units, arrays)
         return self._reply(request, {})
@@ -146,36 +173,91 @@ class Site:
         return self._reply(request, {"objective": 0.0, "gradient": np.zeros_like(request.theta), "phi_roots": zeros,
                                      "sigma_roots": zeros, "failed": 1})
 
+    def _check_statistics(self, model: AnyModel) -> None:
+        """T of the model `shared` may tell rows apart when it has nearly as many columns as the site has people."""
+        limit = self.study.policy.statistics_per_row
+        if isinstance(model, SharedModel) and model.columns > limit * len(self.table.y):
+            raise DisclosureError(
+                f"site '{self.name}': the model 'shared' would send sums over {model.columns} columns of "
+                f"{len(self.table.y)} people; the policy allows {limit:g} columns per person in the clear. Use fewer "
+                f"covariates or model.knots, more people, or the preset 'paper'.")
+
+    def _statistics(self, request: AskStatistics) -> Reply:
+        """The sums of the first half of a round; a numerical failure is counted, as in `_evaluate`."""
+        ready = self._require(self.prepared, "the common units")
+        self._check_thetas(request)
+        for jitter in self._jitters(ready.model):
+            found = jax.device_get(evidence.statistics(ready.model, request.thetas, ready.arrays, jitter))
+            if all(np.isfinite(part).all() for part in found):
+                self.jitter = jitter
+                return self._reply(request, found._asdict() | {"failed": 0}, **self._jitter_note(jitter))
+        return self._reply(request, {name: np.zeros_like(part) for name, part in found._asdict().items()}
+                           | {"failed": 1})
+
+    def _pull_back(self, request: PullBack) -> Reply:
+        ready = self._require(self.prepared, "the common units")
+        self._check_thetas(request)
+        cotangents = Statistics(*(getattr(request, name) for name in Statistics._fields))
+        self._check_arrays(dict(zip(Statistics._fields, cotangents, strict=True)),
+                           evidence.shapes(ready.model, len(request.thetas)))
+        gradient = evidence.pull_back(ready.model, request.thetas, ready.arrays, self.jitter, cotangents)
+        return self._reply(request, {"gradient": gradient})
+
+    def _check_thetas(self, request: AskStatistics | PullBack | AskSharedEffects) -> None:
+        model = self.prepared.model
+        if not isinstance(model, SharedModel):
+            raise SiteError(f"site '{self.name}' does not answer a {type(request).__name__} in this study: its model "
+                            f"is not 'shared'")
+        self._check_arrays({"thetas": request.thetas}, {"thetas": (len(np.atleast_1d(request.thetas)), model.size)})
+
     def _check_shapes(self, request: Evaluate | AskEffects) -> None:
         """Θ of this model, and as many Φ as Σ (and g): refused before anything is computed."""
-        draws = len(request.phi_roots)
-        expected = {"theta": (self.prepared.model.size,), "phi_roots": (draws, 2, 2), "sigma_roots": (draws, 2, 2)}
-        for name, shape in (expected | ({"g": (draws, 2)} if isinstance(request, AskEffects) else {})).items():
-            array = getattr(request, name)
+        model = self.prepared.model
+        if isinstance(model, SharedModel):
+            raise SiteError(f"site '{self.name}' does not answer a {type(request).__name__} in this study: its model "
+                            f"is 'shared'")
+        draws = len(np.atleast_1d(request.phi_roots))
+        expected = {"theta": (model.size,), "phi_roots": (draws, 2, 2), "sigma_roots": (draws, 2, 2)}
+        expected |= {"g": (draws, 2)} if isinstance(request, AskEffects) else {}
+        self._check_arrays({name: getattr(request, name) for name in expected}, expected)
+
+    def _check_arrays(self, arrays: dict[str, np.ndarray], expected: dict[str, tuple]) -> None:
+        for name, shape in expected.items():
+            array = arrays[name]
             if array.shape != shape or array.dtype != np.float64:
                 raise MessageError(f"site '{self.name}': {name} has shape {array.shape} and type {array.dtype}, "
                                    f"needs {shape} and float64")
 
-    def _jitters(self, model: Model) -> list[float]:
+    def _jitters(self, model: AnyModel) -> list[float]:
         return [model.options.jitter * 10.0**k for k in range(JITTERS)]
 
     def _jitter_note(self, jitter: float) -> dict:
         return {"jitter": jitter} if jitter != self.prepared.model.options.jitter else {}
 
-    def _effects(self, request: AskEffects) -> Reply:
+    def _effects(self, request: AskEffects | AskSharedEffects) -> Reply:
         ready = self._require(self.prepared, "the common units")
-        self._check_shapes(request)
-        draws = predict.Draws(Roots(jnp.asarray(request.phi_roots), jnp.asarray(request.sigma_roots)),
-                              jnp.asarray(request.g))
+        vector, draws = self._received_draws(request)
         for jitter in self._jitters(ready.model):
-            own = predict.site_effects(ready.model, request.theta, ready.arrays, draws, self._weights(),
+            own = predict.site_effects(ready.model, vector, ready.arrays, draws, self._weights(),
                                        request.correlations, jitter)
             own = jax.device_get(own)
             if all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(own)):
-                self.posterior = Posterior(np.asarray(request.theta), draws, jitter)
+                self.posterior = Posterior(vector, draws, jitter)
                 return self._reply(request, self._effect_sums(own, request.correlations), **self._jitter_note(jitter))
         raise NumericalError(f"site '{self.name}': the covariance of the outcomes is not positive definite even with "
                              f"jitter {jitter:g}. Look for repeated rows, or raise model.jitter.")
+
+    def _received_draws(self, request: AskEffects | AskSharedEffects):
+        """(Θ, draws) of the request, checked; the model `shared` has a θ for each draw and no Θ."""
+        if isinstance(request, AskEffects):
+            self._check_shapes(request)
+            roots = Roots(jnp.asarray(request.phi_roots), jnp.asarray(request.sigma_roots))
+            return np.asarray(request.theta), predict.Draws(roots, jnp.asarray(request.g))
+        self._check_thetas(request)
+        shape = (len(request.thetas), request.betas.shape[1] if request.betas.ndim == 3 else 1,
+                 self.prepared.model.columns)
+        self._check_arrays({"betas": request.betas}, {"betas": shape})
+        return np.zeros(0), predict.SharedDraws(jnp.asarray(request.thetas), jnp.asarray(request.betas))
 
     def _effect_sums(self, own: predict.SiteEffects, correlations: np.ndarray) -> dict:
         """Per population and draw, in outcome units: Σ τ(x_i) 'cate' [L, 3], Σ τ_i 'ite' [L, C, 3]; and Σ_i sd(τ_i)
@@ -247,7 +329,8 @@ def _one(effect: Effect) -> Effect:
     return Effect(effect.means[:, 0], effect.variances[:, 0])
 
 
-def stream_cate(model: Model, vector, arrays: elbo.SiteArrays, draws: predict.Draws, x: np.ndarray, jitter: float,
+def stream_cate(model: AnyModel, vector, arrays: elbo.SiteArrays, draws: predict.Draws | predict.SharedDraws,
+                x: np.ndarray, jitter: float,
                 y_sd: float, outcome_noise: bool) -> Effect:
     """τ(x) for any number of people, in chunks of one shape; with outcome noise it is a person's realised effect."""
     parts = []
@@ -258,6 +341,5 @@ def stream_cate(model: Model, vector, arrays: elbo.SiteArrays, draws: predict.Dr
         parts.append(jax.tree.map(lambda leaf, n=len(part): np.asarray(leaf)[:, :n], moments))
     mean, var = (np.concatenate([getattr(p, k) for p in parts], axis=1) for k in ("mean", "var"))
     if outcome_noise:
-        sigma = np.asarray(draws.roots.sigma) @ np.swapaxes(np.asarray(draws.roots.sigma), 1, 2)
-        var = var + (sigma[:, 0, 0] + sigma[:, 1, 1] - 2 * sigma[:, 0, 1])[:, None]
+        var = var + np.asarray(predict.noise_variance(model, vector, draws))[:, None]
     return Effect(mean, var).scaled(y_sd)

@@ -78,8 +78,11 @@ def draw_term(residual: Residual, root_phi: Float[Array, "2 2"], root_sigma: Flo
 def observed_covariance(root_phi, root_sigma, k, site: SiteArrays, jitter) -> Float[Array, "n n"]:
     """K_obs of the site's people, and a unit diagonal for its padding (which then adds 0 to every term)."""
     phi, sigma = root_phi @ root_phi.T, root_sigma @ root_sigma.T
-    people = jnp.outer(site.mask, site.mask)
-    c = people * covariance.observed(phi, sigma, k, site.w)
+    return steady(jnp.outer(site.mask, site.mask) * covariance.observed(phi, sigma, k, site.w), site, jitter)
+
+
+def steady(c: Float[Array, "n n"], site: SiteArrays, jitter) -> Float[Array, "n n"]:
+    """Jitter for people, relative to their mean variance; a unit diagonal for padding."""
     rows = jnp.sum(site.mask)
     lift = jitter * jnp.trace(c) / jnp.maximum(rows, 1.0)
     return c + jnp.diag(jnp.where(site.mask > 0, lift, 1.0))

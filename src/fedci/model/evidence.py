@@ -41,6 +41,12 @@ class Statistics(NamedTuple):
     log_det: Float[Array, "L"]
 
 
+def shapes(model: SharedModel, draws: int) -> dict[str, tuple[int, ...]]:
+    """Of the statistics of so many draws."""
+    q = model.columns
+    return {"gram": (draws, q * (q + 1) // 2), "cross": (draws, q), "square": (draws,), "log_det": (draws,)}
+
+
 def of_draw(model: SharedModel, vector: Float[Array, "p"], site: SiteArrays, jitter) -> Statistics:
     """(T, v, c, l) of a site for one θ, without the leading axis."""
     theta = model.unravel(vector)

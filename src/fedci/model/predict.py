@@ -1,9 +1,9 @@
 """Effects given Θ and draws of (Φ, Σ, g): the conditional mean and variance per draw. All of it stays at the site
 but the sums.
 
-For a draw, with C = K_obs, e = y − A(w)·(μ + g), and any set of people with weights t:
+For a draw, with means m(x) (`law`), C = K_obs, e = y − m_w(x), and any set of people with weights t:
 
-    CATE   τ(x)  = [A(1) − A(0)]·(μ(x) + g) + Q(x) C⁻¹e                Q_i(x) = (Φ[1, w_i] − Φ[0, w_i]) k(x, x_i)
+    CATE   τ(x)  = m₁(x) − m₀(x) + Q(x) C⁻¹e                            Q_i(x) = (Φ[1, w_i] − Φ[0, w_i]) k(x, x_i)
            Cov(τ(x), τ(x')) = (Φ₁₁ + Φ₂₂ − 2Φ₁₂) k(x, x') − Q(x) C⁻¹Q(x')ᵀ
     ITE    τ_i   = w̃_i (y_i − y_mis,i),   y_mis ~ N(m_mo, S_mo)         the paper's Eqs. for E and Var
     sums   Σ t_i τ_i  has mean tᵀE[τ] and variance tᵀCov[τ]t             one number each: this leaves the site
@@ -21,17 +21,13 @@ import jax.numpy as jnp
 from jax.scipy.linalg import cho_solve, solve_triangular
 from jaxtyping import Array, Float
 
-from fedci.model import covariance, kernels, means
-from fedci.model.elbo import SiteArrays, observed_covariance
-from fedci.model.posterior import Roots
-from fedci.model.structure import Model, Theta
+from fedci.model import covariance
+from fedci.model import law as laws
+from fedci.model.elbo import SiteArrays, steady
+from fedci.model.law import AnyModel, Draws, Law, SharedDraws
 
-
-class Draws(NamedTuple):
-    """L draws from q, as one site needs them."""
-
-    roots: Roots
-    g: Float[Array, "L 2"]
+__all__ = ["Draws", "Moments", "SharedDraws", "SiteEffects", "cate_at", "ite_each", "noise_variance", "outcomes_at",
+           "site_effects"]
 
 
 class Moments(NamedTuple):
@@ -42,64 +38,84 @@ class Moments(NamedTuple):
 
 
 class Conditioned(NamedTuple):
-    """One draw conditioned on the site's rows."""
+    """One draw conditioned on the site's rows; B values of β̃ share everything but the means."""
 
     phi: Float[Array, "2 2"]
-    root_phi: Float[Array, "2 2"]
     sigma: Float[Array, "2 2"]
-    g: Float[Array, "2"]
     k: Float[Array, "n n"]
-    mean: Float[Array, "n 2"]
-    """μ at the site's rows."""
+    means: Float[Array, "B n 2"]
+    """E[y(0), y(1)] at the site's rows, before they are seen."""
     chol: Float[Array, "n n"]
-    alpha: Float[Array, "n"]
+    alpha: Float[Array, "B n"]
     """C⁻¹e."""
 
 
-def condition(model: Model, theta: Theta, site: SiteArrays, root_phi, root_sigma, g, jitter) -> Conditioned:
-    k = kernels.cross(model.kernel, theta["kernel"], site.x, site.x)
-    mean = means.over_rows(model.mean, theta["mean"], site.x, site.index)
-    chol = jnp.linalg.cholesky(observed_covariance(root_phi, root_sigma, k, site, jitter))
-    e = site.mask * (site.y - jnp.sum(root_phi[site.w] * (mean + g), 1))
-    return Conditioned(root_phi @ root_phi.T, root_phi, root_sigma @ root_sigma.T, g, k, mean, chol,
-                       cho_solve((chol, True), e))
+def condition(law: Law, site: SiteArrays, jitter) -> Conditioned:
+    k, means = law.k(site.x, site.x), law.means(site.x)
+    people = jnp.outer(site.mask, site.mask)
+    chol = jnp.linalg.cholesky(steady(people * covariance.observed(law.phi, law.sigma, k, site.w), site, jitter))
+    e = site.mask * (site.y - jnp.sum(covariance.arms(site.w) * means, -1))
+    return Conditioned(law.phi, law.sigma, k, means, chol, cho_solve((chol, True), e.T).T)
 
 
-def arms_at(model: Model, theta: Theta, site: SiteArrays, given: Conditioned, x: Float[Array, "p d"]):
-    """Means [p, 2] and covariances [p, 2, 2] of (E y(0), E y(1)) at new x: no outcome noise."""
-    across = kernels.cross(model.kernel, theta["kernel"], x, site.x) * site.mask
-    own = kernels.diagonal(model.kernel, theta["kernel"], x)
+def arms_at(law: Law, site: SiteArrays, given: Conditioned, x: Float[Array, "p d"]):
+    """Means [B, p, 2] and covariances [p, 2, 2] of (E y(0), E y(1)) at new x: no outcome noise."""
+    across = law.k(x, site.x) * site.mask
     q = jnp.stack([given.phi[j, site.w] * across for j in (0, 1)])
-    prior_mean = (means.over_rows(model.mean, theta["mean"], x, site.index) + given.g) @ given.root_phi.T
     white = jax.vmap(lambda qj: solve_triangular(given.chol, qj.T, lower=True))(q)
     explained = jnp.einsum("anp,bnp->pab", white, white)
-    return prior_mean + (q @ given.alpha).T, own[:, None, None] * given.phi - explained
+    return law.means(x) + jnp.einsum("apn,Bn->Bpa", q, given.alpha), law.own(x)[:, None, None] * given.phi - explained
 
 
 @partial(jax.jit, static_argnames="model")
-def cate_at(model: Model, vector, site: SiteArrays, draws: Draws, x: Float[Array, "p d"], jitter) -> Moments:
+def cate_at(model: AnyModel, vector, site: SiteArrays, draws: Draws | SharedDraws, x: Float[Array, "p d"],
+            jitter) -> Moments:
     """τ(x) for each draw and new person; also used without rows (padding only): then it is the prior's."""
-    mean, cov = outcomes_at(model, vector, site, draws, x, jitter)
-    var = cov[..., 0, 0] + cov[..., 1, 1] - 2.0 * cov[..., 0, 1]
-    return Moments(mean[..., 1] - mean[..., 0], jnp.maximum(var, 0.0))
+    def one(draw):
+        law = laws.of_draw(model, vector, draw, site.index)
+        mean, cov = arms_at(law, site, condition(law, site, jitter), x)
+        var = cov[:, 0, 0] + cov[:, 1, 1] - 2.0 * cov[:, 0, 1]
+        return _same_shape(mean[..., 1] - mean[..., 0], jnp.maximum(var, 0.0))
+
+    return _merged(jax.lax.map(one, draws))
 
 
 @partial(jax.jit, static_argnames="model")
-def outcomes_at(model: Model, vector, site: SiteArrays, draws: Draws, x: Float[Array, "p d"], jitter):
+def outcomes_at(model: AnyModel, vector, site: SiteArrays, draws: Draws | SharedDraws, x: Float[Array, "p d"], jitter):
     """(E y(0), E y(1)) for each draw: means [L, p, 2], covariances [L, p, 2, 2]."""
-    theta = model.unravel(vector)
+    def one(draw):
+        law = laws.of_draw(model, vector, draw, site.index)
+        mean, cov = arms_at(law, site, condition(law, site, jitter), x)
+        return mean, jnp.broadcast_to(cov, (mean.shape[0], *cov.shape))
 
-    def one(draw: Draws):
-        given = condition(model, theta, site, draw.roots.phi, draw.roots.sigma, draw.g, jitter)
-        return arms_at(model, theta, site, given, x)
+    return _merged(jax.lax.map(one, draws))
 
-    return jax.lax.map(one, draws)
+
+@partial(jax.jit, static_argnames="model")
+def noise_variance(model: AnyModel, vector, draws: Draws | SharedDraws) -> Float[Array, "L"]:
+    """Var(ε(1) − ε(0)) for each draw."""
+    def one(draw):
+        law = laws.of_draw(model, vector, draw, jnp.asarray(0))
+        var = law.sigma[0, 0] + law.sigma[1, 1] - 2.0 * law.sigma[0, 1]
+        return jnp.broadcast_to(var, law.means(jnp.zeros((1, model.covariates))).shape[:1])
+
+    return _merged(jax.lax.map(one, draws))
+
+
+def _same_shape(mean, var) -> Moments:
+    """The variance repeated for each β̃."""
+    return Moments(mean, jnp.broadcast_to(var, mean.shape))
+
+
+def _merged(tree):
+    """[L, B, …] → [L·B, …]: each β̃ is a draw of its own."""
+    return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), tree)
 
 
 class Missing(NamedTuple):
     """y_mis | y_obs for one draw: m_mo, and what S_mo is made of (all [n, n], padding left out by weights)."""
 
-    mean: Float[Array, "n"]
+    mean: Float[Array, "B n"]
     prior_cov: Float[Array, "n n"]
     k_om: Float[Array, "n n"]
     chol: Float[Array, "n n"]
@@ -112,8 +128,8 @@ def missing_given_observed(site: SiteArrays, given: Conditioned, noise_correlati
     people = jnp.outer(site.mask, site.mask)
     k_om = people * covariance.observed_missing(given.phi, sigma, given.k, site.w)
     k_mis = people * covariance.missing(given.phi, sigma, given.k, site.w)
-    prior_mean = jnp.sum(given.root_phi[1 - site.w] * (given.mean + given.g), 1)
-    return Missing(prior_mean + k_om.T @ given.alpha, k_mis, k_om, given.chol)
+    prior_mean = jnp.sum(covariance.arms(1 - site.w) * given.means, -1)
+    return Missing(prior_mean + given.alpha @ k_om, k_mis, k_om, given.chol)
 
 
 def shared_noise(given: Conditioned, noise_correlation):
@@ -133,47 +149,44 @@ class SiteEffects(NamedTuple):
 
 
 @partial(jax.jit, static_argnames="model")
-def site_effects(model: Model, vector, site: SiteArrays, draws: Draws, weights: Float[Array, "e n"],
+def site_effects(model: AnyModel, vector, site: SiteArrays, draws: Draws | SharedDraws, weights: Float[Array, "e n"],
                  correlations: Float[Array, "C"], jitter) -> SiteEffects:
     """All sums of a site in one pass over the draws: one Cholesky factor each, then only vectors."""
-    theta = model.unravel(vector)
-
-    def one(draw: Draws):
-        given = condition(model, theta, site, draw.roots.phi, draw.roots.sigma, draw.g, jitter)
-        realised = jax.vmap(lambda c: _realised_sums(site, missing_given_observed(site, given, c), weights))
+    def one(draw):
+        given = condition(laws.of_draw(model, vector, draw, site.index), site, jitter)
+        realised = jax.vmap(lambda c: _realised_sums(site, missing_given_observed(site, given, c), weights), out_axes=1)
         return SiteEffects(_expected_sums(site, given, weights), realised(correlations))
 
-    return jax.lax.map(one, draws)
+    return _merged(jax.lax.map(one, draws))
 
 
 def _expected_sums(site: SiteArrays, given: Conditioned, weights) -> Moments:
     contrast = given.phi[1] - given.phi[0]
     q = contrast[site.w] * (weights @ given.k) * site.mask
-    prior_mean = (given.mean + given.g) @ (given.root_phi[1] - given.root_phi[0])
+    prior_mean = given.means[..., 1] - given.means[..., 0]
     scale = contrast[1] - contrast[0]
-    return Moments(weights @ prior_mean + q @ given.alpha,
-                   jnp.maximum(scale * _quadratic(weights, given.k) - _explained(given.chol, q), 0.0))
+    return _same_shape(prior_mean @ weights.T + given.alpha @ q.T,
+                       jnp.maximum(scale * _quadratic(weights, given.k) - _explained(given.chol, q), 0.0))
 
 
 def _realised_sums(site: SiteArrays, mis: Missing, weights) -> Moments:
     """Σ_i t_i w̃_i (y_i − y_mis,i)."""
     sign = (2 * site.w - 1) * site.mask
     t = weights * sign
-    return Moments(t @ (site.y - mis.mean),
-                   jnp.maximum(_quadratic(t, mis.prior_cov) - _explained(mis.chol, t @ mis.k_om.T), 0.0))
+    return _same_shape((site.y - mis.mean) @ t.T,
+                       jnp.maximum(_quadratic(t, mis.prior_cov) - _explained(mis.chol, t @ mis.k_om.T), 0.0))
 
 
 @partial(jax.jit, static_argnames="model")
-def ite_each(model: Model, vector, site: SiteArrays, draws: Draws, correlations: Float[Array, "C"], jitter) -> Moments:
+def ite_each(model: AnyModel, vector, site: SiteArrays, draws: Draws | SharedDraws, correlations: Float[Array, "C"],
+             jitter) -> Moments:
     """τ_i [L, C, n] of each person: w̃_i(y_i − m_mo,i) and S_mo,ii. Stays at the site.
 
     The correlations differ only in the diagonal s_c of K_om = B + s_c I, so with R = chol(C)⁻¹ one product serves all:
     diag(K_omᵀC⁻¹K_om) = Σ(RB)² + 2 s_c Σ R∘(RB) + s_c² ΣR², sums over rows.
     """
-    theta = model.unravel(vector)
-
-    def one(draw: Draws):
-        given = condition(model, theta, site, draw.roots.phi, draw.roots.sigma, draw.g, jitter)
+    def one(draw):
+        given = condition(laws.of_draw(model, vector, draw, site.index), site, jitter)
         bare = missing_given_observed(site, given, jnp.zeros(()))
         r = solve_triangular(given.chol, jnp.eye(site.y.shape[0]), lower=True)
         rb = r @ bare.k_om
@@ -183,11 +196,11 @@ def ite_each(model: Model, vector, site: SiteArrays, draws: Draws, correlations:
             s = site.mask * shared_noise(given, correlation)
             mean = bare.mean + s * given.alpha
             var = jnp.diag(bare.prior_cov) - squares - 2.0 * s * crossed - s * s * own
-            return Moments((2 * site.w - 1) * site.mask * (site.y - mean), site.mask * jnp.maximum(var, 0.0))
+            return _same_shape((2 * site.w - 1) * site.mask * (site.y - mean), site.mask * jnp.maximum(var, 0.0))
 
-        return jax.vmap(at)(correlations)
+        return jax.vmap(at, out_axes=1)(correlations)
 
-    return jax.lax.map(one, draws)
+    return _merged(jax.lax.map(one, draws))
 
 
 def _quadratic(t, cov):

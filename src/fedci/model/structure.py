@@ -23,7 +23,8 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 
 from fedci.model import kernels, means, wishart
-from fedci.options import ModelOptions
+from fedci.model.shared import SharedModel
+from fedci.options import ModelOptions, SharedOptions
 
 Theta = dict
 Vector = np.ndarray | jax.Array
@@ -122,9 +123,9 @@ class Model:
 
 
 @lru_cache(maxsize=256)
-def model_of(options: ModelOptions, covariates: int, described: int, sites: int) -> Model:
-    """The one Model of these values in this process: comparing it with itself costs nothing."""
-    return Model(options, covariates, described, sites)
+def model_of(options: ModelOptions | SharedOptions, covariates: int, described: int, sites: int) -> Model | SharedModel:
+    """The one model of these values in this process: comparing it with itself costs nothing."""
+    return (SharedModel if options.family == "shared" else Model)(options, covariates, described, sites)
 
 
 @lru_cache(maxsize=64)

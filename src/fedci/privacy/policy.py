@@ -40,6 +40,8 @@ class Policy(Options):
     """Significant digits of the moments that leave; none: as computed (`simulation` only)."""
     parameters_per_row_warn: Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)] = 0.33
     """Parameters per row above which the result carries a warning: it could memorise rows."""
+    statistics_per_row: Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)] = 0.33
+    """Columns per row above which the sums of the model `shared` may not leave a site in the clear."""
     max_levels: Annotated[int, Field(strict=True, ge=2)] = 40
     """Levels a categorical covariate may have."""
     max_level_share: Share = 0.33
@@ -85,7 +87,7 @@ POLICIES = {
     "standard": Policy(),
     "simulation": Policy(
         name="simulation", min_rows=2, min_arm_rows=1, min_cell=0, moment_digits=None, max_level_share=1.0,
-        max_rounds=ROUND_CAP,
+        statistics_per_row=1e9, max_rounds=ROUND_CAP,
     ),
 }
 

@@ -1,0 +1,94 @@
+"""The rounds of the model `shared`: statistics out and summed, their cotangents back, one gradient per draw of θ."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import jax.numpy as jnp
+import numpy as np
+
+from fedci.federation.talk import Talk, note_jitters, summed
+from fedci.messages import AskSharedEffects, AskStatistics, PullBack, Reply
+from fedci.model import basis, evidence
+from fedci.model.evidence import Statistics
+from fedci.model.shared import SharedModel
+
+START_SD = 0.1
+"""Of q at the start: narrow, so that the first rounds find the place and the later ones the width."""
+BETAS = 8
+"""Draws of β for each draw of θ: they cost a site no factorisation."""
+
+
+def start(talk: Talk, model: SharedModel) -> np.ndarray:
+    """q = [means, log sds]: directions from a federated ridge regression of each arm, the rest near its prior."""
+    mean = model.unravel(jnp.asarray(model.prior[0]))
+    mean = {name: np.asarray(value) if name != "kernel" else value for name, value in mean.items()}
+    mean |= {"linear": np.array([-0.3, -0.3, 0.5]), "hinges": np.tile([-0.5, -0.5, 0.3], (model.options.directions, 1)),
+             "noise": np.full(2, -1.0), "directions": _ridge_directions(talk, model, mean)}
+    vector = model.ravel(mean)
+    return np.concatenate([vector, np.full(vector.size, np.log(START_SD))])
+
+
+def _ridge_directions(talk: Talk, model: SharedModel, mean: dict) -> np.ndarray:
+    """[d, K]: a of both arms' coefficients (and, from the third, of their difference and its like), each of length √d.
+
+    One exchange: with A = 0 the hinges are constant, and the posterior mean of β̃'s linear block is the ridge estimate.
+    """
+    flat = mean | {"linear": np.array([-1.0, -1.0, 0.0]), "noise": np.full(2, -1.0)}
+    replies = talk.ask_all(lambda base: AskStatistics(*base, model.ravel(flat)[None]))
+    coefficients = _linear_part(model, flat, np.asarray(evidence.collapse(_statistics(replies)).mean[0]))
+    two = coefficients / np.maximum(np.linalg.norm(coefficients, axis=0), 1e-12)
+    more = np.random.default_rng(0).standard_normal((model.covariates, model.options.directions))
+    columns = np.column_stack([two, two[:, 1] - two[:, 0], more / np.linalg.norm(more, axis=0)])
+    if model.options.directions == 1:
+        columns = (two.sum(1) / np.maximum(np.linalg.norm(two.sum(1)), 1e-12))[:, None]
+    return columns[:, :model.options.directions] * np.sqrt(model.covariates) / basis.DIRECTION_SD
+
+
+def _linear_part(model: SharedModel, theta: dict, beta: np.ndarray) -> np.ndarray:
+    """[d, 2] coefficients of x in each arm, from β̃: columns 2 … 2d + 1 hold (R[·, 0], R[·, 1]) times x."""
+    block = beta[2:2 + 2 * model.covariates].reshape(2, model.covariates)
+    return (np.asarray(basis.root(jnp.asarray(theta["linear"]))) @ block).T
+
+
+def _statistics(replies: Mapping[str, Reply]) -> Statistics:
+    total = summed(replies)
+    return Statistics(*(total[name] for name in Statistics._fields))
+
+
+def evaluate(talk: Talk, model: SharedModel, q: np.ndarray, people: int, normals: np.ndarray, jitters: dict):
+    """(L, ∂L/∂q): two exchanges with every site. (−inf, 0) where a site failed."""
+    failed = -np.inf, np.zeros_like(q)
+    thetas = evidence.draw(q, normals)
+    if not np.isfinite(thetas).all():
+        return failed
+    replies = talk.ask_all(lambda base: AskStatistics(*base, thetas))
+    note_jitters(jitters, replies)
+    if summed(replies)["failed"] > 0:
+        return failed
+    values, cotangents = evidence.log_evidence(_statistics(replies), float(people))
+    if not np.isfinite(values).all():
+        return failed
+    back = [np.asarray(part) for part in cotangents]
+    by_theta = summed(talk.ask_all(lambda base: PullBack(*base, thetas, *back)))["gradient"]
+    objective, gradient = evidence.objective(model, q, normals, np.asarray(values), by_theta)
+    return (objective, gradient) if np.isfinite(objective) and np.isfinite(gradient).all() else failed
+
+
+def gather(talk: Talk, model: SharedModel, q: np.ndarray, draws: int, seed: int, correlations: np.ndarray):
+    """(named draws, the sites' per-draw sums): θ from q, then β given θ and all sites' sums."""
+    count = max(draws // BETAS, 1)
+    thetas = evidence.draw(q, evidence.common_normals(seed, 10**6, count, model.size))
+    found = evidence.collapse(_statistics(talk.ask_all(lambda base: AskStatistics(*base, thetas))))
+    betas = draw_betas(found, seed)
+    replies = talk.ask_all(lambda base: AskSharedEffects(*base, thetas, betas, correlations))
+    return {"thetas": thetas, "betas": betas}, replies
+
+
+def draw_betas(found: evidence.Collapsed, seed: int) -> np.ndarray:
+    """[L, B, q] antithetic draws of N(P⁻¹v, P⁻¹): mean ± P^{−T/2} ε."""
+    mean, chol = np.asarray(found.mean), np.asarray(found.chol)
+    rng = np.random.default_rng(np.random.SeedSequence((seed, 6)))
+    normals = rng.standard_normal((len(mean), mean.shape[1], BETAS // 2))
+    away = np.swapaxes(np.linalg.solve(np.swapaxes(chol, 1, 2), normals), 1, 2)
+    return mean[:, None] + np.concatenate([away, -away], 1)

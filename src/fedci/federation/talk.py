@@ -1,0 +1,47 @@
+"""How a coordinator asks: numbered exchanges, answers checked, sums taken in the order of the sites' names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from fedci.errors import MessageError, from_code
+from fedci.federation.engine import Engine
+from fedci.messages import Message, Refusal, Reply
+
+
+class Talk:
+    """Numbers the exchanges of a run, checks that answers belong to them, and turns refusals into errors."""
+
+    def __init__(self, engine: Engine, run: str):
+        self.engine, self.run, self.round = engine, run, 0
+        self.sites = tuple(sorted(engine.sites))
+
+    def ask_all(self, make: Callable[[tuple], Message]) -> dict[str, Reply]:
+        return self.ask_each(dict.fromkeys(self.sites, make))
+
+    def ask_each(self, make: Mapping[str, Callable[[tuple], Message]]) -> dict[str, Reply]:
+        self.round += 1
+        replies = self.engine.exchange({name: build((self.run, self.round, name)) for name, build in make.items()})
+        return {name: self._checked(name, replies.get(name)) for name in sorted(make)}
+
+    def _checked(self, name: str, reply: Message | None) -> Reply:
+        if isinstance(reply, Refusal):
+            raise from_code(reply.code, reply.reason)
+        belongs = isinstance(reply, Reply) and (reply.run, reply.round, reply.site) == (self.run, self.round, name)
+        if not belongs:
+            raise MessageError(f"site '{name}' did not answer round {self.round} of this run")
+        return reply
+
+
+def summed(replies: Mapping[str, Reply]) -> dict[str, np.ndarray]:
+    """Σ_s of each named sum, in the order of the sites' names."""
+    names = {name for reply in replies.values() for name in reply.sums}
+    return {name: sum(replies[site].sums[name] for site in sorted(replies)) for name in names}
+
+
+def note_jitters(jitters: dict, replies: Mapping[str, Reply]) -> None:
+    for name, reply in replies.items():
+        if "jitter" in reply.notes:
+            jitters[name] = max(jitters.get(name, 0.0), reply.notes["jitter"])

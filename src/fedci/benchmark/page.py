@@ -56,8 +56,8 @@ DESCRIPTIONS = {
 }
 SETTINGS = """\
 **Settings.** Those of the baselines were looked at on replications 1-3 of DATA-1 and DATA-2. `FedCI` runs with the
-preset `default`, `FedCI (paper)` with the preset `paper` ([the presets](presets.md)). The *parametric limit* fits the
-true form of the data on the combined rows, with the laws its parameters were drawn from as priors.
+preset `default`, `FedCI (classic)` and `FedCI (paper)` with those presets ([the presets](presets.md)). The *parametric
+limit* fits the true form of the data on the combined rows, with the laws its parameters were drawn from as priors.
 """
 
 

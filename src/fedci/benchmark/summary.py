@@ -19,9 +19,10 @@ from fedci.benchmark.cells import MODES, PROTOCOLS, Cell, latest
 FIGURES = ("pehe", "ate_error", "coverage", "width", "ate_covered", "ate_width", "ate_rejects", "seconds", "rounds",
            "bytes")
 OURS, PAPER, LIMIT = "FedCI", "FedCI (paper)", "oracle"
-METHODS = (OURS, PAPER, "FedCI (no inter-dependency)", "FedCI (paper, no inter-dependency)", "BART", "X-Learner",
-           "R-Learner", "OrthoRF", "OrthoRF (global residuals)", "CEVAE", "BART-T", "BCF", "CausalForestDML",
-           "GP T-learner", "GP T-learner (ARD)", "ridge T-learner")
+METHODS = (OURS, "FedCI (classic)", PAPER, "FedCI (no inter-dependency)", "FedCI (classic, no inter-dependency)",
+           "FedCI (paper, no inter-dependency)", "BART", "X-Learner", "R-Learner", "OrthoRF",
+           "OrthoRF (global residuals)", "CEVAE", "BART-T", "BCF", "CausalForestDML", "GP T-learner",
+           "GP T-learner (ARD)", "ridge T-learner")
 """The order of rows; methods not named here follow by name, the limit comes last."""
 DATASETS = ("data-1", "data-2", "ihdp", "ihdp-shuffled", "ihdp-sites", "heterogeneous", "overlap", "linear", "null")
 """The order of tables; a variation ('data-1/std') follows its data set."""

@@ -26,6 +26,26 @@ test-all: .venv
 
 # The baselines of the benchmark have an environment of their own: torch and the forests weigh gigabytes.
 test-benchmark: .venv-benchmark
+	.venv-benchmark/bin/python -m pytest tests_benchmark
+
+.venv-benchmark: .venv-benchmark/installed
+
+.venv-benchmark/installed: pyproject.toml constraints.txt constraints-benchmark.txt
+	$(PYTHON) -m venv .venv-benchmark
+	.venv-benchmark/bin/pip install --quiet --disable-pip-version-check torch==2.13.0
+	.venv-benchmark/bin/pip install --quiet --disable-pip-version-check -c constraints.txt -c constraints-benchmark.txt -e '.[dev,benchmark]'
+	@touch $@
+
+# The whole grid behind docs/benchmarks.md: hours on two cores; interrupted, it goes on where it stopped.
+IHDP ?= ../shared/data/ihdp
+JOBS ?= 2
+GRID = .venv-benchmark/bin/fedci benchmark --out benchmarks/results --jobs $(JOBS) --ihdp $(IHDP)
+PAPERS = --dataset data-1 --dataset data-2 --dataset ihdp
+MORE = --dataset heterogeneous --dataset overlap --dataset linear
+FAST = bart,x-learner,r-learner,bart-t,bcf,causalforestdml,gp-t-learner,gp-t-learner-ard,ridge-t-learner,oracle
+INTERVALS = fedci,bart,bart-t,bcf,causalforestdml,gp-t-learner,gp-t-learner-ard,oracle,orthorf
+
+benchmark: .venv-benchmark
 	$(GRID) $(PAPERS) --methods fedci,fedci-classic,$(FAST),orthorf,cevae
 	$(GRID) $(PAPERS) --methods fedci-no-inter-dependency --modes fed
 	$(GRID) --dataset data-1 --methods fedci --sources 2,4

@@ -24,6 +24,7 @@ CALLS = {
     "X-Learner": ("causalml.inference.meta:BaseXRegressor", "fit", "predict"),
     "R-Learner": ("causalml.inference.meta:BaseRRegressor", "fit", "predict"),
     "OrthoRF": ("econml.orf:DMLOrthoForest", "fit", "effect_inference"),
+    "OrthoRF (global residuals)": ("econml.orf:DMLOrthoForest", "fit", "effect_inference"),
     "CausalForestDML": ("econml.dml:CausalForestDML", "fit", "effect_inference"),
     "CEVAE": ("pyro.contrib.cevae:CEVAE", "fit", None),
     "GP T-learner": ("sklearn.gaussian_process:GaussianProcessRegressor", "fit", "predict"),
@@ -31,8 +32,9 @@ CALLS = {
     "ridge T-learner": ("sklearn.linear_model:RidgeCV", "fit", "predict"),
 }
 """The class of the package behind each baseline, what fits it and what predicts."""
-HAS_INTERVALS = {"BART", "BART-T", "BCF", "OrthoRF", "CausalForestDML", "GP T-learner", "GP T-learner (ARD)"}
-HAS_OUTCOMES = set(LEARNERS) - {"OrthoRF", "CausalForestDML"}
+HAS_INTERVALS = {"BART", "BART-T", "BCF", "OrthoRF", "OrthoRF (global residuals)", "CausalForestDML", "GP T-learner",
+                 "GP T-learner (ARD)"}
+HAS_OUTCOMES = set(LEARNERS) - {"OrthoRF", "OrthoRF (global residuals)", "CausalForestDML"}
 
 
 class Called(Exception):

@@ -12,7 +12,8 @@ import fedci
 ROOT = Path(fedci.__file__).parent
 ORDER = [
     "version", "errors", "options", "presets", "folder", "privacy.policy", "study", "columns", "data", "moments",
-    "model", "model.kernels", "model.means", "model.wishart", "model.covariance", "model.basis", "model.shared",
+    "model", "model.kernels", "model.means", "model.wishart", "model.covariance", "model.basis", "model.description",
+    "model.shared",
     "model.structure", "model.posterior", "model.elbo", "model.evidence", "model.padding", "model.law",
     "model.predict", "optimise", "estimands", "messages", "federation.site", "federation.engine", "federation.talk",
     "federation.shared", "federation.coordinator", "result", "storage", "estimator", "datasets", "ihdp", "progress",

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from fedci.benchmark import oracle
 from fedci.benchmark.baselines import LEARNERS, Estimate, Learner, check_installed
 from fedci.benchmark.cells import Cell, SiteEffect
 from fedci.benchmark.protocols import Answer, Average, of_estimate, scores
@@ -24,7 +25,7 @@ from fedci.benchmark.suites import Suite, is_binary, varying
 from fedci.datasets import Records, Split, combined
 from fedci.errors import FedciError, UsageError
 from fedci.estimands import Effect
-from fedci.options import nearest
+from fedci.options import nearest, preset
 
 ORACLE = "oracle"
 LONGEST_REASON = 200
@@ -171,7 +172,8 @@ def fedci_fit(variant: Variant, splits: Sequence[Split], seed: int, together: bo
     from fedci.study import Study
 
     start = time.perf_counter()
-    binary = is_binary(splits) & (variant.preset == "default")
+    keeps_constant = preset(variant.preset, dict(variant.options)).model.binary_sd is not None
+    binary = is_binary(splits) & keeps_constant
     kept = varying(splits) | binary
     parts = [_kept(split.train, kept) for split in splits]
     parts = [combined(parts)] if together else parts
@@ -264,9 +266,7 @@ def _mean_estimate(each: Sequence[Estimate]) -> Estimate:
 # --- the limit
 
 def _oracle(suite: Suite, fits: Fits, count: int) -> Outcome:
-    """The true parametric form with the generator's own priors: what the data allow at best."""
-    from fedci.benchmark import oracle
-
+    """The true parametric form with the generator's own priors."""
     if suite.form is None:
         raise UsageError(f"the true form of {suite.label} is not a parametric one we can fit")
     start, splits = time.perf_counter(), fits.first(count)

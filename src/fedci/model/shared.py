@@ -13,8 +13,7 @@ constant of k. All other unknowns stand in one vector θ with a Gaussian prior, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 import jax
 import jax.numpy as jnp
@@ -22,31 +21,12 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 
-from fedci.model import basis, kernels
-from fedci.options import SharedOptions
-
-Theta = dict
+from fedci.model import basis
+from fedci.model.description import Description, Theta, names_of
 
 
-@dataclass(frozen=True)
-class SharedModel:
-    """A frozen description: equal models share one compilation. Make one with `model_of`."""
-
-    options: SharedOptions
-    covariates: int
-    described: int
-    sites: int
-
-    @cached_property
-    def _hash(self) -> int:
-        return hash((self.options.model_dump_json(), self.covariates, self.described, self.sites))
-
-    def __hash__(self) -> int:
-        return self._hash
-
-    @property
-    def kernel(self) -> kernels.Kernel:
-        return kernels.build(self.options.kernel)
+class SharedModel(Description):
+    """θ, its prior and its place in one vector."""
 
     @property
     def columns(self) -> int:
@@ -70,10 +50,7 @@ class SharedModel:
         return np.asarray(ravel_pytree(theta)[0])
 
     def names(self) -> list[str]:
-        """'directions[3,1]', … in the order of the vector."""
-        flat, _ = jax.tree_util.tree_flatten_with_path(_priors(self))
-        return [".".join(str(key.key) for key in path) + (f"[{','.join(map(str, index))}]" if leaf.shape else "")
-                for path, leaf in flat for index in np.ndindex(leaf.shape)]
+        return names_of(_priors(self))
 
 
 @lru_cache(maxsize=64)

@@ -13,8 +13,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 import jax
 import jax.numpy as jnp
@@ -23,34 +22,17 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 
 from fedci.model import kernels, means, wishart
+from fedci.model.description import Description, Theta, names_of
 from fedci.model.shared import SharedModel
 from fedci.options import ModelOptions, SharedOptions
 
-Theta = dict
 Vector = np.ndarray | jax.Array
 MOMENTS = 4
 """Mean, variance (or sd), skewness, excess kurtosis."""
 
 
-@dataclass(frozen=True)
-class Model:
-    """A frozen description: equal models share one compilation. Make one with `model_of`."""
-
-    options: ModelOptions
-    covariates: int
-    """d, the columns of x."""
-    described: int
-    """Columns of x whose moments enter x̃ (indicators of missing values do not)."""
-    sites: int
-    """m."""
-
-    @cached_property
-    def _hash(self) -> int:
-        return hash((self.options.model_dump_json(), self.covariates, self.described, self.sites))
-
-    def __hash__(self) -> int:
-        """Computed once: JAX asks for it at every call of a compiled function."""
-        return self._hash
+class Model(Description):
+    """Kernels and means of the model `paper`, and the vector Θ."""
 
     @property
     def x_moments(self) -> slice:
@@ -60,10 +42,6 @@ class Model:
     @property
     def u_dim(self) -> int:
         return MOMENTS * (self.described + 3)
-
-    @property
-    def kernel(self) -> kernels.Kernel:
-        return kernels.build(self.options.kernel)
 
     @property
     def source_kernel(self) -> kernels.Kernel:
@@ -117,9 +95,7 @@ class Model:
         return _places(self)[name]
 
     def names(self) -> list[str]:
-        """'mean.weight[3,1]', … in the order of the vector."""
-        return [name + (f"[{','.join(map(str, index))}]" if leaf.shape else "")
-                for name, leaf in _named(_shapes(self)) for index in np.ndindex(leaf.shape)]
+        return names_of(_shapes(self))
 
 
 @lru_cache(maxsize=256)
@@ -146,11 +122,3 @@ def _places(model: Model) -> dict[str, slice]:
         places[name] = slice(at, at + size)
         at += size
     return places
-
-
-def _named(tree: Theta, prefix: str = ""):
-    for key in sorted(tree):
-        if isinstance(tree[key], dict):
-            yield from _named(tree[key], f"{prefix}{key}.")
-        else:
-            yield prefix + key, tree[key]

@@ -39,9 +39,13 @@ test-benchmark: .venv-benchmark
 # The whole grid behind docs/benchmarks.md: hours on two cores; interrupted, it goes on where it stopped.
 IHDP ?= ../shared/data/ihdp
 JOBS ?= 2
-GRID = .venv-benchmark/bin/fedci benchmark --out benchmarks/results --jobs $(JOBS) --ihdp $(IHDP)
+GRID = .venv-benchmark/bin/fedci benchmark --jobs $(JOBS) --ihdp $(IHDP) --out benchmarks/results
 PAPERS = --dataset data-1 --dataset data-2 --dataset ihdp
 MORE = --dataset heterogeneous --dataset overlap --dataset linear
+BEYOND = --dataset steps --dataset many-directions --dataset own-surfaces --dataset interactions
+COVER = $(GRID)/coverage --methods fedci --modes fed --replications 100 --no-imputation
+ABLATION = fedci,fedci-linear,fedci-one-direction,fedci-three-directions,fedci-gaussian-directions,fedci-no-common-slope
+ABLATION := $(ABLATION),fedci-no-own-functions,fedci-point-estimates,fedci-standardised-0-1
 FAST = bart,x-learner,r-learner,bart-t,bcf,causalforestdml,gp-t-learner,gp-t-learner-ard,ridge-t-learner,oracle
 INTERVALS = fedci,bart,bart-t,bcf,causalforestdml,gp-t-learner,gp-t-learner-ard,oracle,orthorf
 
@@ -57,6 +61,10 @@ benchmark: .venv-benchmark
 	$(GRID) --dataset ihdp-shuffled --modes fed,com --methods fedci,$(FAST),orthorf,cevae
 	$(GRID) --dataset ihdp-sites --modes fed,com --methods fedci,$(FAST),orthorf,cevae
 	$(GRID) $(PAPERS) --methods orthorf-global-residuals --modes com
+	$(GRID) $(BEYOND) --sources 5 --modes fed,com --methods fedci,$(FAST)
+	$(COVER) --dataset data-1 --dataset data-2
+	$(COVER) $(MORE) $(BEYOND) --sources 5
+	$(GRID)/ablation $(PAPERS) --methods $(ABLATION) --modes fed --no-imputation
 	$(MAKE) docs
 
 docs: .venv

@@ -126,7 +126,7 @@ def test_fedci_in_its_modes_and_each_fit_is_made_once(monkeypatch):
     monkeypatch.setattr(methods, "fedci_fit", lambda variant, splits, *a, **k: made.append(len(splits)) or fit(
         variant, splits, *a, **k))
     quick = methods.Variant("classic", {"optimiser": {"rounds": 5}, "prediction": {"draws": 8}})
-    monkeypatch.setitem(methods.VARIANTS, "FedCI", quick)
+    monkeypatch.setitem(methods.OURS, "FedCI", quick)
     found = [row for row in methods.cells("FedCI", small_suite(), 0, (1, 2), methods.FEDCI_MODES, 0)
              if isinstance(row, Cell)]
     assert sorted(made) == [1, 1, 2, 2]  # two sources alone, both federated, both combined
@@ -218,7 +218,7 @@ def test_failures_are_tried_again_when_asked(tmp_path, learners):
 def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path):
     """A real run, ended by SIGINT after its first rows; the second run adds only what was missing."""
     command = [sys.executable, "-m", "fedci.cli", "benchmark", "--dataset", "linear", "--methods", "oracle",
-               "--replications", "150", "--sources", "1", "--out", str(tmp_path), "--quiet"]
+               "--replications", "600", "--sources", "1", "--out", str(tmp_path), "--quiet"]
     first = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     path = tmp_path / runner.CELLS
     deadline = time.monotonic() + 60
@@ -228,11 +228,11 @@ def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path):
     assert "interrupted" in first.communicate(timeout=60)[1]
     assert first.returncode == 130
     before = cells.read(path)
-    assert 0 < len(before) < 150 * 3
+    assert 0 < len(before) < 600 * 3
     assert subprocess.run(command, timeout=120, check=False).returncode == 0
     after = cells.read(path)
     assert after[:len(before)] == before
-    assert sorted(row.replication for row in after if row.protocol == "P2") == list(range(150))
+    assert sorted(row.replication for row in after if row.protocol == "P2") == list(range(600))
 
 
 def test_a_line_cut_short_is_dropped_and_written_over(tmp_path, learners):

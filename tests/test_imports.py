@@ -15,14 +15,15 @@ ORDER = [
     "model", "model.kernels", "model.means", "model.wishart", "model.covariance", "model.basis", "model.description",
     "model.shared",
     "model.structure", "model.posterior", "model.elbo", "model.evidence", "model.padding", "model.law",
-    "model.predict", "optimise", "estimands", "messages", "federation.site", "federation.engine", "federation.talk",
+    "model.predict", "model.drivers", "optimise", "estimands", "messages", "federation.site", "federation.engine",
+    "federation.talk",
     "federation.shared", "federation.coordinator", "result", "storage", "estimator", "datasets", "ihdp", "progress",
     "demo", "benchmark.learners.estimate", "benchmark.learners.shared", "benchmark.learners.regression",
     "benchmark.learners.bayesian_trees", "benchmark.learners.boosting", "benchmark.learners.forests",
     "benchmark.learners.cevae", "benchmark.baselines", "benchmark.oracle", "benchmark.cells", "benchmark.suites",
     "benchmark.protocols", "benchmark.methods", "benchmark.presets", "benchmark.speed", "benchmark.runner",
     "benchmark.published", "benchmark.summary", "benchmark.tables", "benchmark.figures", "benchmark.page",
-    "benchmark.command", "cli",
+    "benchmark.command", "cli", "__main__",
 ]
 LATE = {("result", "storage")}
 """`Result.save` and `.load` call their storage when used: the file format knows the result, not the other way round."""

@@ -12,7 +12,7 @@ from fedci.benchmark import oracle
 from fedci.datasets import Sizes, combined
 from fedci.errors import UsageError
 
-NAMES = list(datasets.KEYS)
+NAMES = list(oracle.FORMULAS)
 ALPHA = 1e-3
 """Chance that intervals that cover 95% fail one of the coverage tests."""
 

@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 import pytest
 
 from fedci import FedCI, Result, Source, Study
@@ -74,7 +75,7 @@ def test_effects_of_a_draw_are_the_dense_conditionals(result):
     found = predict.cate_at(model, np.zeros(0), arrays, one, x_new, 0.0)
     n, theta = 40, model.unravel(one.theta[0])
     x, w, y = arrays.x[:n], np.asarray(arrays.w[:n]), arrays.y[:n]
-    root = basis.root(theta["phi"])
+    root = evidence.own_root(theta)
     phi = np.asarray(root @ root.T)
 
     def k(a, b):
@@ -186,3 +187,47 @@ def test_what_leaves_is_as_large_as_documented(result):
 
 def test_the_sites_ask_no_more_than_the_policy_allows():
     assert Site(study(), Source("a", frame(40, 0)).read(study())).study.policy.statistics_per_row > 1e6
+
+
+@pytest.mark.parametrize(("change", "gone"), [
+    ({"directions": 0}, None), ({"common": False}, "common"), ({"tails": None}, None), ({"binary_sd": None}, None)])
+def test_every_ingredient_can_be_left_out(change, gone):
+    """The ablations of docs/benchmarks.md: each fits, and the objective rises."""
+    found = fit(hospitals(40, 37), options=QUICK | {"model": {"knots": 3} | change}, preset="default")
+    objectives = [r.objective for r in found.outcome.fit.rounds]
+    assert objectives[-1] > objectives[0]
+    assert not any(name.startswith(f"{gone}[") for name in found.outcome.layout.model.names())
+
+
+def test_a_point_posterior_stays_a_point_and_is_surer(result):
+    """Same data and rounds: leaving out the uncertainty of θ must narrow the intervals."""
+    options = QUICK | {"model": {"knots": 3, "posterior": "point"}}
+    found = fit(hospitals(40, 37), options=options, preset="default")
+    _, log_sd = np.split(np.asarray(found.outcome.fit.theta), 2)
+    np.testing.assert_allclose(np.exp(log_sd), shared.POINT_SD)
+    assert found.ate().sd < result.ate().sd
+
+
+def test_what_drives_the_outcome_is_reported(result):
+    """Shares are of a whole; the words name as many directions as carry at least a twentieth."""
+    table = result.drivers()
+    assert list(table.part) == ["lines", "direction 1", "direction 2", "sites' own"]
+    np.testing.assert_allclose(table[["outcome", "effect"]].sum(), 1.0)
+    carrying = (table.iloc[1:3][["outcome", "effect"]].max(axis=1) >= 0.05).sum()
+    assert ("No direction carries", "One direction carries", "Two directions carry")[carrying] in result.summary()
+    assert any(name in table.covariates[1] for name in COVARIATES)
+
+
+def test_a_bend_is_found_where_it_is():
+    """y = 3·max(a, 0) + noise: a direction along `a` carries most of the outcome."""
+    rng = np.random.default_rng(4)
+    tables = []
+    for _ in range(2):
+        a, b, w = rng.normal(size=120), rng.normal(size=120), rng.integers(0, 2, 120)
+        y = 3 * np.maximum(a, 0) + w + 0.3 * rng.normal(size=120)
+        tables.append(pd.DataFrame({"a": a, "b": b, "w": w, "y": y}))
+    plan = Study(treatment="w", outcome="y", covariates={"a": {}, "b": {}}, policy="simulation", options=QUICK)
+    table = FedCI(plan).fit([Source(f"s{i}", t) for i, t in enumerate(tables)]).drivers()
+    best = table.iloc[1:3].sort_values("outcome").iloc[-1]
+    assert best.outcome > 0.4
+    assert best.covariates.startswith("a ")

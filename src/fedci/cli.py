@@ -165,7 +165,8 @@ def demo(out: Out, seed: DemoSeed = 0, force: Force = False) -> None:
 def benchmark(
         dataset: Annotated[list[str], typer.Option(
             "--dataset", metavar="NAME", help="Once for each: data-1, data-2, ihdp, ihdp-shuffled, ihdp-sites, "
-            "heterogeneous, overlap, linear, null.")] = ["data-1"],  # noqa: B006
+            "heterogeneous, overlap, linear, steps, many-directions, own-surfaces, interactions, "
+            "null.")] = ["data-1"],  # noqa: B006
         methods: Annotated[str | None, typer.Option(
             "--methods", metavar="NAMES", help="Separated by commas; `--list` shows them. Without it, all.")] = None,
         replications: Annotated[int, typer.Option("--replications", metavar="NUMBER", min=1)] = 10,
@@ -188,6 +189,8 @@ def benchmark(
         jobs: Annotated[int, typer.Option("--jobs", metavar="NUMBER", min=1, help="Processes side by side.")] = 1,
         retry: Annotated[bool, typer.Option("--retry", help="Try again what failed.")] = False,
         again: Annotated[bool, typer.Option("--again", help="Also what is finished; new figures replace old.")] = False,
+        no_imputation: Annotated[bool, typer.Option(
+            "--no-imputation", help="Leave out P1 of FedCI, half of its time.")] = False,
         quick: Annotated[bool, typer.Option("--quick", help="A small grid of fast methods: minutes.")] = False,
         show: Annotated[bool, typer.Option("--list", help="Methods and data sets, and what is installed.")] = False,
         quiet: Quiet = False) -> None:
@@ -203,7 +206,7 @@ def benchmark(
         typer.echo(command.listing())
         return
     asked = command.Asked(dataset, methods, replications, slow_replications, out, sources, modes, reading, parameters,
-                          rows, ihdp, seed, jobs, retry, again)
+                          rows, ihdp, seed, jobs, retry, again, no_imputation)
     command.benchmark(command.quick(asked) if quick else asked, quiet)
 
 

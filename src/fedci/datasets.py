@@ -6,6 +6,7 @@
     overlap          treatment is nearly decided by the covariates
     linear           outcome and effect linear in x
     null             no effect at all, for anyone
+    steps, many-directions, own-surfaces, interactions   truths that few smooth directions cannot follow
 
 φ the logistic function, λ the softplus. Every stream is keyed by (seed, data set, purpose, replication), so no draw
 depends on the order of the calls.
@@ -38,7 +39,8 @@ class Surface(NamedTuple):
 
 
 SURFACES = {"DATA-1": Surface(0.6, 0.9, 2.0, 0.0, 1.0), "DATA-2": Surface(0.6, 6.0, 30.0, 10.0, 15.0)}
-KEYS = {"DATA-1": 1, "DATA-2": 2, "heterogeneous": 4, "overlap": 5, "linear": 6, "null": 7}
+KEYS = {"DATA-1": 1, "DATA-2": 2, "heterogeneous": 4, "overlap": 5, "linear": 6, "null": 7,
+        "steps": 8, "many-directions": 9, "own-surfaces": 10, "interactions": 11}
 
 
 @dataclass(frozen=True)
@@ -208,3 +210,51 @@ def linear(replication: int, *, seed: int = SEED, sizes: Sizes = PAPER_SIZES, nu
 def null(replication: int, *, seed: int = SEED, sizes: Sizes = PAPER_SIZES) -> list[Split]:
     """`linear` with a true effect of 0 for everyone."""
     return linear(replication, seed=seed, sizes=sizes, null=True)
+
+
+# --- beyond the reach of the model `shared`: made to judge its intervals, never to tune it
+
+def steps(replication: int, *, seed: int = SEED, sizes: Sizes = PAPER_SIZES) -> list[Split]:
+    """A tree's truth: μ₀ = 2·[x₁ > 0][x₂ > −½] − 1.5·[x₃ < 0.3] and an effect of 1, or 3 where x₄ > 0 and x₁ < ½."""
+    rng = _stream("steps", replication, seed)
+    x = rng.normal(size=(sizes.sources * sizes.per_source, MORE_COVARIATES))
+    w = (rng.uniform(size=len(x)) < logistic(0.8 * x[:, 0] - 0.4 * x[:, 2])).astype(int)
+    mu0 = 2.0 * (x[:, 0] > 0) * (x[:, 1] > -0.5) - 1.5 * (x[:, 2] < 0.3)
+    return sizes.split(_with_outcomes(x, w, mu0, mu0 + 1.0 + 2.0 * (x[:, 3] > 0) * (x[:, 0] < 0.5), rng))
+
+
+def many_directions(replication: int, *, seed: int = SEED, sizes: Sizes = PAPER_SIZES) -> list[Split]:
+    """Sixteen directions u_k, v_k of length 1: μ₀ = Σ_k a_k sin(2xᵀu_k), effect 1 + Σ_k b_k cos(1.5xᵀv_k), eight each,
+    with a, b ~ N(0, ½)."""
+    rng = _stream("many-directions", replication, seed)
+    u, v = (d / np.linalg.norm(d, axis=0) for d in rng.normal(size=(2, MORE_COVARIATES, 8)))
+    a, b = rng.normal(0.0, np.sqrt(0.5), (2, 8))
+    x = rng.normal(size=(sizes.sources * sizes.per_source, MORE_COVARIATES))
+    w = (rng.uniform(size=len(x)) < logistic(x @ u[:, 0])).astype(int)
+    mu0 = np.sin(2.0 * x @ u) @ a
+    return sizes.split(_with_outcomes(x, w, mu0, mu0 + 1.0 + np.cos(1.5 * x @ v) @ b, rng))
+
+
+def own_surfaces(replication: int, *, seed: int = SEED, sizes: Sizes = PAPER_SIZES) -> list[Split]:
+    """Every site has an outcome and an effect of its own shape: μ₀ = xᵀb + 1.5 tanh(2xᵀu_s), effect 1 + ½xᵀc +
+    1.5 sin(xᵀv_s), all directions of length 1."""
+    rng = _stream("own-surfaces", replication, seed)
+    a, b, c = (v / np.linalg.norm(v) for v in rng.normal(size=(3, MORE_COVARIATES)))
+
+    def site() -> Records:
+        u, v = (d / np.linalg.norm(d) for d in rng.normal(size=(2, MORE_COVARIATES)))
+        x = rng.normal(size=(sizes.per_source, MORE_COVARIATES))
+        w = (rng.uniform(size=len(x)) < logistic(x @ a)).astype(int)
+        mu0 = x @ b + 1.5 * np.tanh(2.0 * x @ u)
+        return _with_outcomes(x, w, mu0, mu0 + 1.0 + 0.5 * x @ c + 1.5 * np.sin(x @ v), rng)
+
+    return [sizes_of_one(sizes).split(site())[0] for _ in range(sizes.sources)]
+
+
+def interactions(replication: int, *, seed: int = SEED, sizes: Sizes = PAPER_SIZES) -> list[Split]:
+    """Products and kinks: μ₀ = x₁x₂ + |x₃| − ½x₄, effect 1 + x₂x₅ + ½|x₁|; treated more often where x₃ is large."""
+    rng = _stream("interactions", replication, seed)
+    x = rng.normal(size=(sizes.sources * sizes.per_source, MORE_COVARIATES))
+    w = (rng.uniform(size=len(x)) < logistic(0.7 * x[:, 2] - 0.3)).astype(int)
+    mu0 = x[:, 0] * x[:, 1] + np.abs(x[:, 2]) - 0.5 * x[:, 3]
+    return sizes.split(_with_outcomes(x, w, mu0, mu0 + 1.0 + x[:, 1] * x[:, 4] + 0.5 * np.abs(x[:, 0]), rng))

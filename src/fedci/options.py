@@ -170,17 +170,24 @@ class SharedOptions(Options):
 
     standardise: ClassVar[bool] = True
     moments_spread: ClassVar[str] = "variance"
-    binary_sd: ClassVar[float | None] = 0.5
-    """0/1 columns keep the spread of a fair coin: a rare trait does not become a large distance, and one that nobody
-    has yet keeps a meaning."""
 
     family: Literal["shared"]
-    directions: Annotated[int, Field(ge=1, le=8)] = 2
-    """K: along how many directions of x the shared function may bend."""
+    directions: Annotated[int, Field(ge=0, le=8)] = 2
+    """K: along how many directions of x the shared function may bend; 0 leaves it linear."""
     knots: Annotated[int, Field(ge=1, le=64)] = 7
     """J: hinges along each direction."""
     kernel: Kernel = "matern52 + linear(scale) + constant(scale)"
     """k, the covariance of f^s, the function of a site's own; its constant part is the paper's g^s."""
+    tails: Annotated[float, Field(gt=2)] | None = 3.0
+    """Degrees of freedom of Student's t, the prior of the directions' entries: a few covariates may carry a direction.
+    Without, it is Gaussian."""
+    common: bool = True
+    """Whether all coefficients may share a mean: the common slope Σ_c x_c/√d and m_k."""
+    posterior: Literal["gaussian", "point"] = "gaussian"
+    """q(θ): Gaussian with a diagonal, or a point (the mode), whose intervals do not know that θ is uncertain."""
+    binary_sd: Positive | None = 0.5
+    """0/1 columns keep the spread of a fair coin: a rare trait does not become a large distance, and one that nobody
+    has yet keeps a meaning. Without, they are standardised like the others."""
     jitter: Positive = 1e-10
     """Added to each covariance's diagonal, relative to its mean. If you get a NumericalError, raise this."""
 

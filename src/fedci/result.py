@@ -13,13 +13,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedci import optimise
-from fedci.data import Source, design_from
+from fedci.data import Source, design_columns, design_from
 from fedci.errors import UsageError
 from fedci.estimands import Effect, average, check_alpha
 from fedci.federation.coordinator import CORRELATIONS, Outcome
 from fedci.federation.engine import Traffic
 from fedci.federation.site import POPULATIONS, Site, Units, stream_cate
-from fedci.model import padding, posterior
+from fedci.model import drivers, padding, posterior
 from fedci.model.law import draws_at
 from fedci.model.shared import SharedModel
 from fedci.study import Study
@@ -200,6 +200,26 @@ class Result:
         return {"estimand": name, "site": site or "all", "people": people, "mean": effect.mean, "sd": effect.sd,
                 "low": low, "high": high}
 
+    def drivers(self, strongest: int = 4) -> pd.DataFrame | None:
+        """What carries the outcome and the effect, by the evidence: lines, each direction, the sites' own functions.
+
+        One row per part: its share of the variation of the outcome and of the effect, and for a direction the
+        covariates with the largest weights (its weights have length 1). None for the model `paper`.
+        """
+        import pandas as pd
+
+        layout = self.outcome.layout
+        if not isinstance(layout.model, SharedModel):
+            return None
+        found = drivers.drivers(layout.model, draws_at(layout.model, self.outcome.effects.draws, 0))
+        names = design_columns(self.study)[0]
+        names = [*names, *(f"{names[i]} missing" for i in layout.indicators)]
+        largest = [", ".join(f"{names[c]} {column[c]:+.2f}" for c in np.argsort(-np.abs(column))[:strongest])
+                   for column in found.weights.T]
+        parts = ["lines", *(f"direction {k + 1}" for k in range(len(largest))), "sites' own"]
+        return pd.DataFrame({"part": parts, "outcome": found.shares[0], "effect": found.shares[1],
+                             "covariates": ["", *largest, ""]})
+
     def sensitivity(self, alpha: float = 0.05) -> pd.DataFrame:
         """How realised effects depend on the noise correlation that no data inform.
 
@@ -233,8 +253,8 @@ class Result:
         limit, p = self.study.policy.parameters_per_row_warn, layout.model.size
         few = [site for site, moments in layout.moments.items() if p > limit * moments.rows]
         if few:
-            found.append(f"the model has {p} parameters, more than {limit} per row at {', '.join(few)}: gradients may "
-                         f"tell much about single rows there. Use a smaller mean, or more rows.")
+            found.append(f"the model has {p} parameters, more than {limit} per row at {', '.join(few)}: what leaves "
+                         f"them may tell much about single rows. Use secure sums, a smaller model, or more rows.")
         return tuple(found)
 
     def summary(self, alpha: float = 0.05) -> str:
@@ -252,6 +272,7 @@ class Result:
             "",
             self.table(alpha).to_string(index=False, float_format=lambda v: f"{v:.4g}"),
             "",
+            *_drivers_in_words(self.drivers()),
             "Realised effects depend on the correlation of the two outcomes' noise, which no data inform "
             "(its posterior is its prior):",
             self.sensitivity(alpha).to_string(index=False, float_format=lambda v: f"{v:.4g}"),
@@ -271,6 +292,26 @@ class Result:
         from fedci.storage import load_result
 
         return load_result(folder)
+
+
+CARRIES = 0.05
+"""Share from which on a part is said to carry something."""
+COUNTS = ("No direction carries", "One direction carries", "Two directions carry", "Three directions carry",
+          "Four directions carry")
+
+
+def _drivers_in_words(table: pd.DataFrame | None) -> list[str]:
+    """'Two directions carry the outcome: …', with their shares."""
+    if table is None:
+        return []
+    bent = table[table.part.str.startswith("direction") & (table[["outcome", "effect"]].max(axis=1) >= CARRIES)]
+    count = COUNTS[len(bent)] if len(bent) < len(COUNTS) else f"{len(bent)} directions carry"
+    shares = "; ".join(f"{row.outcome:.0%} of it and {row.effect:.0%} of the effect along {row.covariates}"
+                       for row in bent.itertuples())
+    rest = table.set_index("part")
+    straight, own = rest.loc["lines"], rest.loc["sites' own"]
+    return [f"{count} the outcome{': ' + shares if shares else ''}. Lines carry {straight.outcome:.0%} and "
+            f"{straight.effect:.0%}, the sites' own functions {own.outcome:.0%} and {own.effect:.0%}.", ""]
 
 
 def _columns(name: str, effect: Effect, alpha: float) -> dict[str, np.ndarray]:

@@ -41,7 +41,7 @@ def dense_covariance(theta, sites=range(SITES)):
     x, w, _ = (jnp.concatenate(part) for part in zip(*map(rows, sites), strict=True))
     owner = np.repeat(list(sites), 11)
     z = basis.rows(theta, x, covariance.arms(w), MODEL.options.knots)
-    root = basis.root(theta["phi"])
+    root = basis.root(theta["phi"] + jnp.append(theta["noise"], 0.0))
     k = kernels.cross(MODEL.kernel, theta["kernel"], x, x)
     local = (root @ root.T)[w][:, w] * k * (owner[:, None] == owner)
     noise = jnp.exp(2 * theta["noise"])[w]
@@ -94,8 +94,12 @@ def test_the_objective_and_its_gradient():
         mean, log_sd = jnp.split(q, 2)
         values = jax.vmap(dense_evidence)(mean + jnp.exp(log_sd) * normals)
         kl = jnp.log(prior_sd) - log_sd + (jnp.exp(2 * log_sd) + (mean - prior_mean) ** 2) / (2 * prior_sd**2) - 0.5
+        tails = jax.scipy.stats.t.logpdf(mean + jnp.exp(log_sd) * normals, MODEL.options.tails, prior_mean, prior_sd)
+        kl = jnp.where(heavy, -(log_sd + 0.5 * jnp.log(2 * jnp.pi * jnp.e)) - tails.mean(0), kl)
         return values.mean() - kl.sum()
 
+    heavy = MODEL.heavy_tailed
+    assert 0 < heavy.sum() == D * MODEL.options.directions
     vectors = jnp.asarray(evidence.draw(q, normals))
     values, by_theta = jax.jit(jax.vmap(jax.value_and_grad(dense_evidence)))(vectors)
     value, gradient = evidence.objective(MODEL, q, normals, np.asarray(values), np.asarray(by_theta))

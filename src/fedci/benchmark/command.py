@@ -46,6 +46,7 @@ class Asked:
     jobs: int = 1
     retry: bool = False
     again: bool = False
+    no_imputation: bool = False
 
 
 def quick(asked: Asked) -> Asked:
@@ -102,7 +103,7 @@ def planned(asked: Asked) -> Plan:
     for choice in choices:
         suite(choice).load(0)
     return Plan(choices, _methods(asked.methods), asked.replications, asked.slow_replications, modes,
-                _counts(asked.sources), asked.seed)
+                _counts(asked.sources), asked.seed, not asked.no_imputation)
 
 
 def _one_of(option: str, value: str, known: Sequence[str]) -> None:
@@ -113,7 +114,7 @@ def _one_of(option: str, value: str, known: Sequence[str]) -> None:
 def _methods(asked: str | None) -> list[str]:
     """All of them, where a missing package becomes a row that says so; named ones must be installed."""
     if asked is None:
-        return list(methods.NAMES)
+        return [name for name in methods.NAMES if name not in methods.ABLATIONS]
     names = [methods.named(text) for text in asked.split(",") if text]
     missing = [text for text in map(methods.missing_package, names) if text]
     if missing:

@@ -14,6 +14,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
@@ -50,7 +51,19 @@ VARIANTS = {
     "FedCI (classic, no inter-dependency)": Variant("classic", ALONE),
     "FedCI (paper, no inter-dependency)": Variant("paper", ALONE),
 }
-NAMES = (*VARIANTS, *LEARNERS, ORACLE)
+ABLATIONS = {
+    "FedCI, linear": Variant("default", {"model": {"directions": 0}}),
+    "FedCI, one direction": Variant("default", {"model": {"directions": 1}}),
+    "FedCI, three directions": Variant("default", {"model": {"directions": 3}}),
+    "FedCI, Gaussian directions": Variant("default", {"model": {"tails": None}}),
+    "FedCI, no common slope": Variant("default", {"model": {"common": False}}),
+    "FedCI, no own functions": Variant("default", {"model": {"kernel": "constant(scale)"}}),
+    "FedCI, point estimates": Variant("default", {"model": {"posterior": "point"}}),
+    "FedCI, standardised 0/1": Variant("default", {"model": {"binary_sd": None}}),
+}
+"""The default with one ingredient changed: what each brings."""
+OURS = VARIANTS | ABLATIONS
+NAMES = (*OURS, *LEARNERS, ORACLE)
 FEDCI_MODES, LEARNER_MODES = ("fed", "com", "loc"), ("com", "loc", "agg")
 
 
@@ -68,6 +81,8 @@ def named(text: str) -> str:
 
 
 def modes_of(name: str) -> tuple[str, ...]:
+    if name in ABLATIONS:
+        return ("fed",)
     if name in VARIANTS:
         return FEDCI_MODES
     return ("com",) if name == ORACLE else LEARNER_MODES
@@ -89,6 +104,7 @@ class Fits:
 
     splits: Sequence[Split]
     seed: int
+    imputation: bool = True
     made: dict = field(default_factory=dict)
 
     def once(self, key: tuple, make: Callable):
@@ -119,10 +135,10 @@ class Outcome:
 
 
 def cells(name: str, suite: Suite, replication: int, counts: Sequence[int], modes: Sequence[str],
-          seed: int) -> Iterator[Cell | SiteEffect]:
+          seed: int, imputation: bool = True) -> Iterator[Cell | SiteEffect]:
     """All rows of a method on one replication. What fails is a row that says why."""
     splits = suite.load(replication)
-    fits = Fits(splits, seed + replication)
+    fits = Fits(splits, seed + replication, imputation)
     for count in counts:
         for mode in modes:
             key = {"dataset": suite.label, "method": name, "mode": mode, "sources": count, "replication": replication}
@@ -146,8 +162,8 @@ def _reason(error: Exception) -> str:
 def _outcome(name: str, suite: Suite, fits: Fits, mode: str, count: int) -> Outcome:
     if name == ORACLE:
         return _oracle(suite, fits, count)
-    if name in VARIANTS:
-        return fedci(VARIANTS[name], fits, "fed" if count == 1 else mode, count)
+    if name in OURS:
+        return fedci(OURS[name], fits, "fed" if count == 1 else mode, count)
     return _learner(LEARNERS[name], fits, mode, count)
 
 
@@ -155,17 +171,19 @@ def _outcome(name: str, suite: Suite, fits: Fits, mode: str, count: int) -> Outc
 
 def fedci(variant: Variant, fits: Fits, mode: str, count: int) -> Outcome:
     """FedCI on the first `count` sources in a mode."""
+    fitted = partial(fedci_fit, variant, seed=fits.seed, imputation=fits.imputation)
     if mode == "loc":
-        alone = [fits.once(("fed", s), lambda s=s: fedci_fit(variant, [fits.splits[s]], fits.seed))[0]
+        alone = [fits.once(("fed", s), lambda s=s: fitted([fits.splits[s]]))[0]
                  for s in range(count)]
         return _side_by_side(alone)
     if mode == "com":
-        return fits.once(("com", count), lambda: fedci_fit(variant, fits.first(count), fits.seed, together=True))[0]
+        return fits.once(("com", count), lambda: fitted(fits.first(count), together=True))[0]
     key = ("fed", 0) if count == 1 else ("all", count)
-    return fits.once(key, lambda: fedci_fit(variant, fits.first(count), fits.seed))[0]
+    return fits.once(key, lambda: fitted(fits.first(count)))[0]
 
 
-def fedci_fit(variant: Variant, splits: Sequence[Split], seed: int, together: bool = False) -> Outcome:
+def fedci_fit(variant: Variant, splits: Sequence[Split], seed: int, together: bool = False,
+              imputation: bool = True) -> Outcome:
     """One fit and its effects for the test people; `together`: all rows at one site."""
     from fedci.data import Source
     from fedci.estimator import FedCI
@@ -184,7 +202,7 @@ def fedci_fit(variant: Variant, splits: Sequence[Split], seed: int, together: bo
     tests = [(_kept(split.test, kept).frame(), "s0" if together else f"s{s}") for s, split in enumerate(splits)]
     cates = [result.effect_posterior(*test) for test in tests]
     seconds = time.perf_counter() - start
-    answers = [_answer(result, cate, *test) for cate, test in zip(cates, tests, strict=True)]
+    answers = [_answer(result, cate, imputation, *test) for cate, test in zip(cates, tests, strict=True)]
     ate, first = result.ate(), result.ate("s0")
     traffic = sum(t.sent + t.received for t in result.traffic.values()) / len(result.traffic)
     cost = {"seconds": seconds, "rounds": float(len(result.outcome.fit.rounds)), "bytes": traffic}
@@ -196,9 +214,11 @@ def _kept(people: Records, columns: np.ndarray) -> Records:
     return Records(people.x[:, columns], people.w, people.y, people.y0, people.y1, people.mu0, people.mu1)
 
 
-def _answer(result, cate: Effect, frame, site: str) -> Answer:
-    imputed = result.impute(frame, site, draws=IMPUTED_DRAWS)
+def _answer(result, cate: Effect, imputation: bool, frame, site: str) -> Answer:
     realised = result.effect_posterior(frame, site, outcome_noise=True)
+    if not imputation:
+        return Answer(cate.mean, cate.interval(), realised.interval())
+    imputed = result.impute(frame, site, draws=IMPUTED_DRAWS)
     return Answer(cate.mean, cate.interval(), realised.interval(), imputed.mean, imputed.interval())
 
 

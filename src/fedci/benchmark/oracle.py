@@ -29,9 +29,10 @@ from scipy.optimize import least_squares
 from scipy.special import expit, ndtri
 
 from fedci.benchmark.learners.estimate import LEVELS, Estimate
-from fedci.datasets import KEYS, SURFACES, Records, Surface, combined, softplus
+from fedci.datasets import SURFACES, Records, Surface, combined, softplus
 from fedci.errors import NumericalError, UsageError
 
+FORMULAS = (*SURFACES, "heterogeneous", "overlap", "linear", "null")
 LEVEL_SD = 100.0
 READINGS = {"variance": np.sqrt(2.0), "std": 2.0}
 """Standard deviation of b₁ and c₁: see `datasets.draw_parameters`."""
@@ -87,7 +88,7 @@ def form_of(name: str, covariates: int, sources: int, reading: str = "variance")
             return _overlap(covariates)
         case "linear" | "null":
             return _linear(covariates)
-    raise UsageError(f"no formula of {name!r} is known. Known: {', '.join(KEYS)}.")
+    raise UsageError(f"no formula of {name!r} is known. Known: {', '.join(FORMULAS)}.")
 
 
 def _paper(surface: Surface, d: int, sd: float) -> Form:

@@ -52,6 +52,10 @@ DESCRIPTIONS = {
     "heterogeneous": "sites that differ in their people, in whom they treat and in how well treatment works",
     "overlap": "treatment nearly decided by the covariates, and confounded",
     "linear": "outcome and effect linear in the covariates",
+    "steps": "outcome and effect jump, as a tree would have it",
+    "many-directions": "sixteen directions matter, with 250 rows to find them",
+    "own-surfaces": "every site has an outcome and an effect of a shape of its own",
+    "interactions": "products of covariates and kinks carry outcome and effect",
     "null": "no effect for anyone: what is found here is a false alarm",
 }
 SETTINGS = """\

@@ -10,14 +10,17 @@ from typing import Literal
 import numpy as np
 
 from fedci import datasets, ihdp
+from fedci.benchmark.oracle import FORMULAS
 from fedci.datasets import SEED, Sizes, Split, combined
 from fedci.errors import UsageError
 from fedci.options import nearest
 
-NAMES = ("data-1", "data-2", "ihdp", "ihdp-shuffled", "ihdp-sites", "heterogeneous", "overlap", "linear", "null")
+NAMES = ("data-1", "data-2", "ihdp", "ihdp-shuffled", "ihdp-sites", "heterogeneous", "overlap", "linear", "steps",
+         "many-directions", "own-surfaces", "interactions", "null")
 PAPER_SETS = {"data-1": "DATA-1", "data-2": "DATA-2"}
 GENERATORS = {"heterogeneous": datasets.heterogeneous, "overlap": datasets.overlap, "linear": datasets.linear,
-              "null": datasets.null}
+              "steps": datasets.steps, "many-directions": datasets.many_directions,
+              "own-surfaces": datasets.own_surfaces, "interactions": datasets.interactions, "null": datasets.null}
 
 
 @dataclass(frozen=True)
@@ -69,7 +72,8 @@ def suite(choice: Choice) -> Suite:
         return _paper(choice)
     _refuse_variations(choice, {"reading": "variance", "parameters": "once"})
     load = partial(GENERATORS[choice.name], seed=choice.seed, sizes=_sizes(choice))
-    return Suite(choice.label, load, (1, 3, 5), 5, form=(choice.name, "variance"))
+    form = (choice.name, "variance") if choice.name in FORMULAS else None
+    return Suite(choice.label, load, (1, 3, 5), 5, form=form)
 
 
 def _paper(choice: Choice) -> Suite:

@@ -15,6 +15,8 @@ from fedci.model.shared import SharedModel
 
 START_SD = 0.1
 """Of q at the start: narrow, so that the first rounds find the place and the later ones the width."""
+POINT_SD = 1e-6
+"""Of q where it is a point; it stays."""
 BETAS = 8
 """Draws of β for each draw of θ: they cost a site no factorisation."""
 
@@ -26,15 +28,18 @@ def start(talk: Talk, model: SharedModel) -> np.ndarray:
     mean |= {"linear": np.array([-0.3, -0.3, 0.5]), "hinges": np.tile([-0.5, -0.5, 0.3], (model.options.directions, 1)),
              "noise": np.full(2, -1.0), "directions": _ridge_directions(talk, model, mean)}
     vector = model.ravel(mean)
-    return np.concatenate([vector, np.full(vector.size, np.log(START_SD))])
+    sd = START_SD if model.options.posterior == "gaussian" else POINT_SD
+    return np.concatenate([vector, np.full(vector.size, np.log(sd))])
 
 
 def _ridge_directions(talk: Talk, model: SharedModel, mean: dict) -> np.ndarray:
     """[d, K]: a of both arms' coefficients (and, from the third, of their difference and its like), each of length √d.
 
     One exchange: with A = 0 the hinges are constant, and the posterior mean of β̃'s linear block is the ridge estimate.
+    The common slope is kept out (sd e⁻⁶), or it would take the part that all coefficients share from the directions.
     """
     flat = mean | {"linear": np.array([-1.0, -1.0, 0.0]), "noise": np.full(2, -1.0)}
+    flat |= {name: np.array([-6.0, -6.0, 0.0]) for name in ("common",) if name in mean}
     replies = talk.ask_all(lambda base: AskStatistics(*base, model.ravel(flat)[None]))
     coefficients = _linear_part(model, flat, np.asarray(evidence.collapse(_statistics(replies)).mean[0]))
     two = coefficients / np.maximum(np.linalg.norm(coefficients, axis=0), 1e-12)

@@ -30,9 +30,9 @@ def knots(count: int) -> np.ndarray:
     return np.linspace(-REACH, REACH, count) if count > 1 else np.zeros(1)
 
 
-def columns(d: int, directions: int, count: int) -> int:
+def columns(d: int, directions: int, count: int, common: bool) -> int:
     """q, the length of β̃."""
-    return 2 * (2 + d + directions * count)
+    return 2 * (1 + d + common + directions * count)
 
 
 def root(values: Float[Array, "3"]) -> Float[Array, "2 2"]:
@@ -44,7 +44,8 @@ def root(values: Float[Array, "3"]) -> Float[Array, "2 2"]:
 def directions(theta: dict) -> Float[Array, "d K"]:
     """A."""
     a = theta["directions"]
-    return (DIRECTION_SD * jnp.exp(theta["direction_scale"]) * a + theta["direction_common"]) / math.sqrt(a.shape[0])
+    return (DIRECTION_SD * jnp.exp(theta["direction_scale"]) * a + theta.get("direction_common", 0.0)
+            ) / math.sqrt(a.shape[0])
 
 
 def blocks(theta: dict, x: Float[Array, "n d"], count: int) -> list[tuple[Float[Array, "2 2"], Float[Array, "n b"]]]:
@@ -52,8 +53,9 @@ def blocks(theta: dict, x: Float[Array, "n d"], count: int) -> list[tuple[Float[
     d = x.shape[1]
     t = x @ directions(theta)
     found = [(LEVEL_SD * jnp.eye(2), jnp.ones((x.shape[0], 1))),
-             (root(theta["linear"]), x / math.sqrt(d)),
-             (root(theta["common"]), jnp.sum(x, 1, keepdims=True) / math.sqrt(d))]
+             (root(theta["linear"]), x / math.sqrt(d))]
+    if "common" in theta:
+        found.append((root(theta["common"]), jnp.sum(x, 1, keepdims=True) / math.sqrt(d)))
     at = knots(count)
     return found + [(root(theta["hinges"][k]), hinge(t[:, k:k + 1] - at) / math.sqrt(count))
                     for k in range(t.shape[1])]

@@ -61,7 +61,13 @@ def of_draw(model: SharedModel, vector: Float[Array, "p"], site: SiteArrays, jit
 def site_covariance(model: SharedModel, theta: dict, site: SiteArrays, jitter) -> Float[Array, "n n"]:
     """C: f^s and noise at the site's rows; a unit diagonal for padding."""
     k = kernels.cross(model.kernel, theta["kernel"], site.x, site.x)
-    return observed_covariance(basis.root(theta["phi"]), noise_root(theta), k, site, jitter)
+    return observed_covariance(own_root(theta), noise_root(theta), k, site, jitter)
+
+
+def own_root(theta: dict) -> Float[Array, "2 2"]:
+    """Φ^{1/2}, in units of each arm's noise: what rows are too few to learn looks like noise to the evidence, so the
+    prior must say how much of it may be function."""
+    return basis.root(theta["phi"] + jnp.append(theta["noise"], 0.0))
 
 
 def noise_root(theta: dict) -> Float[Array, "2 2"]:
@@ -148,13 +154,35 @@ def objective(model: SharedModel, q: np.ndarray, normals: np.ndarray, values: np
     """(L, ∂L/∂q) from each draw's log p(y | θ_l) and its gradient in θ_l."""
     _, log_sd = np.split(q, 2)
     value, by_mean, by_log_sd = _divergence(model, q)
+    tails, by_tails = log_tails(model, draw(q, normals))
+    by_theta = by_theta + by_tails
     gradient = by_theta.mean(0), (by_theta * normals).mean(0) * np.exp(log_sd)
-    return float(values.mean() - value), np.concatenate([gradient[0] - by_mean, gradient[1] - by_log_sd])
+    by_width = gradient[1] - by_log_sd if model.options.posterior == "gaussian" else np.zeros_like(log_sd)
+    return float(values.mean() + tails.mean() - value), np.concatenate([gradient[0] - by_mean, by_width])
 
 
 def _divergence(model: SharedModel, q: np.ndarray):
-    """KL(q‖p) = Σ log(s_p/s_q) + (s_q² + (m_q − m_p)²)/(2 s_p²) − ½, and its gradient in (mean, log sd)."""
-    (mean, log_sd), (prior_mean, prior_sd) = np.split(q, 2), model.prior
+    """The part of KL(q‖p) in closed form, and its gradient in (mean, log sd).
+
+        Gaussian priors   Σ log(s_p/s_q) + (s_q² + (m_q − m_p)²)/(2 s_p²) − ½
+        Student's t       Σ −log s_q − ½ log 2πe, the entropy; E_q[−log p] is a mean over draws, see `log_tails`
+    """
+    (mean, log_sd), (prior_mean, prior_sd), heavy = np.split(q, 2), model.prior, model.heavy_tailed
     away, ratio = (mean - prior_mean) / prior_sd, np.exp(2.0 * log_sd) / prior_sd**2
-    value = float(np.sum(np.log(prior_sd) - log_sd + 0.5 * (ratio + away**2) - 0.5))
-    return value, away / prior_sd, ratio - 1.0
+    gaussian = np.log(prior_sd) - log_sd + 0.5 * (ratio + away**2) - 0.5
+    value = float(np.sum(np.where(heavy, -log_sd - 0.5 * math.log(2.0 * math.pi * math.e), gaussian)))
+    return value, np.where(heavy, 0.0, away / prior_sd), np.where(heavy, 0.0, ratio) - 1.0
+
+
+def log_tails(model: SharedModel, thetas: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """([L] Σ log t_ν(θ_l), [L, p] its gradient) over the heavy-tailed part of θ.
+
+        log t_ν(u) = log Γ((ν+1)/2) − log Γ(ν/2) − ½ log(νπ) − log s − ½(ν+1) log(1 + u²/ν),      u = (θ − m)/s
+    """
+    (mean, sd), heavy, dof = model.prior, model.heavy_tailed, model.options.tails
+    if not heavy.any():
+        return np.zeros(len(thetas)), np.zeros_like(thetas)
+    u = np.where(heavy, (thetas - mean) / sd, 0.0)
+    level = math.lgamma(0.5 * (dof + 1.0)) - math.lgamma(0.5 * dof) - 0.5 * math.log(dof * math.pi)
+    value = np.sum(level - np.log(sd[heavy])) - 0.5 * (dof + 1.0) * np.log1p(u**2 / dof).sum(1)
+    return value, -(dof + 1.0) * u / (dof + u**2) / sd

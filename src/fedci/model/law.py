@@ -65,7 +65,7 @@ def _paper(model: Model, vector, draw: Draws, index) -> Law:
 
 def _shared(model: SharedModel, draw: SharedDraws) -> Law:
     theta, count = model.unravel(draw.theta), model.options.knots
-    phi, sigma = basis.root(theta["phi"]), evidence.noise_root(theta)
+    phi, sigma = evidence.own_root(theta), evidence.noise_root(theta)
 
     def arm(x, j):
         z = basis.rows(theta, x, jnp.broadcast_to(jnp.eye(2)[j], (x.shape[0], 2)), count)

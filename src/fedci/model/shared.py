@@ -3,11 +3,12 @@
     y_i = z_iᵀβ̃ + f^s_{w_i}(x_i) + ε_i        β̃ ~ N(0, I)      f^s ~ GP(0, Φ ⊗ k)      ε ~ N(0, Σ)
 
 It is the paper's section 3.4 (β_jᵀω(x), β Gaussian) with β integrated out, its f^s with Φ and k, its Σ; its g^s is the
-constant of k. All other unknowns stand in one vector θ with a Gaussian prior, and q(θ) is Gaussian with a diagonal:
+constant of k. All other unknowns stand in one vector θ with independent priors, Gaussian but for a (Student's t: few
+covariates may carry a direction), and q(θ) is Gaussian with a diagonal:
 
     directions [d, K], direction_scale [K], direction_common [K]         A
     linear, common [3], hinges [K, 3]                                    roots of β's prior, as (log sd, log sd, angle)
-    phi [3], kernel {…}                                                  Φ^{1/2}; length-scale and scales of k
+    phi [3], kernel {…}                                  Φ^{1/2} in units of the noise; length-scale and scales of k
     noise [2]                                                            log sd of ε in each arm
 """
 
@@ -31,7 +32,8 @@ class SharedModel(Description):
     @property
     def columns(self) -> int:
         """q."""
-        return basis.columns(self.covariates, self.options.directions, self.options.knots)
+        options = self.options
+        return basis.columns(self.covariates, options.directions, options.knots, options.common)
 
     @property
     def size(self) -> int:
@@ -42,6 +44,11 @@ class SharedModel(Description):
     def prior(self) -> tuple[np.ndarray, np.ndarray]:
         """([p] means, [p] standard deviations) of θ's prior."""
         return _prior(self)
+
+    @property
+    def heavy_tailed(self) -> np.ndarray:
+        """[p] which of θ have Student's t, with their sd as its scale."""
+        return _heavy_tailed(self)
 
     def unravel(self, vector: Float[Array, "p"]) -> Theta:
         return _unraveller(self)(vector)
@@ -58,23 +65,29 @@ def _priors(model: SharedModel, part: int = 0) -> Theta:
     """θ filled with its prior means (part 0) or standard deviations (part 1)."""
     d, k = model.covariates, model.options.directions
 
-    def matrix(mean: float, shape: tuple = ()) -> np.ndarray:
-        return np.broadcast_to(((mean, mean, 0.0), (1.0, 1.0, 0.7))[part], (*shape, 3)).copy()
+    def matrix(mean: float, sd: float = 1.0, shape: tuple = ()) -> np.ndarray:
+        return np.broadcast_to(((mean, mean, 0.0), (sd, sd, 0.7))[part], (*shape, 3)).copy()
 
     with jax.ensure_compile_time_eval():  # may be asked for first while something is traced
         kernel = jax.tree.map(np.asarray, model.kernel.init(d))
-    return {"directions": np.full((d, k), (0.0, 1.0)[part]),
-            "direction_scale": np.full(k, (0.0, 0.5)[part]),
-            "direction_common": np.full(k, (0.0, 1.0)[part]),
-            "linear": matrix(0.0), "common": matrix(-1.0), "hinges": matrix(-0.3, (k,)), "phi": matrix(-2.5),
-            "kernel": kernel if part == 0 else jax.tree.map(lambda leaf: np.full(leaf.shape, 0.6), kernel),
-            "noise": np.full(2, (-1.5, 1.2)[part])}
+    bent = {"directions": np.full((d, k), (0.0, 1.0)[part]),
+            "direction_scale": np.full(k, (0.0, 0.5)[part]), "hinges": matrix(-0.3, shape=(k,))}
+    shared = {"direction_common": np.full(k, (0.0, 1.0)[part]), "common": matrix(-1.0)}
+    return bent | (shared if model.options.common else {}) | {
+        "linear": matrix(-1.0), "phi": matrix(-0.5, 0.5),
+        "kernel": kernel if part == 0 else jax.tree.map(lambda leaf: np.full(leaf.shape, 0.6), kernel),
+        "noise": np.full(2, (-1.5, 1.2)[part])}
 
 
 @lru_cache(maxsize=64)
 def _prior(model: SharedModel) -> tuple[np.ndarray, np.ndarray]:
     with jax.ensure_compile_time_eval():
         return tuple(np.asarray(ravel_pytree(_priors(model, part))[0]) for part in (0, 1))
+
+
+@lru_cache(maxsize=64)
+def _heavy_tailed(model: SharedModel) -> np.ndarray:
+    return np.array([name.startswith("directions[") and model.options.tails is not None for name in model.names()])
 
 
 @lru_cache(maxsize=64)

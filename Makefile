@@ -3,18 +3,22 @@ PYTHON ?= python3
 BIN := .venv/bin
 OUT ?= demo-out
 
-.PHONY: demo test test-all test-benchmark bench benchmark docs lint clean
+.PHONY: demo network-demo test test-all test-benchmark bench benchmark docs lint clean
 
 .venv: .venv/installed
 
 .venv/installed: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || (apt-get update -qq && apt-get install -y -qq python3-venv)
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,report]'
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,report,network]'
 	@touch $@
 
 demo: .venv
 	$(BIN)/fedci demo --out $(OUT) --force
+
+# A coordinator and three sites as processes of their own, over mutual TLS on loopback.
+network-demo: .venv
+	$(BIN)/python -m fedci.network.demo $(OUT)/network
 
 test: .venv
 	$(BIN)/ruff check src tests tests_benchmark

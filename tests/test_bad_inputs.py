@@ -141,6 +141,17 @@ def float_ids(inputs: Inputs) -> None:
     inputs.parquet()
 
 
+def ids(values: list, addition: str = "") -> Callable[[Inputs], None]:
+    """A second, good site beside one whose first ids are these."""
+    def spoil(inputs):
+        inputs.study_file.write_text(f'ids = ["pid"]\n{STUDY}\n{addition}')
+        good = [f"{SECRET_TEXT}{i}" for i in range(ROWS)]
+        inputs.sites = {"oslo": inputs.folder / "oslo.csv", "lyon": inputs.data}
+        inputs.frame.assign(pid=values + good[len(values):]).to_csv(inputs.data, index=False)
+        inputs.frame.assign(pid=good if not addition else values).to_csv(inputs.sites["oslo"], index=False)
+    return spoil
+
+
 def open_quote(inputs: Inputs) -> None:
     cell("stage", "OPEN")(inputs)
     text(lambda whole: whole.replace("OPEN", f'"{SECRET_TEXT}'))(inputs)
@@ -283,6 +294,15 @@ def too_many_rows(inputs: Inputs) -> None:
     inputs.monkeypatch.setattr(cli, "_fit", REAL_FIT)
 
 
+DAYS = [f"{1 + i % 28}.{1 + i // 28}.1998" for i in range(ROWS)]
+IDS = {
+    "id missing": (ids(["A1", "", "NA"]), "site 'lyon'", "'pid'", "no id", "2 rows (first: row 2)"),
+    "id repeated within the site": (ids(["x7", "B2", "X 7"]), "site 'lyon'", "rows 1 and 3", "drop"),
+    "ambiguous dates": (ids(DAYS), "site 'lyon'", "'pid'", "day and month", "dates"),
+    "a day that does not exist": (ids([*DAYS[:-1], "31.2.1998"], '[linkage]\ndates = { pid = "%d.%m.%Y" }'),
+                                  "site 'oslo'", "'pid'", "%d.%m.%Y", f"row {ROWS}"),
+}
+
 REAL_FIT = cli._fit
 COORDINATOR = {
     "constant covariate at every site": (constant_everywhere, "'bmi'", "constant at the site"),
@@ -290,7 +310,7 @@ COORDINATOR = {
 }
 """What only shows once the sites have been asked."""
 
-BAD = {**FILE, **VALUES, **TREATMENT_AND_OUTCOME, **SIZE, **STUDY_FILE, **CALL, **COORDINATOR}
+BAD = {**FILE, **VALUES, **TREATMENT_AND_OUTCOME, **SIZE, **STUDY_FILE, **CALL, **IDS, **COORDINATOR}
 
 
 @pytest.fixture

@@ -52,6 +52,23 @@ def written(results, tmp_path_factory):
     return path
 
 
+def with_runs_of_their_own(folder):
+    """Coverage and ablation beside the main results, each with its record of runs."""
+    append(folder / "cells.csv", [Cell("data-1", "FedCI", "fed", 3, 0, "P2", pehe=1.0)])
+    rows = {"coverage": [Cell("steps", "FedCI", "fed", 5, r, "P2", pehe=1.0, coverage=0.875, ate_covered=1.0)
+                         for r in range(2)],
+            "ablation": [Cell("data-1", method, "fed", 3, r, "P2", pehe=level, coverage=0.95)
+                         for method, level in (("FedCI", 1.0), ("FedCI, linear", 1.5)) for r in range(2)]}
+    for name, found in rows.items():
+        (folder / name).mkdir()
+        append(folder / name / "cells.csv", found)
+        (folder / name / "run.json").write_text(json.dumps({"runs": [{"command": f"fedci benchmark for {name}"}]}))
+
+
+def section(text, name):
+    return text.split(f"## {name}\n")[1].split("\n## ")[0]
+
+
 def contents(folder):
     return {path.relative_to(folder): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
@@ -92,6 +109,36 @@ def test_tables_of_a_run_lie_in_its_folder(results, written):
     assert (results / "summary.csv").read_text().startswith("dataset,protocol,method,mode,sources,")
     assert sorted(path.name for path in (results / "figures").iterdir()) == sorted(
         f"{name}.{kind}" for name in figures.FIGURES for kind in ("svg", "png"))
+
+
+def test_runs_of_their_own_have_a_section_each_with_their_command(tmp_path):
+    with_runs_of_their_own(tmp_path)
+    page.write(tmp_path, tmp_path / "docs" / "page.md")
+    text = (tmp_path / "docs" / "page.md").read_text()
+    headings = [line[3:] for line in text.splitlines() if line.startswith("## ")]
+    assert headings[:4] == ["Summary", "Where FedCI does not win", "Coverage over many replications",
+                            "What each ingredient brings"]
+    assert "- [What each ingredient brings](#what-each-ingredient-brings)\n" in text
+    shown = section(text, "Coverage over many replications")
+    assert "| Steps | 5 | 0.875 ± 0.000 | – | 1.00 [0.16, 1.00] | 1.00 ± 0.00 | 2 |\n" in shown
+    assert "below 0.90 on Steps with 5 sources (0.875).\n" in shown
+    assert "- `fedci benchmark for coverage`\n" in shown
+    shown = section(text, "What each ingredient brings")
+    assert "| FedCI, linear | 1.50 ± 0.00<br>*+0.50 ± 0.00* |\n" in shown
+    assert "| FedCI, linear | 0.95 |\n" in shown
+    assert "- `fedci benchmark for ablation`\n" in shown
+    assert "- *Steps*: outcome and effect jump, as a tree would have it.\n" in text
+
+
+def test_without_rows_of_their_own_the_sections_are_absent(tmp_path):
+    with_runs_of_their_own(tmp_path)
+    (tmp_path / "coverage" / "cells.csv").unlink()
+    header = (tmp_path / "ablation" / "cells.csv").read_text().splitlines()[0]
+    (tmp_path / "ablation" / "cells.csv").write_text(header + "\n")
+    page.write(tmp_path, tmp_path / "docs" / "page.md")
+    text = (tmp_path / "docs" / "page.md").read_text()
+    assert not [name for name in ("Coverage over many replications", "What each ingredient brings") if name in text]
+    assert "fedci benchmark for" not in text
 
 
 def test_figures_carry_no_date(results, written):

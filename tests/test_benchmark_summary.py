@@ -8,7 +8,20 @@ import pytest
 
 from fedci.benchmark.cells import Cell
 from fedci.benchmark.published import datasets, numbers_of_sources, published
-from fedci.benchmark.summary import Group, find, paired_to_ours, repeats, rows_of, select, statistic, summarise
+from fedci.benchmark.summary import (
+    Group,
+    common,
+    find,
+    null_datasets,
+    paired_to_ours,
+    protocols,
+    repeats,
+    rows_of,
+    select,
+    statistic,
+    summarise,
+)
+from fedci.benchmark.summary import datasets as datasets_of
 
 
 def cell(method="FedCI", mode="fed", replication=0, pehe=math.nan, *, dataset="data-1", sources=3, protocol="P2",
@@ -54,6 +67,21 @@ def test_paired_differences_are_over_common_replications():
     assert found.se == pytest.approx(math.sqrt((1 / 36 + 64 / 36 + 49 / 36) / 2 / 3))
     assert (found.wins, found.count) == (2, 3)
     assert (found.ours, found.theirs) == (2.0, pytest.approx(8 / 3))
+    assert found.median == 0.5
+
+
+def test_a_figure_over_some_replications_alone():
+    summaries = summarise(cells([1.0, 2.0, 6.0]) + cells([3.0, 3.0], "BART", "com"))
+    both = common(summaries[BART], summaries[OURS], "pehe")
+    assert both == [0, 1]
+    assert summaries[OURS].over("pehe", both) == (1.5, pytest.approx(0.5), 1.5, 2)
+
+
+def test_which_data_sets_and_protocols_there_are():
+    summaries = summarise(cells([1.0], dataset="null/std", protocol="P3") + cells([1.0]))
+    assert datasets_of(summaries) == ["data-1", "null/std"]
+    assert protocols(summaries) == ["P2", "P3"]
+    assert null_datasets(summaries) == ["null/std"]
 
 
 def test_no_common_replication_no_difference():

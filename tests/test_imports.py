@@ -11,18 +11,24 @@ import fedci
 
 ROOT = Path(fedci.__file__).parent
 ORDER = [
-    "version", "errors", "options", "presets", "folder", "privacy.policy", "study", "columns", "data", "moments",
+    "version", "errors", "options", "presets", "folder", "privacy.policy", "privacy.identity", "study", "columns",
+    "data", "privacy.linkage", "privacy.agreement", "moments",
     "model", "model.kernels", "model.means", "model.wishart", "model.covariance", "model.basis", "model.description",
     "model.shared",
     "model.structure", "model.posterior", "model.elbo", "model.evidence", "model.padding", "model.law",
-    "model.predict", "model.drivers", "optimise", "estimands", "messages", "federation.site", "federation.engine",
-    "federation.talk",
-    "federation.shared", "federation.coordinator", "result", "storage", "estimator", "datasets", "ihdp", "progress",
-    "demo", "benchmark.learners.estimate", "benchmark.learners.shared", "benchmark.learners.regression",
+    "model.predict", "model.drivers", "optimise", "estimands", "messages", "federation.site_linkage",
+    "federation.site", "federation.engine",
+    "federation.talk", "privacy.ledger", "federation.door", "ledger_command",
+    "federation.shared", "federation.linkage", "federation.checkpoint", "federation.coordinator",
+    "result", "storage", "estimator", "network.kit", "network.hardening", "network.leaving", "network.provision",
+    "network.party", "network.flare", "network.processes", "network.command", "network.demo", "datasets", "ihdp",
+    "progress", "demo", "benchmark.learners.estimate", "benchmark.learners.shared", "benchmark.learners.regression",
     "benchmark.learners.bayesian_trees", "benchmark.learners.boosting", "benchmark.learners.forests",
     "benchmark.learners.cevae", "benchmark.baselines", "benchmark.oracle", "benchmark.cells", "benchmark.suites",
-    "benchmark.protocols", "benchmark.methods", "benchmark.presets", "benchmark.speed", "benchmark.runner",
-    "benchmark.published", "benchmark.summary", "benchmark.tables", "benchmark.figures", "benchmark.page",
+    "benchmark.protocols", "benchmark.methods", "benchmark.presets", "benchmark.speed", "benchmark.linkage",
+    "benchmark.runner",
+    "benchmark.published", "benchmark.summary", "benchmark.markdown", "benchmark.tables", "benchmark.intervals",
+    "benchmark.sheet", "benchmark.coverage", "benchmark.ablation", "benchmark.figures", "benchmark.page",
     "benchmark.command", "cli", "__main__",
 ]
 LATE = {("result", "storage")}

@@ -16,15 +16,21 @@ from fedci import messages
 from fedci.errors import MessageError
 from fedci.messages import (
     AskEffects,
+    AskLinkKey,
     AskMoments,
     AskSharedEffects,
     AskStatistics,
+    AskTokens,
     Evaluate,
+    Exclude,
     Hello,
     Prepare,
     PullBack,
     Refusal,
     Reply,
+    TakeLinkKey,
+    Tokens,
+    WrapLinkKey,
     decode,
     encode,
 )
@@ -42,6 +48,12 @@ EXAMPLES = [
     AskStatistics(*BASE, np.ones((2, 3))),
     PullBack(*BASE, np.ones((2, 3)), np.ones((2, 6)), np.ones((2, 3)), np.ones(2), np.zeros(2)),
     AskSharedEffects(*BASE, np.ones((2, 3)), np.ones((2, 4, 3)), np.array([np.nan, 0.0, 0.5])),
+    AskLinkKey(*BASE),
+    WrapLinkKey(*BASE, {"lyon": "0f", "oslo": "1e"}, {"lyon": "", "oslo": ""}),
+    TakeLinkKey(*BASE, "lyon", "0f", "", "2d"),
+    AskTokens(*BASE, 0, 2),
+    Exclude(*BASE, np.array([[1, -2], [3, 4]]), 1, 2),
+    Tokens(*BASE, np.array([[-1, 2], [2**62, -(2**63)]])),
 ]
 each_example = pytest.mark.parametrize("message", EXAMPLES, ids=lambda m: type(m).__name__)
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import jax
 import numpy as np
 import pytest
 from scipy import optimize
 
 import fedci.model  # noqa: F401  (switches JAX to float64, as every coordinator does)
+from fedci import optimise
 from fedci.optimise import CONVERGED, DIVERGED, STOPPED, init, step
 from fedci.options import OptimiserOptions
 
@@ -306,3 +308,27 @@ def test_the_start_is_not_changed_in_place():
 def test_lbfgs_refuses_a_noisy_objective():
     with pytest.raises(ValueError, match="common random numbers"):
         OptimiserOptions(name="lbfgs", fresh_draws=True)
+
+
+@pytest.mark.parametrize("name", ["lbfgs", "ascent", "adam", "adagrad"])
+def test_a_state_packed_and_unpacked_goes_on_bit_for_bit(name):
+    """At every round of a run: what follows is what would have followed."""
+    options = OptimiserOptions(name=name, rounds=12, learning_rate=0.01)
+    target = np.linspace(-1, 1, 6)
+
+    def told(state):
+        away = state.query - target
+        return optimise.step(state, -float(np.sum(away**4 + away**2)), -(4 * away**3 + 2 * away))
+
+    state, plain = optimise.init(options, np.zeros(6), 3), []
+    for _ in range(10):
+        plain.append(state)
+        state = told(state)
+    for before in plain:
+        again = optimise.unpack(options, 3, optimise.pack(before))
+        for _ in range(3):
+            before, again = told(before), told(again)
+        for one, other in zip(jax.tree.leaves(before[2:7]), jax.tree.leaves(again[2:7]), strict=True):
+            np.testing.assert_array_equal(one, other)
+        for one, other in zip(jax.tree.leaves(before.rule), jax.tree.leaves(again.rule), strict=True):
+            np.testing.assert_array_equal(one, other)

@@ -251,10 +251,11 @@ def test_the_page_names_every_key(part):
 
 def test_the_examples_of_the_page_are_valid(tmp_path):
     first, *changes = re.findall(r"```toml\n(.*?)```", PAGE.read_text(), flags=re.DOTALL)
-    assert len(changes) == 3
+    assert len(changes) == 4
     for change in ("", *changes):
         example = first if "[policy]" not in change else first.replace('policy = "standard"', "")
-        (tmp_path / "study.toml").write_text(f"{example}\n{change}")
+        ids = 'ids = ["birth"]\n' if "[linkage]" in change else ""
+        (tmp_path / "study.toml").write_text(f"{ids}{example}\n{change}")
         Study.read(tmp_path / "study.toml")
 
 

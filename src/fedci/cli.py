@@ -107,6 +107,7 @@ def run(study: StudyFile, out: Out, site: SiteFiles, preset: Preset = None, seed
 
     Example: `fedci run study.toml --site lyon=lyon.csv --site oslo=oslo.parquet --out results`
     """
+    from fedci.data import id_records
     from fedci.privacy.policy import check_available
     from fedci.study import Study
 
@@ -116,7 +117,9 @@ def run(study: StudyFile, out: Out, site: SiteFiles, preset: Preset = None, seed
     plan.fit_options(preset)
     check_folder(out, force)
     for source in sources:  # before the fit, which takes long, and before JAX is loaded
-        source.read(plan)
+        table = source.read(plan)
+        if plan.links and len(sources) > 1:
+            id_records(plan, table)
     _fit(plan, sources, out, preset=preset or plan.preset, seed=plan.seed if seed is None else seed,
          force=force, quiet=quiet)
 
@@ -138,10 +141,13 @@ def check(study: StudyFile, data: DataFile, site: SiteName = None) -> None:
 
     Example: `fedci check study.toml lyon.csv`
     """
-    from fedci.data import Source
+    from fedci.data import Source, id_records
     from fedci.study import Study
 
-    table = Source(site or data.stem.lower(), data).read(Study.read(study))
+    plan = Study.read(study)
+    table = Source(site or data.stem.lower(), data).read(plan)
+    if plan.links:
+        id_records(plan, table)
     typer.echo(f"ok: site {table.site!r}: rows {table.rows}, treated {table.treated}, "
                f"untreated {table.rows - table.treated}, design columns {len(table.columns)}, "
                f"values to impute {table.missing.sum()}")
@@ -208,6 +214,120 @@ def benchmark(
     asked = command.Asked(dataset, methods, replications, slow_replications, out, sources, modes, reading, parameters,
                           rows, ihdp, seed, jobs, retry, again, no_imputation)
     command.benchmark(command.quick(asked) if quick else asked, quiet)
+
+
+# --- a study on a network: one command for each party
+
+network_app = typer.Typer(help="Make the kits of a study's parties.", no_args_is_help=True)
+site_app = typer.Typer(help="At a site: check the kit and the data, then take part.", no_args_is_help=True)
+coordinator_app = typer.Typer(help="At the coordinator: run the study over its sites.", no_args_is_help=True)
+app.add_typer(network_app, name="network")
+app.add_typer(site_app, name="site")
+app.add_typer(coordinator_app, name="coordinator")
+
+KitFolder = Annotated[Path, typer.Option("--kit", metavar="DIR", help="The folder this party was given.")]
+SiteData = Annotated[Path, typer.Option("--data", metavar="FILE", help="The site's .csv or .parquet file.")]
+
+
+def _network_extra() -> None:
+    from importlib.util import find_spec
+
+    if find_spec("nvflare") is None:
+        raise UsageError("the network needs the engine NVIDIA FLARE: run `pip install 'fedci[network]'`")
+
+
+@network_app.command("new")
+def network_new(
+        study: StudyFile,
+        host: Annotated[str, typer.Option("--host", metavar="NAME", help="How sites reach the coordinator.")],
+        site: Annotated[list[str] | None, typer.Option("--site", metavar="NAME", help="Once for each site; without "
+                                                       "it, the study's.")] = None,
+        port: Annotated[int, typer.Option("--port", metavar="NUMBER", min=1, max=65535)] = 8002,
+        out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for the kits.")] = Path("kits"),
+        force: Force = False) -> None:
+    """Make one sealed kit per party: certificates, hardened settings, the study.
+
+    Example: `fedci network new study.toml --site lyon --site oslo --site turin --host study.example.org`
+    """
+    _network_extra()
+    from fedci.network.provision import COORDINATOR, new_network
+    from fedci.study import Study
+
+    made = new_network(Study.read(study), site or (), host, out, port, force)
+    typer.echo(f"{len(made)} kits in '{out}', each for one party only, by a channel you trust:")
+    for party, folder in made.items():
+        runs = (f"fedci coordinator run --kit {folder} {study}" if party == COORDINATOR else
+                f"fedci site run --kit {party} --data FILE")
+        typer.echo(f"  {folder}   to {party}, who runs `{runs}`")
+    typer.echo(f"Sites connect outward to {host}:{port} (TCP); only the coordinator listens. Then delete '{out}' here, "
+               f"but for the coordinator's kit: it holds the other parties' private keys.")
+
+
+@site_app.command("check")
+def site_check(kit: KitFolder, data: SiteData) -> None:
+    """Is the kit whole, are its settings the hardened ones, and does the data fit the study? Nothing is sent.
+
+    Example: `fedci site check --kit lyon --data cohort.csv`
+    """
+    _network_extra()
+    from fedci.network.command import check_site
+
+    check_site(kit, data, typer.echo)
+
+
+@site_app.command("run")
+def site_run(
+        kit: KitFolder, data: SiteData,
+        approve: Annotated[bool, typer.Option("--approve", help="Ask here before each phase sends anything.")] = False,
+        linkage_key: Annotated[Path | None, typer.Option(
+            "--linkage-key", metavar="FILE", help="A key the sites shared among themselves.")] = None) -> None:
+    """Connect to the coordinator, answer what the policy allows, and write the effects of your own people.
+
+    Example: `fedci site run --kit lyon --data cohort.csv --approve`
+
+    Ctrl-C stops; the same command goes on later. `fedci ledger lyon` shows what left.
+    """
+    _network_extra()
+    from fedci.network.command import run_site
+
+    ask = (lambda text: typer.confirm(f"{text}\nLet this leave?", default=False)) if approve else None
+    run_site(kit, data, typer.echo, ask, linkage_key)
+
+
+@coordinator_app.command("run")
+def coordinator_run(
+        kit: KitFolder, study: StudyFile,
+        out: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Without it, in the kit.")] = None,
+        seed: Seed = None, force: Force = False,
+        deadline: Annotated[float, typer.Option("--deadline", metavar="SECONDS", min=1.0,
+                                                help="A site's time for one answer; then the run pauses.")] = 300.0,
+        wait: Annotated[float, typer.Option("--wait", metavar="SECONDS", min=1.0,
+                                            help="For sites that are not there.")] = 86400.0) -> None:
+    """Wait for the sites, run the study over them, and write the result.
+
+    Example: `fedci coordinator run --kit coordinator study.toml --out result`
+
+    Interrupted, the same command goes on from its checkpoint.
+    """
+    _network_extra()
+    from fedci.network.command import run_coordinator
+    from fedci.result import Result
+    from fedci.study import Study
+
+    place = check_folder(out, force) if out else kit / "out" / "result"
+    run_coordinator(kit, Study.read(study), place, typer.echo, seed, deadline, wait)
+    typer.echo(Result.load(place).summary())
+
+
+@app.command()
+def ledger(kit: Annotated[Path, typer.Argument(metavar="KIT", help="The site's kit.")]) -> None:
+    """Everything that left a site, phase by phase, and whether the record is whole.
+
+    Example: `fedci ledger lyon`
+    """
+    from fedci.ledger_command import show_ledger
+
+    show_ledger(kit)
 
 
 def _sources(study: Study, options: Sequence[str]) -> list[Source]:

@@ -9,7 +9,7 @@ the first row of data), and never show a cell: whoever reads a log may not be al
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from fedci.columns import (
+    MISSING_WORDS,
     Column,
     count,
     from_frame,
@@ -32,6 +33,7 @@ from fedci.columns import (
     zeros_and_ones,
 )
 from fedci.errors import DataError, SizeError, UsageError
+from fedci.privacy.identity import records
 from fedci.privacy.policy import Policy
 from fedci.study import Covariate, Study, check_site_id
 
@@ -77,6 +79,11 @@ class Table:
     @property
     def treated(self) -> int:
         return int(self.w.sum())
+
+    def take(self, rows: np.ndarray) -> Table:
+        """Only these rows, in this order."""
+        ids = None if self.ids is None else self.ids.iloc[rows].reset_index(drop=True)
+        return replace(self, x=self.x[rows], missing=self.missing[rows], w=self.w[rows], y=self.y[rows], ids=ids)
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,6 +138,35 @@ def design_from(study: Study, X: Any, site: str) -> tuple[np.ndarray, np.ndarray
         raise UsageError(f"X is an array, but {quoted(coded)} is categorical. "
                          f"Pass a DataFrame with the columns {quoted(names)}")
     return design_matrix(study, pd.DataFrame(_two_dimensional(X, len(names)), columns=names), site)
+
+
+def id_records(study: Study, table: Table) -> list[bytes]:
+    """One record for each row, as linkage needs them: none missing, each person once."""
+    with told_of(f"site {table.site!r}"):
+        if len(study.ids) == 1:  # with several columns such a word may be a name
+            _check_id_words(table.ids[study.ids[0]])
+        return records({name: table.ids[name].to_numpy(object) for name in study.ids}, study.linkage.dates)
+
+
+def _check_id_words(ids: pd.Series) -> None:
+    gone = ids.isna() | ids.str.strip().str.lower().isin(MISSING_WORDS)
+    if gone.any():
+        raise DataError(f"column {ids.name!r} has no id in {row_list(gone.to_numpy())}; linkage needs every id. "
+                        "Correct them, drop the rows, or set enabled = false under [linkage] of the study")
+
+
+def restricted(study: Study, table: Table, kept: np.ndarray) -> Table:
+    """The rows that linkage leaves, which must meet the policy again; new warnings stand after the old."""
+    with told_of(f"site {table.site!r}: after linkage"):
+        if not len(kept):
+            raise SizeError(f"everyone is excluded: all {table.rows} people stay at other sites. "
+                            "Leave the site out, or raise linkage.keep in the study")
+        _check_rows(study.policy, len(kept))
+        found = _check_arms(study.policy, study.treatment, table.w[kept])
+        _check_varies(study.outcome, table.y[kept])
+        _check_level_shares(study, len(kept))
+    new = [f"site {table.site!r}: after linkage {warning}" for warning in found]
+    return replace(table.take(kept), warnings=(*table.warnings, *new))
 
 
 def constant_columns(table: Table) -> tuple[str, ...]:
@@ -191,7 +227,7 @@ def _table(study: Study, site: str, columns: Mapping[str, Column]) -> Table:
     rows = len(columns[study.treatment].cells)
     _check_rows(study.policy, rows)
     w = _treatment(columns[study.treatment])
-    arm_warnings = _check_arms(study.policy, columns[study.treatment], w)
+    arm_warnings = _check_arms(study.policy, study.treatment, w)
     y = _outcome(columns[study.outcome])
     _check_level_shares(study, rows)
     x, missing = _design(study, columns)
@@ -216,9 +252,13 @@ def _treatment(column: Column) -> np.ndarray:
 
 def _outcome(column: Column) -> np.ndarray:
     y = _finite_outcome(column)
-    if _is_constant(y):
-        raise column.error("is constant, so no effect can be seen in it. Check the export, or the study")
+    _check_varies(column.name, y)
     return y
+
+
+def _check_varies(name: str, y: np.ndarray) -> None:
+    if _is_constant(y):
+        raise DataError(f"column {name!r} is constant, so no effect can be seen in it. Check the export, or the study")
 
 
 def _finite_outcome(column: Column) -> np.ndarray:
@@ -233,16 +273,16 @@ def _check_known(column: Column, gone: np.ndarray, role: str) -> None:
                            "Drop the rows")
 
 
-def _check_arms(policy: Policy, column: Column, w: np.ndarray) -> list[str]:
+def _check_arms(policy: Policy, name: str, w: np.ndarray) -> list[str]:
     """Both arms, each large enough. One alone, where that is allowed, is a warning."""
     rows_of = {"treated": int(w.sum()), "untreated": int((1 - w).sum())}
     present = [arm for arm, rows in rows_of.items() if rows]
     if len(present) == 1 and not policy.allow_single_arm:
-        raise column.error(f"has only {present[0]} rows, and both arms are needed. "
-                           "Leave the site out, or set allow_single_arm = true in [policy]")
+        raise DataError(f"column {name!r} has only {present[0]} rows, and both arms are needed. "
+                        "Leave the site out, or set allow_single_arm = true in [policy]")
     for arm in present:
         if rows_of[arm] < policy.min_arm_rows:
-            raise SizeError(f"column {column.name!r} has {count(rows_of[arm], f'{arm} row')}, the policy "
+            raise SizeError(f"column {name!r} has {count(rows_of[arm], f'{arm} row')}, the policy "
                             f"{policy.name!r} needs {policy.min_arm_rows}. Add rows, or leave the site out")
     alone = present if len(present) == 1 else []
     return [f"all rows are {arm}; effects here rest on the other sites" for arm in alone]

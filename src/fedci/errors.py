@@ -12,7 +12,8 @@
     ├── FederationError       4
     │   ├── MessageError           a message that is not what it claims to be
     │   ├── HandshakeError         two parties that do not run the same study
-    │   └── SiteError              a site that failed or answered out of turn
+    │   ├── SiteError              a site that failed or answered out of turn
+    │   └── AwayError              a site that does not answer in time: the run pauses, nothing is lost
     └── NumericalError        5    the numbers ran away: not positive definite, not finite
 
 No message ever shows the value of a cell: a row number, a column and a site are enough to mend it.
@@ -97,6 +98,11 @@ class HandshakeError(FederationError):
 class SiteError(FederationError):
     code = "site"
     help = "Look at the named site's own output: the reason stands there."
+
+
+class AwayError(FederationError):
+    code = "away"
+    help = "Start the site's command again, and then the coordinator's: it goes on from its checkpoint."
 
 
 class NumericalError(FedciError):

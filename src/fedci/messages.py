@@ -4,7 +4,8 @@
     header = {"type", "fields": {…}, "arrays": [[name, dtype, shape], …]}
 
 A request asks a site for one thing; a `Reply` carries *named sums* (gradients, moments, per-draw sums of effects)
-and never anything per person. All shapes are checked against the bytes that came before an array is made.
+and never anything per person. Only linkage sends something for each person, keyed `Tokens` (docs/linkage.md).
+All shapes are checked against the bytes that came before an array is made.
 """
 
 from __future__ import annotations
@@ -43,6 +44,46 @@ class Hello(Message):
     version: str
     study_hash: str
     options: dict
+
+
+@dataclass(frozen=True)
+class AskLinkKey(Message):
+    """Linkage begins: the site's public key of this run (or that it has a key from a file), and how many people."""
+
+
+@dataclass(frozen=True)
+class WrapLinkKey(Message):
+    """To the lead site: every site's public key and signature (hex), for it to wrap the study's key with."""
+
+    publics: dict
+    signatures: dict
+
+
+@dataclass(frozen=True)
+class TakeLinkKey(Message):
+    """To every other site: the study's key that the lead site wrapped for it."""
+
+    lead: str
+    public: str
+    signature: str
+    wrapped: str
+
+
+@dataclass(frozen=True)
+class AskTokens(Message):
+    """The site's keyed tokens in their own order, in `parts` of about equal size."""
+
+    part: int
+    parts: int
+
+
+@dataclass(frozen=True)
+class Exclude(Message):
+    """Those of the site's own tokens whose people stay at other sites; after the last part it forgets the key."""
+
+    tokens: np.ndarray
+    part: int
+    parts: int
 
 
 @dataclass(frozen=True)
@@ -122,6 +163,13 @@ class Reply(Message):
 
 
 @dataclass(frozen=True)
+class Tokens(Message):
+    """Answers AskTokens: [k, 2] int64, the two halves of each token."""
+
+    tokens: np.ndarray
+
+
+@dataclass(frozen=True)
 class Refusal(Message):
     """Why a site does not answer."""
 
@@ -129,8 +177,9 @@ class Refusal(Message):
     reason: str
 
 
-TYPES = {cls.__name__: cls for cls in (Hello, AskMoments, Prepare, Evaluate, AskEffects, AskStatistics, PullBack,
-                                           AskSharedEffects, Reply, Refusal)}
+TYPES = {cls.__name__: cls for cls in (Hello, AskLinkKey, WrapLinkKey, TakeLinkKey, AskTokens, Exclude, AskMoments,
+                                       Prepare, Evaluate, AskEffects, AskStatistics, PullBack, AskSharedEffects,
+                                       Reply, Tokens, Refusal)}
 
 
 def encode(message: Message) -> bytes:

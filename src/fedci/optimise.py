@@ -12,8 +12,10 @@ A failed evaluation is reported as objective −inf.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
+import jax
 import numpy as np
 import optax
 
@@ -66,6 +68,34 @@ def step(state: State, objective: float, gradient: np.ndarray) -> State:
     if state.verdict is None and state.round >= state.options.rounds:
         return state._replace(verdict=STOPPED)
     return state
+
+
+def pack(state: State) -> dict[str, np.ndarray]:
+    """The state as named arrays, bit for bit, for a checkpoint; a verdict has no use for one."""
+    rule, plain = state.rule, {name: np.asarray(getattr(state, name), float)
+                               for name in ("query", "best", "best_objective", "objectives")}
+    packed = {f"rule/{i}": np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(rule))}
+    remembered = len(rule.moves) if isinstance(rule, _Lbfgs) else 0
+    return plain | packed | {"round": np.asarray(state.round), "remembered": np.asarray(remembered)}
+
+
+def unpack(options: OptimiserOptions, sites: int, packed: Mapping[str, np.ndarray]) -> State:
+    """The state that `pack` was given."""
+    begin = init(options, packed["query"], sites)
+    form = begin.rule
+    if isinstance(form, _Lbfgs):
+        pairs = (packed["query"],) * int(packed["remembered"])
+        form = form._replace(moves=pairs, changes=pairs)
+    leaves, tree = jax.tree.flatten(form)
+    kept = [_like(leaf, packed[f"rule/{i}"]) for i, leaf in enumerate(leaves)]
+    return begin._replace(
+        best=packed["best"], best_objective=float(packed["best_objective"]), round=int(packed["round"]),
+        objectives=tuple(map(float, packed["objectives"])), rule=jax.tree.unflatten(tree, kept))
+
+
+def _like(leaf, value: np.ndarray):
+    """A Python number where there was one."""
+    return type(leaf)(value) if isinstance(leaf, float | int) else value
 
 
 def _target(state: State) -> float:

@@ -131,17 +131,12 @@ class Result:
     def ite(self, site: str, noise_correlation: float | None = None, alpha: float = 0.05) -> pd.DataFrame:
         """Effects of the site's own people, in the order of its rows; they stay at the site that owns them.
 
+        The index is the row of the site's table, from 0; people whom linkage left out are missing in it.
         Columns: cate, cate_sd, cate_low, cate_high (expected), ite, ite_sd, ite_low, ite_high (realised).
         No data inform the correlation of the two outcomes' noise, on which the realised effects' spread depends:
         give `noise_correlation` in (−1, 1) to see how; None takes the prior's.
         """
-        import pandas as pd
-
-        here = self._here(site)
-        _check_correlation(noise_correlation)
-        parts = {"cate": here.cate(), "ite": here.ite(noise_correlation)}
-        return pd.DataFrame({key: value for name, effect in parts.items()
-                             for key, value in _columns(name, effect, alpha).items()})
+        return people_effects(self._here(site), noise_correlation, alpha)
 
     def impute(self, people: Any, site: str, noise_correlation: float | None = None,
                draws: int | None = None) -> Effect:
@@ -248,6 +243,10 @@ class Result:
         if not self.converged:
             found.append(f"the fit {'has ' if self.verdict == optimise.DIVERGED else 'was '}{self.verdict} after "
                          f"{len(fit.rounds)} rounds: effects may still move. Raise optimiser.rounds or lower the rate.")
+        for site, left in self.outcome.excluded.items():
+            if left > layout.moments[site].rows:
+                found.append(f"site '{site}': linkage left out {left} of {left + layout.moments[site].rows} people, "
+                             f"who stay at other sites: those left may not be typical of it.")
         for site, jitter in fit.jitters.items():
             found.append(f"site '{site}': needed jitter {jitter:g} on its covariance; look for repeated rows.")
         limit, p = self.study.policy.parameters_per_row_warn, layout.model.size
@@ -266,6 +265,7 @@ class Result:
         lines = [
             f"Study '{self.study.name}': effect of '{self.study.treatment}' on '{self.study.outcome}', "
             f"{people:,} people at {len(self.sites)} site{'s' if len(self.sites) > 1 else ''}.",
+            *_linkage_in_words(self.outcome.excluded, self.study.linkage.keep),
             f"On average treatment changes the outcome by {ate.mean:.4g} ({level} interval {low:.4g} to {high:.4g}).",
             f"The fit {fit.verdict}: {len(fit.rounds)} rounds, objective {fit.objective:.3f}, "
             f"{sum(self.outcome.seconds.values()):.1f} s, seed {self.outcome.seed}.",
@@ -294,6 +294,16 @@ class Result:
         return load_result(folder)
 
 
+def _linkage_in_words(excluded: Mapping[str, int], keep: int) -> list[str]:
+    """Whom linkage left out, and where."""
+    if not excluded:
+        return []
+    each = ", ".join(f"{left:,} at {site}" for site, left in excluded.items() if left)
+    sites = f"{keep} site{'s' if keep > 1 else ''}"
+    return [f"Linkage keeps a person at {sites}; left out: {each}." if each else
+            f"Linkage found nobody at more than {sites}."]
+
+
 CARRIES = 0.05
 """Share from which on a part is said to carry something."""
 COUNTS = ("No direction carries", "One direction carries", "Two directions carry", "Three directions carry",
@@ -312,6 +322,17 @@ def _drivers_in_words(table: pd.DataFrame | None) -> list[str]:
     straight, own = rest.loc["lines"], rest.loc["sites' own"]
     return [f"{count} the outcome{': ' + shares if shares else ''}. Lines carry {straight.outcome:.0%} and "
             f"{straight.effect:.0%}, the sites' own functions {own.outcome:.0%} and {own.effect:.0%}.", ""]
+
+
+def people_effects(here: Site, noise_correlation: float | None = None, alpha: float = 0.05) -> pd.DataFrame:
+    """`Result.ite`, where the site is all there is of the result."""
+    import pandas as pd
+
+    _check_correlation(noise_correlation)
+    parts = {"cate": here.cate(), "ite": here.ite(noise_correlation)}
+    return pd.DataFrame({key: value for name, effect in parts.items()
+                         for key, value in _columns(name, effect, alpha).items()},
+                        index=pd.Index(here.kept, name="row"))
 
 
 def _columns(name: str, effect: Effect, alpha: float) -> dict[str, np.ndarray]:

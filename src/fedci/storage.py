@@ -71,6 +71,7 @@ def _facts(result: Result) -> dict:
             "study": result.study.to_toml(), "study_hash": result.study.hash(),
             "options": o.options.model_dump(mode="json"), "sites": list(o.layout.sites),
             "verdict": o.fit.verdict, "objective": o.fit.objective, "jitters": o.fit.jitters,
+            "excluded": o.excluded,
             "warnings": list(o.warnings), "seconds": o.seconds,
             "traffic": {name: vars(seen) for name, seen in result.traffic.items()}}
 
@@ -104,7 +105,8 @@ def _write_site(result: Result, name: str, site: Site, folder: Path) -> None:
     folder.mkdir(parents=True, mode=0o700)
     t = site.table
     with private_file(folder / "rows.npz", "wb") as file:
-        np.savez(file, allow_pickle=False, x=t.x, w=t.w, y=t.y, jitter=np.asarray(site.posterior.jitter))
+        np.savez(file, allow_pickle=False, x=t.x, w=t.w, y=t.y, kept=site.kept,
+                 jitter=np.asarray(site.posterior.jitter))
     with private_file(folder / "people.csv", "w") as file:
         result.ite(name).to_csv(file, index_label="row")
 
@@ -145,7 +147,7 @@ def _outcome(study: Study, facts: dict, arrays: dict, trace: Path) -> Outcome:
     sums = {name: _below(arrays, f"sums/{name}/") for name in sites}
     effects = Effects(_below(arrays, "draws/"), sums)
     return Outcome(facts["run"], facts["seed"], options, layout, fit, effects, tuple(facts["warnings"]),
-                   facts["seconds"])
+                   facts["seconds"], facts.get("excluded", {}))
 
 
 def _below(arrays: dict, prefix: str) -> dict:
@@ -168,11 +170,13 @@ def _site(study: Study, outcome: Outcome, index: int, folder: Path) -> Site:
     """The site as it stood at the end of the run, from its own folder."""
     with np.load(folder / "rows.npz", allow_pickle=False) as file:
         x, w, y, jitter = file["x"], file["w"], file["y"], float(file["jitter"])
+        kept = file["kept"] if "kept" in file else np.arange(len(y))  # results from before there was linkage
     layout, drawn = outcome.layout, outcome.effects
     names, kinds = design_columns(study)
     table = Table(site=layout.sites[index], x=x, missing=np.isnan(x), w=w, y=y, columns=names, kinds=kinds, ids=None,
                   warnings=())
     site = Site(study, table)
+    site.kept = kept
     units = Units(*layout.scales, layout.indicators)
     arrays = padding.pad_site(units.covariates(x), w, units.outcome(y), layout.u[index], index)
     site.options, site.prepared = outcome.options, Prepared(layout.model, units, arrays)

@@ -21,6 +21,7 @@ from pydantic import AfterValidator, Field, ValidationError, field_validator, mo
 from fedci.errors import OutputError, StudyError
 from fedci.options import FitOptions, Options, first_problem, nearest
 from fedci.options import preset as preset_options
+from fedci.privacy.identity import RULE, check_format
 from fedci.privacy.policy import Policy, policy
 
 SITE_ID = re.compile(r"[a-z0-9-]{1,40}")
@@ -31,7 +32,7 @@ MAX_STUDY_BYTES = 2**20
 """A study file is written by hand; a larger one is the wrong file."""
 OPTION_TABLES = tuple(FitOptions.model_fields)
 """The tables of a study file that change the preset."""
-HASH_FORMAT = 1
+HASH_FORMAT = 2
 """Raised when the meaning of a study changes, so that old and new packages do not agree by chance."""
 
 
@@ -122,6 +123,26 @@ class Covariate(_Stated):
         return tuple(f"{self.name}={level}" for level in self.levels[1:])
 
 
+class Linkage(_Stated):
+    """How people who stand at several sites are found and left out (docs/linkage.md)."""
+
+    enabled: Annotated[bool, Field(strict=True)] = True
+    """False: the ids are not used, and a person at two sites counts twice."""
+    keep: Annotated[int, Field(strict=True, ge=1)] = 1
+    """Sites at which a person stays."""
+    dates: dict[str, str] = {}
+    """Id column → how its dates are written, such as "%d.%m.%Y"; other ids are text."""
+
+    @staticmethod
+    def _place(data: Any) -> str:
+        return "linkage"
+
+    @field_validator("dates")
+    @classmethod
+    def _formats(cls, dates: dict[str, str]) -> dict[str, str]:
+        return {name: check_format(form) for name, form in dates.items()}
+
+
 class Study(_Stated):
     """What every party must agree on. Read from `study.toml`, or built with the same names in Python."""
 
@@ -134,6 +155,8 @@ class Study(_Stated):
     """From a list of names (numeric), Covariates or dicts; or a dict from name to options."""
     ids: tuple[Name, ...] = ()
     """Columns that identify a person, for linkage; read as text, and never leave the site as they are."""
+    linkage: Linkage = Linkage()
+    """Used when there are ids and more than one site."""
     missing: Missing = "refuse"
     """What to do about missing covariates; missing treatments and outcomes are always refused."""
     policy: Policy = policy("standard")
@@ -180,6 +203,7 @@ class Study(_Stated):
             raise StudyError("covariates: the list is empty; name at least one column")
         self._check_roles()
         self._check_level_counts()
+        self._check_linkage()
         self.fit_options()
         return self
 
@@ -205,6 +229,19 @@ class Study(_Stated):
             if count > most:
                 raise StudyError(f"covariates.{covariate.name}.levels: got {count} levels, "
                                  f"policy.max_levels is {most}. Merge levels")
+
+    def _check_linkage(self) -> None:
+        if self.linkage != Linkage() and not self.ids:
+            raise StudyError("linkage: the study names no ids. Name the columns that identify a person in ids")
+        for column in self.linkage.dates:
+            if column not in self.ids:
+                raise StudyError(f"linkage.dates: column {column!r} is not among the ids{nearest(column, self.ids)}; "
+                                 f"ids = {', '.join(self.ids)}")
+
+    @property
+    def links(self) -> bool:
+        """Whether people at several sites are to be found."""
+        return bool(self.ids) and self.linkage.enabled
 
     def fit_options(self, preset: str | None = None) -> FitOptions:
         """The preset (the study's, unless one is named) with the study's changes, within the policy."""
@@ -232,6 +269,7 @@ class Study(_Stated):
         agreed["sites"] = sorted(self.sites)
         agreed["fit"] = self.fit_options().model_dump()
         agreed["format"] = HASH_FORMAT
+        agreed["ids_rule"] = RULE
         return hashlib.sha256(json.dumps(agreed, sort_keys=True).encode()).hexdigest()
 
     @classmethod
@@ -247,9 +285,11 @@ class Study(_Stated):
     def to_toml(self) -> str:
         """The study as a file: `Study.read` of it is equal to this study."""
         changes = self.policy.changes()
-        top = self.model_dump(exclude={"covariates", "policy", "options"})
+        top = self.model_dump(exclude={"covariates", "linkage", "policy", "options"})
         tables = {f"covariates.{_toml_key(one.name)}": one.model_dump(exclude={"name"}, exclude_none=True)
                   for one in self.covariates}
+        if linkage := self.linkage.model_dump(exclude_defaults=True):
+            tables["linkage"] = linkage
         if changes:
             tables["policy"] = {"name": self.policy.name, **changes}
         else:

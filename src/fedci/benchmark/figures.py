@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from fedci.benchmark.cells import SiteEffect
+from fedci.benchmark.markdown import ERRORS, in_words, number
 from fedci.benchmark.published import FEDCI_PROTOCOL, published
 from fedci.benchmark.summary import OURS, PAPER, Group, Summaries, find
-from fedci.benchmark.tables import ERRORS, in_words, number
 from fedci.errors import UsageError
 
 if TYPE_CHECKING:

@@ -2,6 +2,7 @@
 
     RESULTS/cells.csv, effects.csv, run.json ─► RESULTS/tables.md, summary.csv, figures/   (write_tables)
                                              └► PAGE and figures/ beside it                (write)
+    RESULTS/coverage/, ablation/ ──────────────► a section of PAGE each, where they hold rows
 """
 
 from __future__ import annotations
@@ -10,13 +11,22 @@ import argparse
 import json
 import shutil
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from fedci.benchmark import cells, figures, tables
+from fedci.benchmark import ablation, cells, coverage, figures, intervals, markdown, sheet, tables
 from fedci.benchmark import published as paper
 from fedci.benchmark.cells import SiteEffect
-from fedci.benchmark.summary import OURS, Summaries, select, summarise
+from fedci.benchmark.summary import (
+    OURS,
+    Summaries,
+    dataset_order,
+    datasets,
+    null_datasets,
+    protocols,
+    select,
+    summarise,
+)
 from fedci.errors import FedciError, SourceError
 
 INTRODUCTION = """\
@@ -63,6 +73,8 @@ SETTINGS = """\
 preset `default`, `FedCI (classic)` and `FedCI (paper)` with those presets ([the presets](presets.md)). The *parametric
 limit* fits the true form of the data on the combined rows, with the laws its parameters were drawn from as priors.
 """
+COVERAGE, ABLATION = "coverage", "ablation"
+"""Folders of runs of their own within the results."""
 
 
 def read(results: Path) -> tuple[Summaries, list[SiteEffect]]:
@@ -81,7 +93,7 @@ def write_tables(results: Path) -> list[str]:
 def _write_tables(results: Path, summaries: Summaries, effects: Sequence[SiteEffect]) -> list[str]:
     text = "# Tables\n\n" + _sections(_summary_sections(summaries) | _table_sections(summaries))
     (results / "tables.md").write_text(text, encoding="utf-8")
-    tables.write_csv(results / "summary.csv", summaries)
+    sheet.write(results / "summary.csv", summaries)
     return figures.draw(results / "figures", summaries, effects)
 
 
@@ -90,11 +102,17 @@ def write(results: Path, page: Path) -> None:
     results, page = Path(results), Path(page)
     summaries, effects = read(results)
     runs = read_runs(results / "run.json")
+    own = {name: _read_own(results / name) for name in (COVERAGE, ABLATION)}
     drawn = _write_tables(results, summaries, effects)
     page.parent.mkdir(parents=True, exist_ok=True)
     for name in drawn:
         _copy(results / "figures" / f"{name}.svg", page.parent / "figures")
-    page.write_text(assemble(summaries, runs, drawn), encoding="utf-8")
+    page.write_text(assemble(summaries, runs, drawn, own), encoding="utf-8")
+
+
+def _read_own(folder: Path) -> tuple[Summaries, list[dict]]:
+    """Rows and runs of a folder within the results; it need not be there."""
+    return summarise(cells.read(folder / "cells.csv")), read_runs(folder / "run.json")
 
 
 def _copy(file: Path, folder: Path) -> None:
@@ -113,10 +131,14 @@ def read_runs(path: Path) -> list[dict]:
     return [run for run in runs if isinstance(run, dict)]
 
 
-def assemble(summaries: Summaries, runs: Sequence[dict], drawn: Sequence[str]) -> str:
-    found = tables.datasets(summaries)
-    start = [INTRODUCTION, _described(found), SETTINGS, _runs(runs)]
-    sections = _summary_sections(summaries) | {"Figures": _figures(drawn)} | _table_sections(summaries)
+def assemble(summaries: Summaries, runs: Sequence[dict], drawn: Sequence[str],
+             own: Mapping[str, tuple[Summaries, Sequence[dict]]] | None = None) -> str:
+    """`own`: summaries and runs of the folders within the results, by name."""
+    own = own or {}
+    found = {dataset for one in (summaries, *(one for one, _ in own.values())) for dataset in datasets(one)}
+    start = [INTRODUCTION, _described(sorted(found, key=dataset_order)), SETTINGS, _runs(runs)]
+    sections = (_summary_sections(summaries) | _own_sections(own) | {"Figures": _figures(drawn)}
+                | _table_sections(summaries))
     contents = "".join(f"- [{name}](#{_anchor(name)})\n" for name, text in sections.items() if text)
     return "\n".join([*filter(None, start), contents, _sections(sections)])
 
@@ -125,25 +147,37 @@ def _summary_sections(summaries: Summaries) -> dict[str, str]:
     return {"Summary": _headline(summaries), "Where FedCI does not win": _shortfalls(summaries)}
 
 
+def _own_sections(own: Mapping[str, tuple[Summaries, Sequence[dict]]]) -> dict[str, str]:
+    """Sections with runs of their own, which they name."""
+    made = {"Coverage over many replications": (COVERAGE, [coverage.coverage_table]),
+            "What each ingredient brings": (ABLATION, [ablation.ingredient_table, ablation.ingredient_coverage_table])}
+    return {name: _own_section(*own[folder], makers) for name, (folder, makers) in made.items() if folder in own}
+
+
+def _own_section(summaries: Summaries, runs: Sequence[dict], makers: Sequence[Callable[[Summaries], str]]) -> str:
+    texts = [text for text in (make(summaries) for make in makers) if text]
+    return "\n".join(filter(None, [*texts, _runs(runs)])) if texts else ""
+
+
 def _table_sections(summaries: Summaries) -> dict[str, str]:
     """Title → text of every section of tables; an empty one is left out when written."""
-    found = tables.datasets(summaries)
+    found = datasets(summaries)
     by_protocol = {f"Protocol {protocol}": _each(found, lambda d, p=protocol: tables.protocol_table(summaries, d, p))
-                   for protocol in tables.protocols(summaries)}
+                   for protocol in protocols(summaries)}
     return {"The paper's tables": _each(paper.datasets(), lambda d: tables.paper_table(summaries, d)),
             **by_protocol,
             "Differences to FedCI under P2": _each(found, lambda d: tables.paired_table(summaries, d)),
-            "Intervals under P2": _each(found, lambda d: tables.interval_table(summaries, d)),
+            "Intervals under P2": _each(found, lambda d: intervals.interval_table(summaries, d)),
             "Intervals of FedCI under P1 and P3": _realised_intervals(summaries),
-            "False alarms": _each(tables.null_datasets(summaries), lambda d: tables.null_table(summaries, d)),
-            "Cost": _each(found, lambda d: tables.cost_table(summaries, d)),
+            "False alarms": _each(null_datasets(summaries), lambda d: intervals.null_table(summaries, d)),
+            "Cost": _each(found, lambda d: intervals.cost_table(summaries, d)),
             "Failures": tables.failure_table(summaries)}
 
 
-def _each(datasets: Iterable[str], make) -> str:
+def _each(found: Iterable[str], make) -> str:
     """A table for each data set that has one, under its title."""
-    made = [(dataset, make(dataset)) for dataset in datasets]
-    return "\n".join(f"### {tables.title(dataset)}\n\n{text}" for dataset, text in made if text)
+    made = [(dataset, make(dataset)) for dataset in found]
+    return "\n".join(f"### {markdown.title(dataset)}\n\n{text}" for dataset, text in made if text)
 
 
 def _sections(sections: dict[str, str]) -> str:
@@ -156,20 +190,21 @@ def _anchor(name: str) -> str:
 
 
 def _realised_intervals(summaries: Summaries) -> str:
-    text = _each(tables.datasets(summaries), lambda d: tables.realised_interval_table(summaries, d))
+    text = _each(datasets(summaries), lambda d: intervals.realised_interval_table(summaries, d))
     return f"Of realised effects y(1) − y(0), which carry the noise of the outcomes.\n\n{text}" if text else ""
 
 
 def _headline(summaries: Summaries) -> str:
     text = tables.headline(summaries)
     above = ("√PEHE under P2, mean ± standard error over replications. The difference is the baseline's − FedCI's over "
-             "the replications both have: above 0 where FedCI, which never sees a row, is better.\n\n")
+             "the replications both have: above 0 where FedCI, which never sees a row, is better. Best is the baseline "
+             "with the least such difference; the last column but one says over how many of FedCI's replications.\n\n")
     return above + text if text else ""
 
 
 def _shortfalls(summaries: Summaries) -> str:
     """One item for each data set on which federated FedCI has figures."""
-    found = [dataset for dataset in tables.datasets(summaries)
+    found = [dataset for dataset in datasets(summaries)
              if select(summaries, dataset=dataset, protocol="P2", method=OURS)]
     above = ("Federated FedCI against every baseline on combined rows (com) under P2, √PEHE and ATE error, each number "
              "of sources, over common replications.\n\n")
@@ -181,16 +216,16 @@ def _figures(drawn: Sequence[str]) -> str:
     return "\n".join(f"![{text}](figures/{name}.svg)\n\n*{text}.*\n" for name, text in captions.items())
 
 
-def _described(datasets: Sequence[str]) -> str:
+def _described(found: Sequence[str]) -> str:
     """One line for each data set; a variation says which one it varies."""
-    return "**Data sets.**\n\n" + "".join(f"- *{tables.title(dataset)}*: {_description(dataset)}.\n"
-                                          for dataset in datasets)
+    return "**Data sets.**\n\n" + "".join(f"- *{markdown.title(dataset)}*: {_description(dataset)}.\n"
+                                          for dataset in found)
 
 
 def _description(dataset: str) -> str:
     name = dataset.split("/")[0]
     if name != dataset:
-        return f"a variation of {tables.title(name)}"
+        return f"a variation of {markdown.title(name)}"
     return DESCRIPTIONS.get(name, "not described")
 
 

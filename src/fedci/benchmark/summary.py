@@ -59,6 +59,8 @@ class Paired(NamedTuple):
     ours: float
     theirs: float
     """Means over the same replications."""
+    median: float
+    """Of the differences."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,11 @@ class Summary:
             self.known[figure] = statistic(self.values(figure).values())
         return self.known[figure]
 
+    def over(self, figure: str, replications: Iterable[int]) -> Statistic:
+        """Of these replications alone."""
+        values = self.values(figure)
+        return statistic(values[replication] for replication in replications)
+
 
 Summaries = Mapping[Group, Summary]
 
@@ -96,16 +103,21 @@ def statistic(values: Iterable[float]) -> Statistic:
     return Statistic(float(a.mean()), float(se), float(np.median(a)), len(a))
 
 
+def common(theirs: Summary, ours: Summary, figure: str) -> list[int]:
+    """The replications in which both have the figure."""
+    return sorted(theirs.values(figure).keys() & ours.values(figure).keys())
+
+
 def paired(theirs: Summary, ours: Summary, figure: str) -> Paired | None:
     """None without a common replication."""
-    a, b = theirs.values(figure), ours.values(figure)
-    common = sorted(a.keys() & b.keys())
-    if not common:
+    both = common(theirs, ours, figure)
+    if not both:
         return None
-    difference = statistic(a[replication] - b[replication] for replication in common)
-    wins = sum(a[replication] > b[replication] for replication in common)
-    means = [statistic(values[replication] for replication in common).mean for values in (b, a)]
-    return Paired(difference.mean, difference.se, wins, difference.count, *means)
+    a, b = theirs.values(figure), ours.values(figure)
+    difference = statistic(a[replication] - b[replication] for replication in both)
+    wins = sum(a[replication] > b[replication] for replication in both)
+    means = [summary.over(figure, both).mean for summary in (ours, theirs)]
+    return Paired(difference.mean, difference.se, wins, difference.count, *means, difference.median)
 
 
 def summarise(cells: Iterable[Cell]) -> dict[Group, Summary]:
@@ -212,3 +224,15 @@ def rows_of(found: Iterable[Summary]) -> list[tuple[str, str]]:
 
 def numbers_of_sources(found: Iterable[Summary]) -> list[int]:
     return sorted(names(found, "sources"))
+
+
+def datasets(summaries: Summaries) -> list[str]:
+    return names(summaries.values(), "dataset")
+
+
+def protocols(summaries: Summaries) -> list[str]:
+    return sorted(names(summaries.values(), "protocol"))
+
+
+def null_datasets(summaries: Summaries) -> list[str]:
+    return [dataset for dataset in datasets(summaries) if dataset.split("/")[0] == "null"]

@@ -1,6 +1,6 @@
 """The coordinator: runs a study by asking sites, and never sees a row.
 
-    handshake → moments → common units → fit (rounds) → effects
+    handshake → linkage → moments → common units → fit (rounds) → effects
 
 `run_study` reads as the protocol. Everything a site sends is a named sum; sums over sites are taken in the order of
 the sites' names, so the order in which they were listed or answered cannot change a bit of the result.
@@ -12,6 +12,7 @@ import secrets
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import jax.numpy as jnp
 import numpy as np
@@ -20,7 +21,9 @@ from fedci import optimise
 from fedci.data import design_columns
 from fedci.errors import DataError, NumericalError
 from fedci.federation import shared
+from fedci.federation.checkpoint import Checkpoint, Mark, load
 from fedci.federation.engine import Engine
+from fedci.federation.linkage import Linked, link
 from fedci.federation.talk import Talk, note_jitters, summed
 from fedci.messages import AskEffects, AskMoments, Evaluate, Hello, Prepare, Reply
 from fedci.model import elbo, evidence, posterior
@@ -101,22 +104,43 @@ class Outcome:
     warnings: tuple[str, ...]
     seconds: dict[str, float] = field(default_factory=dict)
     """Per phase."""
+    excluded: dict[str, int] = field(default_factory=dict)
+    """Site → people left out by linkage; empty when there was none."""
 
 
 def run_study(engine: Engine, study: Study, options: FitOptions, seed: int,
-              progress: Callable[[Round], None] | None = None) -> Outcome:
-    """The whole study, from handshake to effects."""
-    talk = Talk(engine, secrets.token_hex(8))
+              progress: Callable[[Round], None] | None = None, link_secret: bytes | None = None,
+              checkpoint: Path | None = None) -> Outcome:
+    """The whole study, from handshake to effects. `link_secret` orders a person's sites; none: drawn here.
+
+    With a `checkpoint` file a run that was interrupted goes on where it stood, under its own name.
+    """
+    kept = load(checkpoint, Mark(study.hash(), seed, tuple(sorted(engine.sites))), secrets.token_hex(8))
+    talk = Talk(engine, kept.run)
     clock = _Clock()
     warnings = handshake(talk, study, options)
     clock.lap("handshake")
+    linked = _linked(talk, study, link_secret or secrets.token_bytes(32), kept)
+    clock.lap("linkage")
     layout = agree_units(talk, study, options)
     clock.lap("moments")
-    fit = fit_theta(talk, layout, options, seed, progress)
+    fit = fit_theta(talk, layout, options, seed, progress, kept)
     clock.lap("fit")
     effects = gather_effects(talk, layout, fit, options.prediction.draws, seed)
     clock.lap("effects")
-    return Outcome(talk.run, seed, options, layout, fit, effects, warnings, clock.laps)
+    return Outcome(talk.run, seed, options, layout, fit, effects, warnings + linked.warnings, clock.laps,
+                   linked.excluded)
+
+
+def _linked(talk: Talk, study: Study, secret: bytes, kept: Checkpoint) -> Linked:
+    """Once in a run: its keys are destroyed, so what came of it is kept, here and at the sites."""
+    if kept.linked is None:
+        found = link(talk, study, secret)
+        kept.linked, kept.linked_round = [found.excluded, list(found.warnings)], talk.round
+        kept.write()
+    talk.round = kept.linked_round
+    excluded, warnings = kept.linked
+    return Linked(excluded, tuple(warnings))
 
 
 def handshake(talk: Talk, study: Study, options: FitOptions) -> tuple[str, ...]:
@@ -172,16 +196,25 @@ def _check_variation(common: Scales, names, outcome: str, sites: int) -> None:
         raise DataError(f"the outcome '{outcome}' is constant {where}: there is no effect to estimate.")
 
 
-def fit_theta(talk: Talk, layout: Layout, options: FitOptions, seed: int, progress) -> Fit:
+def fit_theta(talk: Talk, layout: Layout, options: FitOptions, seed: int, progress,
+              kept: Checkpoint | None = None) -> Fit:
     """Ascend the summed objective until it settles; the verdict says how it ended."""
-    rounds, jitters, start = [], {}, time.perf_counter()
+    kept = kept or Checkpoint(Mark("", seed, layout.sites), talk.run)
+    rounds, jitters = [Round(*values) for values in kept.rounds], dict(kept.jitters)
+    start = time.perf_counter() - (rounds[-1].seconds if rounds else 0.0)
     ask, begin = _objective(talk, layout, options, seed, jitters)
     state = optimise.init(options.optimiser, begin, len(layout.sites))
+    if kept.state is not None:
+        state, talk.round = optimise.unpack(options.optimiser, len(layout.sites), kept.state), kept.fit_round
     while state.verdict is None:
         objective, gradient = ask(state.query, state.round)
         state = optimise.step(state, objective, gradient)
         rounds.append(Round(state.round, options.optimiser.rounds, objective, float(np.linalg.norm(gradient)),
                             time.perf_counter() - start))
+        if kept.due(state.round) and state.verdict is None:
+            kept.state, kept.fit_round = optimise.pack(state), talk.round
+            kept.rounds, kept.jitters = [list(vars(one).values()) for one in rounds], jitters
+            kept.write()
         if progress:
             progress(rounds[-1])
     if not state.objectives:

@@ -1,6 +1,6 @@
 """A site: owns its rows, answers typed requests with sums, and makes its own people's effects locally.
 
-    Hello → AskMoments → Prepare → Evaluate … → AskEffects
+    Hello → (linkage) → AskMoments → Prepare → Evaluate … → AskEffects
 
 `answer` is the one door: whatever leaves the site leaves through it.
 """
@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedci.data import Table
+from fedci.data import Table, restricted
 from fedci.errors import (
     DisclosureError,
     FedciError,
@@ -24,18 +24,25 @@ from fedci.errors import (
     UsageError,
 )
 from fedci.estimands import Effect
+from fedci.federation.site_linkage import SiteLinkage
 from fedci.messages import (
     AskEffects,
+    AskLinkKey,
     AskMoments,
     AskSharedEffects,
     AskStatistics,
+    AskTokens,
     Evaluate,
+    Exclude,
     Hello,
     Message,
     Prepare,
     PullBack,
     Refusal,
     Reply,
+    TakeLinkKey,
+    Tokens,
+    WrapLinkKey,
 )
 from fedci.model import elbo, evidence, padding, predict
 from fedci.model.evidence import Statistics
@@ -45,6 +52,7 @@ from fedci.model.shared import SharedModel
 from fedci.model.structure import model_of
 from fedci.moments import describe_site
 from fedci.options import FitOptions, validated
+from fedci.privacy.agreement import Credentials
 from fedci.study import Study
 from fedci.version import __version__
 
@@ -97,15 +105,21 @@ class Posterior:
 class Site:
     """One party of a study. `table` never leaves; `answer` sends sums."""
 
-    def __init__(self, study: Study, table: Table):
+    def __init__(self, study: Study, table: Table, credentials: Credentials | None = None):
         self.study, self.table, self.name = study, table, table.site
+        self.whole, self.credentials = table, credentials or Credentials()
+        self.linkage: SiteLinkage | None = None
+        self.kept = np.arange(table.rows)
+        """Rows of the whole table that are in `table`; linkage may leave some out."""
+        self.described = False
+        """Whether moments have left: then the rows stay as they are, or two answers would tell one person's."""
         self.options: FitOptions | None = None
         self.prepared: Prepared | None = None
         self.posterior: Posterior | None = None
         self.jitter: float | None = None
         """What the last statistics needed; their pull-back takes the same."""
 
-    def answer(self, request: Message) -> Reply | Refusal:
+    def answer(self, request: Message) -> Reply | Tokens | Refusal:
         """The reply to one request; an error becomes a Refusal with its code and reason, never a traceback."""
         try:
             return self._handler(request)(request)
@@ -116,6 +130,7 @@ class Site:
         handlers = {Hello: self._hello, AskMoments: self._moments, Prepare: self._prepare,
                     Evaluate: self._evaluate, AskEffects: self._effects, AskStatistics: self._statistics,
                     PullBack: self._pull_back, AskSharedEffects: self._effects}
+        handlers |= dict.fromkeys((AskLinkKey, WrapLinkKey, TakeLinkKey, AskTokens, Exclude), self._link)
         if request.site != self.name:
             raise SiteError(f"site '{self.name}' got a request meant for another site")
         if type(request) not in handlers:
@@ -136,10 +151,29 @@ class Site:
                                      f"{theirs} at the coordinator")
         self.options = validated(FitOptions, request.options, where="options sent by the coordinator")
         padding.check_memory(self.name, len(self.table.y), self.options.optimiser.draws)
-        return self._reply(request, {}, warnings=list(self.table.warnings))
+        return self._reply(request, {}, warnings=list(self.whole.warnings))
+
+    def _link(self, request: Message) -> Reply | Tokens:
+        """Linkage, and after its last request the table without the people who stay elsewhere."""
+        self._require(self.options, "a handshake")
+        if not self.study.links or self.described:
+            raise SiteError(f"site '{self.name}' was asked out of turn: linkage comes before the moments, in a study "
+                            f"with ids")
+        if isinstance(request, AskLinkKey) and (self.linkage is None or self.linkage.run != request.run):
+            self.linkage = SiteLinkage(self.study, self.whole, request.run, self.credentials)
+        answer = self._require(self.linkage, "a linkage").answer(request)
+        if self.linkage.kept is None:
+            return answer
+        self.restore_linkage(self.linkage.kept)
+        return replace(answer, notes=answer.notes | {"warnings": list(self.table.warnings[len(self.whole.warnings):])})
+
+    def restore_linkage(self, kept: np.ndarray) -> None:
+        """Only these rows of the whole table take part; the policy's minimum sizes hold for them too."""
+        self.table, self.kept = restricted(self.study, self.whole, kept), kept
 
     def _moments(self, request: AskMoments) -> Reply:
         self._require(self.options, "a handshake")
+        self.described = True
         t = self.table
         told = describe_site(t.x, t.w, t.y, t.kinds, self.study.policy)
         return self._reply(request, {

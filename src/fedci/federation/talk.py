@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import TypeVar
 
 import numpy as np
 
 from fedci.errors import MessageError, from_code
 from fedci.federation.engine import Engine
 from fedci.messages import Message, Refusal, Reply
+
+Answer = TypeVar("Answer", bound=Message)
 
 
 class Talk:
@@ -18,18 +21,18 @@ class Talk:
         self.engine, self.run, self.round = engine, run, 0
         self.sites = tuple(sorted(engine.sites))
 
-    def ask_all(self, make: Callable[[tuple], Message]) -> dict[str, Reply]:
-        return self.ask_each(dict.fromkeys(self.sites, make))
+    def ask_all(self, make: Callable[[tuple], Message], kind: type[Answer] = Reply) -> dict[str, Answer]:
+        return self.ask_each(dict.fromkeys(self.sites, make), kind)
 
-    def ask_each(self, make: Mapping[str, Callable[[tuple], Message]]) -> dict[str, Reply]:
+    def ask_each(self, make: Mapping[str, Callable[[tuple], Message]], kind: type[Answer] = Reply) -> dict[str, Answer]:
         self.round += 1
         replies = self.engine.exchange({name: build((self.run, self.round, name)) for name, build in make.items()})
-        return {name: self._checked(name, replies.get(name)) for name in sorted(make)}
+        return {name: self._checked(name, replies.get(name), kind) for name in sorted(make)}
 
-    def _checked(self, name: str, reply: Message | None) -> Reply:
+    def _checked(self, name: str, reply: Message | None, kind: type[Answer]) -> Answer:
         if isinstance(reply, Refusal):
             raise from_code(reply.code, reply.reason)
-        belongs = isinstance(reply, Reply) and (reply.run, reply.round, reply.site) == (self.run, self.round, name)
+        belongs = isinstance(reply, kind) and (reply.run, reply.round, reply.site) == (self.run, self.round, name)
         if not belongs:
             raise MessageError(f"site '{name}' did not answer round {self.round} of this run")
         return reply

@@ -1,0 +1,98 @@
+"""Where a run stood, on the coordinator's disk: written whole or not at all, and read only by the run it belongs to.
+
+    run, seed, study's hash, sites | round of the talk, the phases done | the optimiser's state, the trace
+
+A run that starts again repeats the cheap phases (the sites recognise the requests and answer the same) and goes on
+with the optimiser's state: the numbers are those of a run that was never interrupted, bit for bit.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from zipfile import BadZipFile
+
+import numpy as np
+
+from fedci.errors import OutputError
+from fedci.version import __version__
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Mark:
+    """What identifies a run; a checkpoint of another is never used."""
+
+    study_hash: str
+    seed: int
+    sites: tuple[str, ...]
+    version: str = __version__
+
+
+@dataclass
+class Checkpoint:
+    """A file, and what stands in it. Without a folder nothing is kept."""
+
+    mark: Mark
+    run: str
+    path: Path | None = None
+    every: int = 5
+    """Rounds of the fit between two writings."""
+    linked: list | None = None
+    """[people excluded at each site, warnings] of the linkage, once it is done; its keys are gone, so it is not
+    repeated."""
+    linked_round: int = 0
+    """The talk's round after linkage."""
+    fit_round: int = 0
+    """The talk's round when `state` was taken."""
+    state: dict[str, np.ndarray] | None = None
+    """Of the optimiser."""
+    rounds: list[list] = field(default_factory=list)
+    jitters: dict[str, float] = field(default_factory=dict)
+
+    def due(self, number: int) -> bool:
+        return self.path is not None and number % self.every == 0
+
+    def write(self) -> None:
+        """Beside its place, then moved there: a crash leaves the earlier one."""
+        if self.path is None:
+            return
+        facts = {"format": FORMAT, "mark": asdict(self.mark), "run": self.run, "linked": self.linked,
+                 "linked_round": self.linked_round, "fit_round": self.fit_round, "rounds": self.rounds,
+                 "jitters": self.jitters}
+        try:
+            handle, name = tempfile.mkstemp(dir=self.path.parent, prefix=".checkpoint-")
+            with os.fdopen(handle, "wb") as file:
+                np.savez(file, allow_pickle=False, facts=np.frombuffer(json.dumps(facts).encode(), np.uint8),
+                         **(self.state or {}))
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(name, self.path)
+        except OSError as problem:
+            raise OutputError(f"the checkpoint could not be written to '{self.path}': {problem.strerror}. The one "
+                              f"before it stands; free some space and start the same command again") from None
+
+    def done(self) -> None:
+        """The result is written: the checkpoint has served."""
+        if self.path is not None:
+            self.path.unlink(missing_ok=True)
+
+
+def load(path: Path | None, mark: Mark, run: str, every: int = 5) -> Checkpoint:
+    """The checkpoint of this run, or a new one (named `run`) where there is none or it is another run's."""
+    fresh = Checkpoint(mark, run, path, every)
+    if path is None or not path.exists():
+        return fresh
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = dict(file)
+        facts = json.loads(arrays.pop("facts").tobytes())
+        known = facts["format"] == FORMAT and facts["mark"] | {"sites": tuple(facts["mark"]["sites"])} == asdict(mark)
+        return Checkpoint(mark, facts["run"], path, every, facts["linked"], facts["linked_round"],
+                          facts["fit_round"], arrays or None, facts["rounds"], facts["jitters"]) if known else fresh
+    except (OSError, ValueError, KeyError, TypeError, EOFError, BadZipFile):
+        raise OutputError(f"the checkpoint '{path}' is damaged. Remove it to start the run from the start") from None

@@ -1,0 +1,24 @@
+"""`fedci ledger`: what left a site, and whether its record is whole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.console import Console
+
+from fedci.errors import OutputError
+from fedci.privacy import ledger
+
+
+def show_ledger(folder: Path | str, console: Console | None = None) -> None:
+    """Print the ledger's table and its head; OutputError where there is none, or where its chain is broken."""
+    path = Path(folder)
+    if not any((path / name).exists() for name in (ledger.LEDGER, ledger.HEAD)):
+        raise OutputError(f"'{path}' holds no ledger ({ledger.LEDGER}): give the folder in which the site runs. "
+                          f"Before a site's first answer there is none")
+    entries = ledger.read(path)
+    out = console or Console()
+    out.print(ledger.show(entries))
+    count = f"{len(entries)} {'entry' if len(entries) == 1 else 'entries'}"
+    out.print(f"the chain is whole: {count}, head {ledger.head_of(entries).hash}", markup=False, highlight=False,
+              soft_wrap=True)

@@ -1,0 +1,227 @@
+"""`fedci network new`, `fedci site check | run`, `fedci coordinator run`: what each party's operator types."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from fedci.data import Source
+from fedci.errors import AwayError, HandshakeError, OutputError, from_code
+from fedci.network import hardening, kit, party, processes
+from fedci.network.kit import Kit
+from fedci.network.provision import CONSOLE, place_server
+from fedci.study import Study
+
+POLL = 0.1
+LISTEN_SECONDS, LOGIN_SECONDS = 60.0, 30.0
+STATUS_EVERY = 2.0
+"""Seconds between questions to the engine whether a job that says nothing still runs."""
+PATIENCE = 3600.0
+"""Seconds a person has to approve a phase."""
+PAUSE = 3.0
+"""Seconds before a job that paused is submitted again."""
+
+Say = Callable[[str], None]
+
+
+# --- a site
+
+def check_kit(folder: str | Path, role: str) -> Kit:
+    """The kit, whole and hardened; OutputError lists all that is not."""
+    own = kit.read(folder, role)
+    if role == "coordinator":
+        place_server(own.engine)
+    found = kit.check_seal(own) + hardening.problems(own.engine / "local", server=role == "coordinator")
+    if own.folder.stat().st_mode & 0o077:
+        found.append(f"the folder can be read by others: run `chmod 700 {own.folder}`")
+    if own.study.hash() != own.study_hash:
+        found.append("study.toml is not the study the kit was made for")
+    if found:
+        raise OutputError(f"the kit '{folder}' is not as it was made: {'; '.join(found)}. Ask for a new kit")
+    return own
+
+
+def check_site(folder: str | Path, data: str | Path, say: Say) -> Kit:
+    """All that can be known before the coordinator is reached."""
+    own = check_kit(folder, "site")
+    study = own.study
+    table = Source(own.name, Path(data)).read(study)
+    say(f"kit        whole and hardened: site '{own.name}' of study '{study.name}' ({own.study_hash[:12]})")
+    say(f"data       {table.rows} rows, {table.treated} treated, {len(table.columns)} design columns")
+    say(f"policy     {study.policy.name}: at least {study.policy.min_rows} rows, {study.policy.min_arm_rows} per arm")
+    say(f"connects   to {own.host}:{own.port} (TCP, outward only)")
+    for warning in table.warnings:
+        say(f"warning    {warning}")
+    return own
+
+
+def run_site(folder: str | Path, data: str | Path, say: Say, ask: Callable[[str], bool] | None = None,
+             linkage_key: Path | None = None) -> None:
+    """Connect, answer, and stay until the site's effects are made. Ctrl-C and a new start lose nothing.
+
+    ask            shows a person what a phase would send, and says whether it may; none: nobody is asked
+    linkage_key    a key that the sites shared among themselves; none: they agree on one
+    """
+    own = check_site(folder, data, say)
+    with _alone(own):
+        party.write_run(own, {"data": str(Path(data).resolve()), "approve": ask is not None, "patience": PATIENCE,
+                              "linkage_key": str(linkage_key.resolve()) if linkage_key else None})
+        (own.run / kit.EVENTS).unlink(missing_ok=True)
+        processes.end_leftover(own)
+        with processes.engine(own) as process:
+            say("waiting    for the coordinator; Ctrl-C stops, the same command goes on later")
+            _follow_site(own, process, say, ask)
+
+
+def _follow_site(own: Kit, process, say: Say, ask: Callable[[str], bool] | None) -> None:
+    at, phase = 0, None
+    while True:
+        if process.poll() is not None:
+            raise AwayError(f"the engine ended (status {process.returncode}); see {own.run / 'engine.log'}")
+        seen, at = kit.events(own.run, at)
+        for event in seen:
+            match event["event"]:
+                case "started":
+                    say(f"connected  {event['rows']} rows read")
+                case "answered" if event["phase"] != phase:
+                    phase = event["phase"]
+                    say(f"{phase:<10} answering")
+                case "answered" if event["reason"]:
+                    say(f"refused    {event['reason']}")
+                case "ask" if ask is not None:
+                    answer = "yes" if ask(event["description"]) else "no"
+                    (own.run / f"answer-{event['number']}").write_text(answer, encoding="utf-8")
+                case "effects":
+                    say(f"effects    of your people: {event['people']}")
+                case "ended" if event["effects"]:
+                    say("done       the study is complete")
+                    return
+                case "ended":
+                    say("waiting    the run paused or stopped; it goes on when the coordinator does")
+        time.sleep(POLL)
+
+
+@contextmanager
+def _alone(own: Kit) -> Iterator[None]:
+    """One command at a time for a kit."""
+    import fcntl
+
+    with (own.run / "lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise OutputError(f"the kit '{own.folder}' is in use by another command: stop that one first") from None
+        yield
+
+
+# --- the coordinator
+
+def run_coordinator(folder: str | Path, study: Study, out: Path, say: Say, seed: int | None = None,
+                    deadline: float = 300.0, wait: float = 3600.0) -> None:
+    """Wait for the sites, run the study, write the result; after a crash the same command goes on."""
+    own = check_kit(folder, "coordinator")
+    if study.hash() != own.study_hash:
+        raise HandshakeError(f"the study differs: {study.hash()} in the file, {own.study_hash} in the kit. "
+                             f"Make new kits for a changed study")
+    with _alone(own):
+        party.write_run(own, {"sites": list(own.sites), "seed": study.seed if seed is None else seed,
+                              "deadline": deadline, "out": str(out.resolve())})
+        (own.run / kit.EVENTS).unlink(missing_ok=True)
+        processes.end_leftover(own)
+        processes.check_port_free(own.host, own.port)
+        with processes.engine(own) as process:
+            processes.wait_listening(own, process, LISTEN_SECONDS)
+            say(f"listening  on {own.host}:{own.port}, waiting for {', '.join(own.sites)}")
+            with _session(own) as session:
+                _conduct(own, session, process, say, wait)
+
+
+@contextmanager
+def _session(own: Kit):
+    """A console of the engine, closed whatever happens."""
+    from nvflare.fuel.flare_api.flare_api import new_secure_session
+
+    logging.getLogger("nvflare").setLevel(logging.ERROR)
+    until = time.monotonic() + LOGIN_SECONDS
+    while True:
+        try:
+            session = new_secure_session(CONSOLE, str(own.console), timeout=LOGIN_SECONDS)
+            break
+        except Exception as problem:  # the engine raises many kinds while it is starting
+            if time.monotonic() > until:
+                raise AwayError(f"the engine's console did not open within {LOGIN_SECONDS:g} s "
+                                f"({type(problem).__name__})") from None
+            time.sleep(0.5)
+    try:
+        yield session
+    finally:
+        with contextlib.suppress(Exception):
+            session.close()
+
+
+def _conduct(own: Kit, session, process, say: Say, wait: float) -> None:
+    """Submit the job until it brings a result; a pause waits for the sites to come back, `wait` seconds at most."""
+    from fedci.network.flare import job
+
+    at, until = 0, time.monotonic() + wait
+    while True:
+        _wait_for_sites(own, session, say, wait)
+        folder = own.run / "job"
+        shutil.rmtree(folder, ignore_errors=True)
+        number = session.submit_job(str(job(folder, own.sites)))
+        say("started    the study")
+        last, at, moved = _follow_job(own, session, number, process, say, at)
+        if last["event"] == "result":
+            say(f"result     written to {last['out']}")
+            return
+        if last["event"] == "failed":
+            raise from_code(last["code"], last["reason"])
+        say(f"paused     {last['reason']}")
+        until = time.monotonic() + wait if moved else until
+        if time.monotonic() > until:
+            raise AwayError(f"no progress for {wait:g} s: {last['reason']}. What was reached is kept: start the same "
+                            f"command again when the sites are there")
+        with contextlib.suppress(Exception):
+            session.abort_job(number)
+        time.sleep(PAUSE)
+
+
+def _wait_for_sites(own: Kit, session, say: Say, wait: float) -> None:
+    until, before = time.monotonic() + wait, None
+    while True:
+        here = {client.name for client in session.get_connected_client_list()}
+        missing = [site for site in own.sites if site not in here]
+        if not missing:
+            return
+        if missing != before:
+            say(f"waiting    for {', '.join(missing)}")
+            before = missing
+        if time.monotonic() > until:
+            raise AwayError(f"not there after {wait:g} s: {', '.join(missing)}. Start their commands, then this again")
+        time.sleep(0.5)
+
+
+def _follow_job(own: Kit, session, number: str, process, say: Say, at: int) -> tuple[dict, int, bool]:
+    """(the event that ended the job, where the events go on, whether there was progress)."""
+    asked, moved = time.monotonic(), False
+    while True:
+        seen, at = kit.events(own.run, at)
+        for event in seen:
+            moved |= event["event"] == "round"
+            if event["event"] == "round":
+                say(f"round      {event['number']} of at most {event['cap']}, objective {event['objective']:.3f}")
+            if event["event"] in ("result", "paused", "failed"):
+                return event, at, moved
+        if process.poll() is not None:
+            raise AwayError(f"the engine ended (status {process.returncode}); see {own.run / 'engine.log'}")
+        if time.monotonic() - asked > STATUS_EVERY:
+            asked = time.monotonic()
+            status = str(session.get_job_meta(number).get("status", ""))
+            if status.startswith("FINISHED") and not kit.events(own.run, at)[0]:
+                return {"event": "paused", "reason": f"the engine ended the job ({status})"}, at, moved
+        time.sleep(POLL)

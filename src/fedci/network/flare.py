@@ -1,0 +1,186 @@
+"""NVIDIA FLARE carries the messages: with the provisioner's helper, the one file that knows it.
+
+    coordinator's job process   StudyController ─► party.coordinate(FlareEngine)
+    site's job process          SiteExecutor ─► party.SiteParty.answer, then LeavingFilter on what it returns
+
+A round is pushed: `send_aux_request` on the engine's own topic DO_TASK runs the site's executor *with* the site's
+filters, without waiting for the site to poll (2.2 s a round with the engine's defaults).
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Lock
+
+from nvflare.apis.event_type import EventType
+from nvflare.apis.executor import Executor
+from nvflare.apis.filter import ContentBlockedException, Filter
+from nvflare.apis.fl_constant import ReservedTopic, ReturnCode
+from nvflare.apis.fl_context import FLContext
+from nvflare.apis.impl.controller import Controller
+from nvflare.apis.shareable import ReservedHeaderKey, Shareable, make_reply
+from nvflare.apis.signal import Signal
+
+from fedci.errors import AwayError, MessageError, SiteError
+from fedci.federation.engine import Traffic
+from fedci.messages import Message, decode, encode
+from fedci.network import kit, leaving, party
+
+TASK, PING = "fedci", "fedci-ping"
+BODY = "fedci"
+"""Where a message's bytes stand in the engine's envelope."""
+PING_TIMEOUT, PING_PAUSE = 3.0, 0.2
+REFUSED = {ReturnCode.TASK_RESULT_FILTER_ERROR: "its own result filter blocked the answer",
+           ReturnCode.UNSAFE_JOB: "it holds the job for unsafe",
+           ReturnCode.TASK_UNKNOWN: "it does not know the task: it runs another version of fedci"}
+
+
+class FlareEngine:
+    """The seam of the federation over FLARE; each site is asked in a thread of its own, and every wait has an end."""
+
+    def __init__(self, engine, sites: Sequence[str], deadline: float, abort: Signal):
+        self.engine, self.deadline, self.abort = engine, deadline, abort
+        self.sites = tuple(sorted(sites))
+        self.traffic = {site: Traffic() for site in self.sites}
+        self.pool = ThreadPoolExecutor(len(self.sites), thread_name_prefix="site")
+
+    def wait_ready(self) -> None:
+        """Until every site's job process answers; it takes them seconds to start."""
+        list(self.pool.map(self._wait_for, self.sites))
+
+    def _wait_for(self, site: str) -> None:
+        end = time.monotonic() + self.deadline
+        while time.monotonic() < end and not self.abort.triggered:
+            reply = self._send(site, Shareable(), PING, PING_TIMEOUT)
+            if reply is not None and reply.get_return_code() == ReturnCode.OK:
+                return
+            time.sleep(PING_PAUSE)
+        raise AwayError(f"site '{site}' did not start within {self.deadline:g} s")
+
+    def exchange(self, requests: Mapping[str, Message]) -> Mapping[str, Message]:
+        asked = {site: self.pool.submit(self._ask, site, request) for site, request in requests.items()}
+        return {site: future.result() for site, future in sorted(asked.items())}
+
+    def _ask(self, site: str, request: Message) -> Message:
+        outward, envelope = encode(request), Shareable()
+        envelope[BODY] = outward
+        reply = self._send(site, envelope, TASK, self.deadline)
+        seen = self.traffic[site]
+        back = _body(site, reply, self.deadline)
+        seen.sent, seen.received, seen.messages = seen.sent + len(outward), seen.received + len(back), seen.messages + 1
+        return decode(back)
+
+    def _send(self, site: str, envelope: Shareable, task: str, timeout: float) -> Shareable | None:
+        if self.abort.triggered:
+            raise AwayError("the run was stopped")
+        envelope.set_header(ReservedHeaderKey.TASK_NAME, task)
+        envelope.set_header(ReservedHeaderKey.TASK_ID, str(uuid.uuid4()))
+        with self.engine.new_context() as context:
+            replies = self.engine.send_aux_request([site], ReservedTopic.DO_TASK, envelope, timeout, context,
+                                                   optional=True)
+        return (replies or {}).get(site)
+
+
+def _body(site: str, reply: Shareable | None, deadline: float) -> bytes:
+    """The bytes a site answered with; AwayError where there is no answer, SiteError where it has no content."""
+    code = None if reply is None else reply.get_return_code()
+    if code == ReturnCode.OK:
+        body = reply.get(BODY)
+        if not isinstance(body, bytes):
+            raise MessageError(f"site '{site}' answered without a message: something between us removed it")
+        return body
+    if code in REFUSED:
+        raise SiteError(f"site '{site}' gave no answer: {REFUSED[code]}")
+    if code in (ReturnCode.EXECUTION_EXCEPTION, ReturnCode.EXECUTION_RESULT_ERROR):
+        raise SiteError(f"site '{site}' failed while it answered; its own log (site.log in its kit) says why")
+    raise AwayError(f"site '{site}' did not answer within {deadline:g} s ({code or 'no reply'})")
+
+
+class StudyController(Controller):
+    """The coordinator's side of a job: runs the study and ends."""
+
+    def start_controller(self, fl_ctx: FLContext) -> None:
+        pass
+
+    def stop_controller(self, fl_ctx: FLContext) -> None:
+        pass
+
+    def control_flow(self, abort_signal: Signal, fl_ctx: FLContext) -> None:
+        server = Path(fl_ctx.get_engine().get_workspace().get_root_dir())
+        own = kit.read(server.parent, "coordinator")
+        told = party.read_run(own)
+        engine = FlareEngine(fl_ctx.get_engine(), told["sites"], told["deadline"], abort_signal)
+        party.coordinate(own, engine, told)
+
+    def process_result_of_unknown_task(self, client, task_name, client_task_id, result, fl_ctx) -> None:
+        pass
+
+
+class SiteExecutor(Executor):
+    """The site's side of a job: one warm process, in which the rows are read and compiled for once."""
+
+    def __init__(self):
+        super().__init__()
+        self.party, self.lock = None, Lock()
+
+    def handle_event(self, event_type: str, fl_ctx: FLContext) -> None:
+        if event_type == EventType.END_RUN and self.party is not None:
+            self.party.ended()
+
+    def execute(self, task_name: str, shareable: Shareable, fl_ctx: FLContext, abort_signal: Signal) -> Shareable:
+        with self.lock:
+            if self.party is None:
+                root = fl_ctx.get_engine().get_workspace().get_root_dir()
+                self.party = party.SiteParty(kit.read(root, "site"))
+            if task_name == PING:
+                return make_reply(ReturnCode.OK)
+            reply = make_reply(ReturnCode.OK)
+            reply[BODY] = self.party.answer(shareable.get(BODY) or b"")
+            return reply
+
+
+class LeavingFilter(Filter):
+    """The site's result filter: only a message of ours passes, only fields its type may hold, and nothing beside it.
+
+    `without`: names of sums the site does not give, whatever is asked; the coordinator then hears which are missing.
+    """
+
+    def __init__(self, without: Sequence[str] = ()):
+        super().__init__()
+        self.without = tuple(without)
+
+    def process(self, shareable: Shareable, fl_ctx: FLContext) -> Shareable:
+        body = shareable.get(BODY)
+        for name in [name for name in shareable if name not in (BODY, ReservedHeaderKey.HEADERS)]:
+            del shareable[name]
+        if body is None:
+            return shareable
+        try:
+            shareable[BODY] = encode(leaving.checked(decode(body), self.without))
+        except MessageError as problem:
+            raise ContentBlockedException(str(problem)) from None
+        return shareable
+
+
+def job(folder: Path, sites: Sequence[str]) -> Path:
+    """A job's three files: names of installed classes, and no code."""
+    import json
+
+    files = {"meta.json": {"name": "fedci", "resource_spec": {}, "min_clients": len(sites),
+                           "mandatory_clients": list(sites), "deploy_map": {"app": ["server", *sites]}},
+             "app/config/config_fed_server.json": {
+                 "format_version": 2, "server": {"heart_beat_timeout": 600}, "task_data_filters": [],
+                 "task_result_filters": [], "components": [],
+                 "workflows": [{"id": "study", "path": f"{__name__}.StudyController", "args": {}}]},
+             "app/config/config_fed_client.json": {
+                 "format_version": 2, "task_data_filters": [], "task_result_filters": [], "components": [],
+                 "executors": [{"tasks": [TASK, PING],
+                                "executor": {"path": f"{__name__}.SiteExecutor", "args": {}}}]}}
+    for name, content in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    return folder

@@ -1,0 +1,153 @@
+"""The two parties of a run, whatever engine carries their messages: what a job process does at each."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import time
+import traceback
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+from fedci.data import Source
+from fedci.errors import AwayError, FedciError, OutputError
+from fedci.federation.coordinator import Round, run_study
+from fedci.federation.door import Door, Event
+from fedci.federation.site import Site
+from fedci.messages import Refusal
+from fedci.network import kit
+from fedci.network.kit import Kit
+from fedci.privacy.agreement import Credentials, read_key
+from fedci.privacy.ledger import Ledger
+from fedci.result import Result, people_effects
+
+LEDGER_SECONDS = 20.0
+SITE_RUN, COORDINATOR_RUN, CHECKPOINT = "site.json", "coordinator.json", "checkpoint.npz"
+
+
+def read_run(own: Kit) -> dict:
+    """What the operator's command wrote for this run."""
+    name = SITE_RUN if own.role == "site" else COORDINATOR_RUN
+    return json.loads((own.run / name).read_text(encoding="utf-8"))
+
+
+def write_run(own: Kit, facts: dict) -> None:
+    name = SITE_RUN if own.role == "site" else COORDINATOR_RUN
+    path = own.run / f".{name}"
+    path.write_text(json.dumps(facts), encoding="utf-8")
+    path.chmod(0o600)
+    os.replace(path, own.run / name)
+
+
+class SiteParty:
+    """A site's job process: its rows behind its door. The file it reads was named by its own operator."""
+
+    def __init__(self, own: Kit):
+        self.kit, told = own, read_run(own)
+        study = own.study
+        self.site = Site(study, Source(own.name, Path(told["data"])).read(study), credentials(own, told))
+        approve = self._asks if told["approve"] else None
+        self.door = Door(self.site, _ledger(own), own.folder, approve, self._told)
+        self.patience = told["patience"]
+        kit.note(own.run, "started", rows=self.site.table.rows, process=os.getpid())
+
+    def answer(self, data: bytes) -> bytes:
+        self.last = None
+        back = self.door.answer(data)
+        if self.last is not None and self.last.reply != Refusal.__name__:
+            self._after(self.last)
+        return back
+
+    def _after(self, event: Event) -> None:
+        """What the site does for itself after an answer: keep what linkage left, write its people's effects."""
+        place = self.kit.run / f"kept-{event.run}.npy"
+        match event.request:
+            case "Hello" if place.exists() and self.site.linkage is None:
+                self.site.restore_linkage(np.load(place, allow_pickle=False))
+            case "Exclude" if self.site.linkage is not None and self.site.linkage.kept is not None:
+                _write_private(place, lambda file: np.save(file, self.site.kept, allow_pickle=False))
+            case "AskEffects" | "AskSharedEffects":
+                people = self.kit.out / f"people-{event.run}.csv"
+                table = people_effects(self.site).to_csv(index_label="row")
+                _write_private(people, lambda file: file.write(table.encode()))
+                kit.note(self.kit.run, "effects", people=str(people))
+
+    def ended(self) -> None:
+        self.door.ledger.close()
+        kit.note(self.kit.run, "ended", effects=self.site.posterior is not None)
+
+    def _told(self, event: Event) -> None:
+        self.last = event
+        kit.note(self.kit.run, "answered", **vars(event))
+
+    def _asks(self, phase: str, description: str) -> bool:
+        """Ask the person at the screen of `fedci site run`, through a file; no answer in time is a no."""
+        number = uuid.uuid4().hex
+        kit.note(self.kit.run, "ask", number=number, phase=phase, description=description)
+        answer, until = self.kit.run / f"answer-{number}", time.monotonic() + self.patience
+        while time.monotonic() < until:
+            if answer.exists():
+                said = answer.read_text(encoding="utf-8") == "yes"
+                answer.unlink()
+                return said
+            time.sleep(0.1)
+        return False
+
+
+def _ledger(own: Kit) -> Ledger:
+    """Opened by one process at a time: the job before this one may take a moment to end."""
+    until = time.monotonic() + LEDGER_SECONDS
+    while True:
+        try:
+            return Ledger(own.folder)
+        except OutputError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.2)
+
+
+def credentials(own: Kit, told: dict) -> Credentials:
+    """The site's identity and its peers', from its kit; a linkage key if its operator brought one."""
+    identity = Ed25519PrivateKey.from_private_bytes(bytes.fromhex((own.folder / "identity.key").read_text()))
+    peers = json.loads((own.folder / "identities.json").read_text(encoding="utf-8"))
+    key = read_key(Path(told["linkage_key"])) if told.get("linkage_key") else None
+    return Credentials(key, identity, {site: Ed25519PublicKey.from_public_bytes(bytes.fromhex(value))
+                                       for site, value in peers.items()})
+
+
+def _write_private(path: Path, write: Callable) -> None:
+    """Whole or not at all, for its owner only."""
+    handle, name = tempfile.mkstemp(dir=path.parent)  # mode 0600
+    with os.fdopen(handle, "wb") as file:
+        write(file)
+    os.replace(name, path)
+
+
+def coordinate(own: Kit, engine, told: dict) -> None:
+    """The coordinator's job process: the study from handshake to result, told to the run's events."""
+    study = own.study
+    try:
+        engine.wait_ready()
+        kit.note(own.run, "ready", sites=list(engine.sites))
+        outcome = run_study(engine, study, study.fit_options(), told["seed"], lambda r: _told_round(own, r),
+                            checkpoint=own.run / CHECKPOINT)
+        result = Result(study, outcome, {}, engine.traffic)
+        result.save(told["out"], force=True)
+        (own.run / CHECKPOINT).unlink(missing_ok=True)
+        kit.note(own.run, "result", out=str(told["out"]), seconds=outcome.seconds)
+    except AwayError as problem:
+        kit.note(own.run, "paused", reason=str(problem))
+    except FedciError as problem:
+        kit.note(own.run, "failed", code=problem.code, reason=str(problem))
+    except Exception:
+        (own.run / "error.log").write_text(traceback.format_exc(), encoding="utf-8")
+        kit.note(own.run, "failed", code="error", reason=f"an unexpected error: see {own.run / 'error.log'}")
+
+
+def _told_round(own: Kit, seen: Round) -> None:
+    kit.note(own.run, "round", number=seen.number, cap=seen.cap, objective=seen.objective, seconds=seen.seconds)

@@ -1,0 +1,142 @@
+"""`fedci network new`: one sealed kit per party, with certificates of a new authority made for this study alone.
+
+Certificates and start-up files come from the engine's own provisioner; its settings are then replaced by `hardening`'s.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import logging
+import shutil
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from fedci.errors import UsageError
+from fedci.folder import check_folder, private_file
+from fedci.network import hardening, kit
+from fedci.network.kit import Kit
+from fedci.study import Study, check_site_id
+
+CONSOLE = "coordinator@fedci.study"
+COORDINATOR = "coordinator"
+PORT = 8002
+BUILDERS = ("workspace.WorkspaceBuilder", "static_file.StaticFileBuilder", "cert.CertBuilder",
+            "signature.SignatureBuilder")
+DAYS = 360
+"""A certificate's life; `docs/network.md` says how to renew."""
+
+
+def new_network(study: Study, sites: Sequence[str], host: str, folder: str | Path, port: int = PORT,
+                force: bool = False) -> dict[str, Path]:
+    """{party: its kit}. Nothing is written unless all of it can be."""
+    names = _checked(study, sites)
+    out = check_folder(folder, force)
+    with tempfile.TemporaryDirectory(prefix="fedci-") as scratch:
+        made = _provisioned(_project(study, names, host, port), Path(scratch))
+        new = Path(scratch) / "kits"
+        identities = {site: Ed25519PrivateKey.generate() for site in names}
+        _coordinator(new / COORDINATOR, made, study, names, host, port)
+        for site in names:
+            _site(new / site, made / site, study, names, host, port, identities)
+        out.mkdir(parents=True, exist_ok=True)
+        for party in (COORDINATOR, *names):
+            if (out / party).exists():
+                shutil.rmtree(out / party)
+            kit.seal(new / party)
+            shutil.move(new / party, out / party)
+        place_server(out / COORDINATOR / "server")
+    return {party: out / party for party in (COORDINATOR, *names)}
+
+
+def _checked(study: Study, sites: Sequence[str]) -> tuple[str, ...]:
+    names = tuple(sorted(sites or study.sites))
+    if not names:
+        raise UsageError("no site was named: give --site NAME for each, or list them under `sites` in the study")
+    for site in names:
+        check_site_id(site)
+        study.check_site(site)
+        if names.count(site) > 1:
+            raise UsageError(f"--site {site} is repeated; name each site once")
+    if COORDINATOR in names:
+        raise UsageError(f"a site may not be called '{COORDINATOR}': that is the other side's name")
+    return names
+
+
+def _project(study: Study, sites: Sequence[str], host: str, port: int) -> dict:
+    """The engine's description of the study's parties."""
+    parties = [{"name": host, "type": "server", "org": COORDINATOR, "fed_learn_port": port, "admin_port": port},
+               {"name": CONSOLE, "type": "admin", "org": COORDINATOR, "role": "project_admin"}]
+    parties += [{"name": site, "type": "client", "org": site, "allow_log_streaming": False} for site in sites]
+    return {"api_version": 3, "name": project_name(study), "description": "fedci", "participants": parties,
+            "builders": [{"path": f"nvflare.lighter.impl.{name}",
+                          "args": {"config_folder": "config"} if "static" in name else {}} for name in BUILDERS]}
+
+
+def project_name(study: Study) -> str:
+    return f"fedci-{study.hash()[:12]}"
+
+
+def _provisioned(project: dict, scratch: Path) -> Path:
+    """The engine's kits, made quietly."""
+    from argparse import Namespace
+
+    from nvflare.lighter.provision import provision
+
+    quiet = io.StringIO()
+    logging.disable(logging.INFO)
+    try:
+        with contextlib.redirect_stdout(quiet), contextlib.redirect_stderr(quiet):
+            provision(Namespace(gen_scripts=False), project, str(scratch / "project.yml"), str(scratch / "ws"))
+    finally:
+        logging.disable(logging.NOTSET)
+    return next((scratch / "ws").rglob("prod_00"))
+
+
+def _coordinator(folder: Path, made: Path, study: Study, sites, host: str, port: int) -> None:
+    folder.mkdir(parents=True)
+    shutil.copytree(made / host, folder / "server")
+    shutil.copytree(made / CONSOLE, folder / "console")
+    _clear(folder / "server" / "local")
+    _write(folder / "server" / "local" / "authorization.json", hardening.authorization())
+    _common(folder, study, Kit(folder, "coordinator", COORDINATOR, sites, host, port, study.hash(),
+                               project_name(study)))
+
+
+def _site(folder: Path, made: Path, study: Study, sites, host: str, port: int,
+          identities: dict[str, Ed25519PrivateKey]) -> None:
+    shutil.copytree(made, folder)
+    _clear(folder / "local")
+    for name, content in (("resources", hardening.site_resources()), ("privacy", hardening.privacy()),
+                          ("authorization", hardening.authorization())):
+        _write(folder / "local" / f"{name}.json", content)
+    with private_file(folder / "identity.key", "w") as file:
+        file.write(identities[folder.name].private_bytes_raw().hex())
+    _write(folder / "identities.json", {site: key.public_key().public_bytes_raw().hex()
+                                        for site, key in identities.items()})
+    _common(folder, study, Kit(folder, "site", folder.name, sites, host, port, study.hash(), project_name(study)))
+
+
+def _common(folder: Path, study: Study, facts: Kit) -> None:
+    (folder / kit.STUDY).write_text(study.to_toml(), encoding="utf-8")
+    kit.write_facts(facts)
+
+
+def place_server(server: Path) -> None:
+    """The server's settings name where its jobs lie, so they are written for the place the kit is at."""
+    _write(server / "local" / "resources.json", hardening.server_resources(server.resolve()))
+
+
+def _clear(local: Path) -> None:
+    """The engine's samples and defaults go; its logging set-up stays."""
+    for path in local.iterdir():
+        if path.name.startswith(("resources", "privacy", "authorization")):
+            path.unlink()
+
+
+def _write(path: Path, content: dict) -> None:
+    path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")

@@ -1,0 +1,153 @@
+"""Parties that stop and start again, at every exchange of a run: the result is that of the run never interrupted.
+
+Each site is a `SiteParty` on its own kit, as in its job process; a restart is a new one on the same kit. The engine is
+replaced by a call: what a real engine does when processes die is tested in test_network.py.
+"""
+
+import numpy as np
+import pytest
+
+from fedci.errors import AwayError, FedciError
+from fedci.federation.checkpoint import Mark, load
+from fedci.federation.coordinator import run_study
+from fedci.messages import decode, encode
+from fedci.network import kit, party
+from fedci.network.demo import SITES
+from fedci.privacy import ledger
+
+
+class Engine:
+    """Sites of a folder; `fails(exchange)` says where the run breaks, and `restarts` which parties start anew there."""
+
+    def __init__(self, folder, fails=None, half=False):
+        self.folder, self.fails, self.half, self.exchanges = folder, fails, half, 0
+        self.sites, self.parties, self.seen = SITES, {}, []
+
+    def start(self, site):
+        own = kit.read(self.folder / "kits" / site, "site")
+        party.write_run(own, {"data": str(self.folder / site / "cohort.csv"), "approve": False, "patience": 1.0})
+        self.parties[site] = party.SiteParty(own)
+
+    def kill(self):
+        """What the system does for a dead process: its locks go."""
+        for one in self.parties.values():
+            one.door.ledger.close()
+
+    def exchange(self, requests):
+        self.exchanges += 1
+        replies = {}
+        for site, request in sorted(requests.items()):
+            if self.fails == self.exchanges and (site == "oslo" or not self.half):
+                raise AwayError(f"site '{site}' did not answer")
+            if site not in self.parties:
+                self.start(site)
+            replies[site] = decode(self.parties[site].answer(encode(request)))
+            self.seen.append(type(request).__name__)
+        return replies
+
+
+def conducted(folder, study, fails=None, half=False):
+    """The study with a checkpoint; after a break everything starts anew, as after a crash of all."""
+    path = folder / "checkpoint.npz"
+    engine = Engine(folder, fails, half)
+    try:
+        return engine, run_study(engine, study, study.fit_options(), 0, checkpoint=path, link_secret=b"s" * 32)
+    except AwayError:
+        engine.kill()
+        engine = Engine(folder)
+        return engine, run_study(engine, study, study.fit_options(), 0, checkpoint=path, link_secret=b"s" * 32)
+
+
+@pytest.fixture
+def keyed(kits, monkeypatch):
+    """Linkage with a key given out of band: then also a run that begins anew excludes the same people."""
+    from fedci.privacy.agreement import Credentials
+
+    monkeypatch.setattr(party, "credentials", lambda own, told: Credentials(key=bytes(range(32))))
+    return kits
+
+
+def numbers(outcome):
+    return {"theta": outcome.fit.theta, "objectives": np.array([r.objective for r in outcome.fit.rounds]),
+            **{f"{site}/{name}": value for site, sums in outcome.effects.sums.items() for name, value in sums.items()}}
+
+
+@pytest.fixture(scope="module")
+def whole(made, study, tmp_path_factory):
+    """The uninterrupted run, and how many exchanges it takes."""
+    import shutil
+
+    from fedci.privacy.agreement import Credentials
+
+    folder = tmp_path_factory.mktemp("whole")
+    shutil.copytree(made[0], folder, dirs_exist_ok=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(party, "credentials", lambda own, told: Credentials(key=bytes(range(32))))
+        engine, outcome = conducted(folder, study)
+    return engine, numbers(outcome), outcome
+
+
+def test_the_run_has_linkage_and_all_phases(whole):
+    engine, _, outcome = whole
+    assert sum(outcome.excluded.values()) == 18
+    assert {"Hello", "AskLinkKey", "AskTokens", "Exclude", "AskMoments", "Prepare", "AskStatistics", "PullBack",
+            "AskSharedEffects"} <= set(engine.seen)
+
+
+@pytest.mark.parametrize("half", [False, True])
+@pytest.mark.parametrize("where", ["AskLinkKey", "AskTokens", "Exclude", "AskMoments", "Prepare", "fit", "PullBack",
+                                   "AskSharedEffects"])
+def test_killed_anywhere_and_started_again_the_result_is_the_same_to_the_bit(whole, keyed, study, where, half):
+    """`half`: the sites before the lost one had answered already, and must answer the same again."""
+    engine, expected, _ = whole
+    names = engine.seen[::len(SITES)]
+    at = 2 * len(names) // 3 if where == "fit" else names.index(where) + 1
+    again, outcome = conducted(keyed, study, fails=at, half=half)
+    for name, value in numbers(outcome).items():
+        np.testing.assert_array_equal(value, expected[name], err_msg=name)
+    again.kill()
+    for site in SITES:
+        assert ledger.verify(keyed / "kits" / site).ok
+
+
+def test_effects_of_people_are_written_at_the_site_only(whole, keyed, study):
+    conducted(keyed, study)
+    found = list((keyed / "kits" / "lyon" / "out").glob("people-*.csv"))
+    assert len(found) == 1
+    assert found[0].stat().st_mode & 0o077 == 0
+
+
+def test_a_replayed_or_changed_request_is_refused(keyed, study):
+    from dataclasses import replace
+
+    from fedci.messages import AskMoments, Hello, Refusal
+
+    engine, outcome = conducted(keyed, study)
+    door = engine.parties["lyon"].door
+    run = outcome.run
+    again = AskMoments(run, 2, "lyon")
+    for request in (again, replace(again, run="another"), replace(again, site="oslo", round=999),
+                    Hello(run, 1, "lyon", "0.0", "x", {})):
+        assert isinstance(decode(door.answer(encode(request))), Refusal), request
+
+
+def test_a_checkpoint_of_another_study_is_not_used_and_a_damaged_one_is_named(tmp_path):
+    mark, path = Mark("a", 0, SITES), tmp_path / "c.npz"
+    first = load(path, mark, "run-1")
+    first.linked = [{}, []]
+    first.write()
+    assert load(path, mark, "run-2").run == "run-1"
+    assert load(path, Mark("b", 0, SITES), "run-2").run == "run-2"
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(FedciError, match="damaged"):
+        load(path, mark, "run-2")
+
+
+def test_a_disk_that_cannot_be_written_leaves_the_checkpoint_before(tmp_path, monkeypatch):
+    kept = load(tmp_path / "c.npz", Mark("a", 0, SITES), "run-1")
+    kept.write()
+    before = (tmp_path / "c.npz").read_bytes()
+    monkeypatch.setattr("os.fsync", lambda handle: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+    with pytest.raises(FedciError, match="No space left"):
+        kept.write()
+    assert (tmp_path / "c.npz").read_bytes() == before

@@ -1,0 +1,120 @@
+"""The engine's own contract, and what its envelopes become: what changes in another version of it fails here."""
+
+import inspect
+import json
+import threading
+
+import numpy as np
+import pytest
+from nvflare.apis.filter import ContentBlockedException
+from nvflare.apis.fl_constant import ReservedTopic, ReturnCode
+from nvflare.apis.shareable import ReservedHeaderKey, Shareable, make_reply
+from nvflare.apis.signal import Signal
+from nvflare.private.fed.client import client_runner
+
+from fedci.errors import AwayError, MessageError, SiteError
+from fedci.messages import AskMoments, Hello, Reply, decode, encode
+from fedci.network import flare
+
+REPLY = Reply("r", 1, "lyon", {"gradient": np.ones(2), "failed": np.zeros(1)}, {})
+
+
+def test_the_push_path_is_where_we_think_it_is():
+    """`send_aux_request` on DO_TASK ends in the client's executor, with its filters."""
+    source = inspect.getsource(client_runner.ClientRunner)
+    assert ReservedTopic.DO_TASK == "__do_task__"
+    assert "topic=ReservedTopic.DO_TASK, message_handle_func=self._handle_do_task" in source
+    assert "self.task_result_filters" in inspect.getsource(client_runner.ClientRunner._do_task)
+
+
+def test_a_job_holds_names_of_our_classes_and_no_code(tmp_path):
+    folder = flare.job(tmp_path / "job", ("lyon", "oslo"))
+    files = {path.relative_to(folder).as_posix(): json.loads(path.read_text())
+             for path in folder.rglob("*") if path.is_file()}
+    assert sorted(files) == ["app/config/config_fed_client.json", "app/config/config_fed_server.json", "meta.json"]
+    paths = [files["app/config/config_fed_server.json"]["workflows"][0]["path"],
+             files["app/config/config_fed_client.json"]["executors"][0]["executor"]["path"]]
+    assert paths == ["fedci.network.flare.StudyController", "fedci.network.flare.SiteExecutor"]
+    assert files["meta.json"]["mandatory_clients"] == ["lyon", "oslo"]
+
+
+class FakeEngine:
+    """Answers DO_TASK as told: a return code, a body, or nothing."""
+
+    def __init__(self, answers):
+        self.answers, self.threads = answers, set()
+
+    def new_context(self):
+        return threading.Lock()
+
+    def send_aux_request(self, targets, topic, request, timeout, fl_ctx, optional=False):
+        self.threads.add(threading.current_thread().name)
+        assert topic == ReservedTopic.DO_TASK
+        assert request.get_header(ReservedHeaderKey.TASK_NAME) == flare.TASK
+        return {target: self.answers[target] for target in targets if target in self.answers}
+
+
+def replied(body=None, code=ReturnCode.OK):
+    reply = make_reply(code)
+    if body is not None:
+        reply[flare.BODY] = body
+    return reply
+
+
+def asked(answer):
+    engine = flare.FlareEngine(FakeEngine({} if answer is None else {"lyon": answer}), ["lyon"], 5.0, Signal())
+    return engine, lambda: engine.exchange({"lyon": AskMoments("r", 1, "lyon")})
+
+
+def test_bytes_go_out_and_come_back_and_are_counted():
+    engine, ask = asked(replied(encode(REPLY)))
+    np.testing.assert_array_equal(ask()["lyon"].sums["gradient"], np.ones(2))
+    assert engine.traffic["lyon"].messages == 1
+    assert engine.traffic["lyon"].received == len(encode(REPLY))
+
+
+@pytest.mark.parametrize(("answer", "error", "words"), [
+    (None, AwayError, "did not answer within 5 s"),
+    (replied(code=ReturnCode.COMMUNICATION_ERROR), AwayError, "COMMUNICATION_ERROR"),
+    (replied(code=ReturnCode.TASK_RESULT_FILTER_ERROR), SiteError, "filter blocked"),
+    (replied(code=ReturnCode.EXECUTION_EXCEPTION), SiteError, "site.log"),
+    (replied(code=ReturnCode.TASK_UNKNOWN), SiteError, "another version"),
+    (replied(), MessageError, "without a message"),
+    (replied("text"), MessageError, "without a message"),
+    (replied(b"junk"), MessageError, "opening bytes differ"),
+])
+def test_every_other_answer_is_an_error_that_names_the_site_or_the_cause(answer, error, words):
+    _, ask = asked(answer)
+    with pytest.raises(error, match=words):
+        ask()
+
+
+def test_a_stopped_run_asks_nobody():
+    engine, ask = asked(replied(encode(REPLY)))
+    engine.abort.trigger("stop")
+    with pytest.raises(AwayError, match="stopped"):
+        ask()
+
+
+def filtered(body, **options):
+    shareable = Shareable()
+    shareable[flare.BODY] = body
+    shareable["rows"] = [1, 2, 3]
+    return flare.LeavingFilter(**options).process(shareable, None)
+
+
+def test_the_filter_lets_a_reply_pass_and_nothing_beside_it():
+    found = filtered(encode(REPLY))
+    assert set(found) == {flare.BODY, ReservedHeaderKey.HEADERS}
+    assert found[flare.BODY] == encode(REPLY)
+
+
+def test_a_site_may_leave_out_a_sum():
+    found = decode(filtered(encode(REPLY), without=["gradient"])[flare.BODY])
+    assert set(found.sums) == {"failed"}
+
+
+@pytest.mark.parametrize("body", [b"rows,of,people", encode(Hello("r", 1, "lyon", "0", "x", {}))])
+def test_the_filter_blocks_what_is_no_reply(body):
+    with pytest.raises(ContentBlockedException):
+        filtered(body)

@@ -1,0 +1,113 @@
+"""A kit is whole, private and hardened, and says what is not."""
+
+import json
+import stat
+
+import pytest
+
+from fedci.errors import OutputError, StudyError, UsageError
+from fedci.network import command, hardening, kit
+from fedci.network.provision import COORDINATOR, new_network
+
+PARTIES = (COORDINATOR, "lyon", "oslo", "turin")
+
+
+def test_every_party_gets_a_kit_that_passes_its_own_check(made, study):
+    for party in PARTIES:
+        own = command.check_kit(made[0] / "kits" / party, "coordinator" if party == COORDINATOR else "site")
+        assert (own.name, own.study.hash(), own.sites) == (party, study.hash(), study.sites)
+
+
+def test_only_the_owner_can_read_any_of_it(made):
+    for path in (made[0] / "kits" / "lyon").rglob("*"):
+        assert not path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO), path.name
+
+
+def test_private_keys_are_in_one_kit_only(made):
+    found = [path.read_bytes() for party in PARTIES for path in (made[0] / "kits" / party).rglob("*.key")]
+    assert len(found) == len(set(found)) == 2 * 3 + 2
+
+
+@pytest.mark.parametrize("name", ["study.toml", "local/resources.json", "startup/fed_client.json", "identities.json"])
+def test_a_changed_file_is_named(kits, name):
+    path = kits / "kits" / "lyon" / name
+    path.write_text(path.read_text() + " ")
+    with pytest.raises(OutputError, match=f"{name} was changed"):
+        command.check_kit(kits / "kits" / "lyon", "site")
+
+
+def test_missing_and_added_files_are_named(kits):
+    (kits / "kits" / "lyon" / "identity.key").unlink()
+    (kits / "kits" / "lyon" / "local" / "custom.py").write_text("")
+    with pytest.raises(OutputError, match=r"identity.key is missing.*custom.py was added"):
+        command.check_kit(kits / "kits" / "lyon", "site")
+
+
+SPOILED = {
+    "class_allow_list": lambda f: f["resources"].update(class_allow_list=["*"]),
+    "allow_log_streaming": lambda f: f["resources"].update(allow_log_streaming=True),
+    "log streamer": lambda f: f["resources"]["components"].append({"id": "x", "path": "a.site_log_streamer.S"}),
+    "byoc": lambda f: f["authorization"]["permissions"]["project_admin"].update(byoc="any"),
+    "LeavingFilter": lambda f: f["privacy"]["scopes"][0].update(task_result_filters=[]),
+}
+
+
+@pytest.mark.parametrize("word", SPOILED)
+def test_each_weakened_setting_is_found_even_under_a_new_seal(kits, word):
+    own = kits / "kits" / "lyon"
+    files = {name: json.loads((own / "local" / f"{name}.json").read_text())
+             for name in ("resources", "authorization", "privacy")}
+    assert hardening.problems(own / "local", server=False) == []
+    SPOILED[word](files)
+    for name, content in files.items():
+        (own / "local" / f"{name}.json").write_text(json.dumps(content))
+    kit.seal(own)
+    with pytest.raises(OutputError, match=word):
+        command.check_kit(own, "site")
+
+
+def test_a_coordinators_kit_that_moved_keeps_its_jobs_in_its_own_folder(kits):
+    own = command.check_kit(kits / "kits" / COORDINATOR, "coordinator")
+    assert str(own.engine.resolve()) in (own.engine / "local" / "resources.json").read_text()
+
+
+def test_open_folders_and_other_roles_are_refused(kits):
+    (kits / "kits" / "lyon").chmod(0o755)
+    with pytest.raises(OutputError, match="chmod 700"):
+        command.check_kit(kits / "kits" / "lyon", "site")
+    with pytest.raises(OutputError, match="needs a coordinator's"):
+        command.check_kit(kits / "kits" / "oslo", "coordinator")
+    with pytest.raises(OutputError, match="is no kit"):
+        command.check_kit(kits, "site")
+
+
+def test_what_cannot_be_made_is_said_before_anything_is_written(study, tmp_path):
+    alone = study.model_copy(update={"sites": ()})
+    for sites, error, words in (((), UsageError, "no site was named"), (("lyon", "lyon"), UsageError, "repeated"),
+                                (("coordinator",), UsageError, "other side's name"),
+                                (("Lyon!",), StudyError, "characters")):
+        with pytest.raises(error, match=words):
+            new_network(alone, sites, "localhost", tmp_path / "kits")
+    with pytest.raises(StudyError, match="not in the study"):
+        new_network(study, ("bern",), "localhost", tmp_path / "kits")
+    assert not (tmp_path / "kits").exists()
+
+
+def test_check_site_reads_the_data_and_sends_nothing(made, capsys):
+    command.check_site(made[0] / "kits" / "lyon", made[0] / "lyon" / "cohort.csv", print)
+    said = capsys.readouterr().out
+    assert "whole and hardened" in said
+    assert "46 rows" in said
+    assert not (made[0] / "kits" / "lyon" / "ledger.jsonl").exists()
+
+
+def test_events_are_read_line_by_line_as_they_come(tmp_path):
+    kit.note(tmp_path, "one", n=1)
+    seen, at = kit.events(tmp_path)
+    assert seen == [{"event": "one", "n": 1}]
+    with (tmp_path / kit.EVENTS).open("a") as file:
+        file.write('{"event": "tw')
+    assert kit.events(tmp_path, at) == ([], at)
+    with (tmp_path / kit.EVENTS).open("a") as file:
+        file.write('o"}\n')
+    assert kit.events(tmp_path, at)[0] == [{"event": "two"}]

@@ -98,7 +98,7 @@ def _follow_site(own: Kit, process, say: Say, ask: Callable[[str], bool] | None)
                     (own.run / f"answer-{event['number']}").write_text(answer, encoding="utf-8")
                 case "effects":
                     say(f"effects    of your people: {event['people']}")
-                case "ended" if event["effects"]:
+                case "ended" if event["finished"]:
                     say("done       the study is complete")
                     return
                 case "ended":

@@ -94,11 +94,11 @@ def sites(out: Path, names=SITES) -> Iterator[dict[str, subprocess.Popen]]:
 def start_site(out: Path, site: str) -> subprocess.Popen:
     """On a core of its own, in turn: XLA's threads of several processes on the same cores wait for each other."""
     cores = sorted(os.sched_getaffinity(0))
-    core = cores[SITES.index(site) % len(cores)]
+    pinned = f"import os; os.sched_setaffinity(0, {{{cores[SITES.index(site) % len(cores)]}}}); "
     with (out / f"{site}.log").open("ab") as log:
-        return subprocess.Popen([sys.executable, "-m", "fedci", "site", "run", "--kit", str(out / "kits" / site),
-                                 "--data", str(out / site / "cohort.csv")], stdout=log, stderr=log,
-                                stdin=subprocess.DEVNULL, preexec_fn=lambda: os.sched_setaffinity(0, {core}))
+        return subprocess.Popen([sys.executable, "-c", pinned + "from fedci.cli import main; main()", "site", "run",
+                                 "--kit", str(out / "kits" / site), "--data", str(out / site / "cohort.csv")],
+                                stdout=log, stderr=log, stdin=subprocess.DEVNULL)
 
 
 def stop(process: subprocess.Popen, seconds: float = 40.0) -> None:

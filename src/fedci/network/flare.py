@@ -30,10 +30,11 @@ from fedci.federation.engine import Traffic
 from fedci.messages import Message, decode, encode
 from fedci.network import kit, leaving, party
 
-TASK, PING = "fedci", "fedci-ping"
+TASK, PING, DONE = "fedci", "fedci-ping", "fedci-done"
+"""A message of ours; whether the site's process is there; that the result is written, and the site may rest."""
 BODY = "fedci"
 """Where a message's bytes stand in the engine's envelope."""
-PING_TIMEOUT, PING_PAUSE = 3.0, 0.2
+PING_TIMEOUT, PING_PAUSE, DONE_TIMEOUT = 3.0, 0.2, 10.0
 REFUSED = {ReturnCode.TASK_RESULT_FILTER_ERROR: "its own result filter blocked the answer",
            ReturnCode.UNSAFE_JOB: "it holds the job for unsafe",
            ReturnCode.TASK_UNKNOWN: "it does not know the task: it runs another version of fedci"}
@@ -60,6 +61,10 @@ class FlareEngine:
                 return
             time.sleep(PING_PAUSE)
         raise AwayError(f"site '{site}' did not start within {self.deadline:g} s")
+
+    def finish(self) -> None:
+        """Tell every site that the result is written; one that does not hear it waits on, and its operator stops it."""
+        list(self.pool.map(lambda site: self._send(site, Shareable(), DONE, DONE_TIMEOUT), self.sites))
 
     def exchange(self, requests: Mapping[str, Message]) -> Mapping[str, Message]:
         asked = {site: self.pool.submit(self._ask, site, request) for site, request in requests.items()}
@@ -136,7 +141,9 @@ class SiteExecutor(Executor):
             if self.party is None:
                 root = fl_ctx.get_engine().get_workspace().get_root_dir()
                 self.party = party.SiteParty(kit.read(root, "site"))
-            if task_name == PING:
+            if task_name == DONE:
+                self.party.finished = True
+            if task_name in (PING, DONE):
                 return make_reply(ReturnCode.OK)
             reply = make_reply(ReturnCode.OK)
             reply[BODY] = self.party.answer(shareable.get(BODY) or b"")
@@ -178,7 +185,7 @@ def job(folder: Path, sites: Sequence[str]) -> Path:
                  "workflows": [{"id": "study", "path": f"{__name__}.StudyController", "args": {}}]},
              "app/config/config_fed_client.json": {
                  "format_version": 2, "task_data_filters": [], "task_result_filters": [], "components": [],
-                 "executors": [{"tasks": [TASK, PING],
+                 "executors": [{"tasks": [TASK, PING, DONE],
                                 "executor": {"path": f"{__name__}.SiteExecutor", "args": {}}}]}}
     for name, content in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)

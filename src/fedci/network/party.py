@@ -9,7 +9,9 @@ import time
 import traceback
 import uuid
 from collections.abc import Callable
+from copy import copy
 from pathlib import Path
+from threading import Thread
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
@@ -53,7 +55,7 @@ class SiteParty:
         self.site = Site(study, Source(own.name, Path(told["data"])).read(study), credentials(own, told))
         approve = self._asks if told["approve"] else None
         self.door = Door(self.site, _ledger(own), own.folder, approve, self._told)
-        self.patience = told["patience"]
+        self.patience, self.finished, self.writing = told["patience"], False, None
         kit.note(own.run, "started", rows=self.site.table.rows, process=os.getpid())
 
     def answer(self, data: bytes) -> bytes:
@@ -72,14 +74,20 @@ class SiteParty:
             case "Exclude" if self.site.linkage is not None and self.site.linkage.kept is not None:
                 _write_private(place, lambda file: np.save(file, self.site.kept, allow_pickle=False))
             case "AskEffects" | "AskSharedEffects":
-                people = self.kit.out / f"people-{event.run}.csv"
-                table = people_effects(self.site).to_csv(index_label="row")
-                _write_private(people, lambda file: file.write(table.encode()))
-                kit.note(self.kit.run, "effects", people=str(people))
+                self.writing = Thread(target=self._write_people, args=(copy(self.site), event.run))
+                self.writing.start()  # the coordinator need not wait for it
+
+    def _write_people(self, site: Site, run: str) -> None:
+        people = self.kit.out / f"people-{run}.csv"
+        table = people_effects(site).to_csv(index_label="row")
+        _write_private(people, lambda file: file.write(table.encode()))
+        kit.note(self.kit.run, "effects", people=str(people))
 
     def ended(self) -> None:
+        if self.writing is not None:
+            self.writing.join()
         self.door.ledger.close()
-        kit.note(self.kit.run, "ended", effects=self.site.posterior is not None)
+        kit.note(self.kit.run, "ended", finished=self.finished)
 
     def _told(self, event: Event) -> None:
         self.last = event
@@ -138,6 +146,7 @@ def coordinate(own: Kit, engine, told: dict) -> None:
                             checkpoint=own.run / CHECKPOINT)
         result = Result(study, outcome, {}, engine.traffic)
         result.save(told["out"], force=True)
+        engine.finish()
         (own.run / CHECKPOINT).unlink(missing_ok=True)
         kit.note(own.run, "result", out=str(told["out"]), seconds=outcome.seconds)
     except AwayError as problem:

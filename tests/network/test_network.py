@@ -1,0 +1,122 @@
+"""The whole study over real processes on loopback, with mutual TLS: equal to one process, whatever is killed.
+
+Every wait is bounded, and every process started here is ended here.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from fedci import Result
+from fedci.network import demo, kit, processes
+from fedci.network.provision import new_network
+from fedci.privacy import ledger
+
+LONGEST = 240.0
+PRESETS = {
+    "default": {"model": {"knots": 3}, "optimiser": {"rounds": 12}, "prediction": {"draws": 16}},
+    "paper": {"model": {"mean": {"kind": "network", "trunk": [8], "head": [8]}},
+              "optimiser": {"rounds": 12}, "prediction": {"draws": 16}},
+}
+
+
+class Network:
+    """Kits, data and commands of one study below a folder."""
+
+    def __init__(self, out: Path, preset: str):
+        self.out, self.study = out, demo.make_study(preset, options=PRESETS[preset])
+        self.tables = demo.make_people(out, self.study, people=40, twice=6)
+        new_network(self.study, (), "localhost", out / "kits", demo.free_port())
+        self.running: dict[str, subprocess.Popen] = {}
+        self.deadline = 120
+
+    def kit(self, party):
+        return kit.read(self.out / "kits" / party)
+
+    def start(self, party: str):
+        self.running[party] = self._coordinator() if party == "coordinator" else demo.start_site(self.out, party)
+
+    def _coordinator(self):
+        with (self.out / "coordinator.log").open("ab") as log:
+            return subprocess.Popen([sys.executable, "-m", "fedci", "coordinator", "run", "--kit",
+                                     str(self.out / "kits" / "coordinator"), str(self.out / "study.toml"), "--out",
+                                     str(self.out / "result"), "--force", "--deadline", str(self.deadline),
+                                     "--wait", "200"],
+                                    stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+
+    def kill(self, party: str):
+        """As a power cut would: the command and all of its engine's processes, at once."""
+        group = int((self.kit(party).run / processes.PID).read_text())
+        self.running[party].kill()
+        os.killpg(group, signal.SIGKILL)
+        self.running[party].wait(20)
+
+    def wait_round(self, number: int):
+        self._until(lambda: any(event["event"] == "round" and event["number"] >= number
+                                for event in kit.events(self.kit("coordinator").run)[0]), f"round {number}")
+
+    def wait_end(self):
+        self._until(lambda: self.running["coordinator"].poll() is not None, "the coordinator's end")
+        assert self.running["coordinator"].returncode == 0, self.logs()
+
+    def _until(self, there, what: str):
+        end = time.monotonic() + LONGEST
+        while not there():
+            assert time.monotonic() < end, f"{what} did not come within {LONGEST:g} s\n{self.logs()}"
+            time.sleep(0.1)
+
+    def logs(self) -> str:
+        return "\n".join(f"--- {path.name}\n{path.read_text()[-2000:]}" for path in sorted(self.out.glob("*.log")))
+
+    def close(self):
+        for process in self.running.values():
+            demo.stop(process)
+        for party in ("coordinator", *demo.SITES):
+            processes.end_leftover(self.kit(party))
+
+
+@pytest.fixture
+def network(tmp_path, request):
+    made = Network(tmp_path, getattr(request, "param", "default"))
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("network", PRESETS, indirect=True)
+def test_networked_with_linkage_is_the_study_in_one_process(network):
+    for party in (*demo.SITES, "coordinator"):
+        network.start(party)
+    network.wait_end()
+    found = Result.load(network.out / "result")
+    demo.compare(network.out, network.study, network.tables, found)
+    assert sum(found.outcome.excluded.values()) == 18
+    for site in demo.SITES:
+        network.running[site].wait(60)
+        assert network.running[site].returncode == 0, network.logs()
+        own = network.kit(site).folder
+        assert ledger.verify(own).ok
+        assert {entry["phase"] for entry in ledger.read(own)} == {"handshake", "linkage", "moments", "fit", "effects"}
+        people = pd.read_csv(next((own / "out").glob("people-*.csv")))
+        assert list(people["row"]) == list(demo.kept_rows(network.out, site, found.outcome.run))
+
+
+def test_a_killed_site_and_a_killed_coordinator_cost_nothing(network):
+    network.deadline = 20
+    for party in (*demo.SITES, "coordinator"):
+        network.start(party)
+    network.wait_round(3)
+    network.kill("oslo")
+    network.start("oslo")
+    network.wait_round(7)
+    network.kill("coordinator")
+    network.start("coordinator")
+    network.wait_end()
+    demo.compare(network.out, network.study, network.tables, Result.load(network.out / "result"))
+    for site in demo.SITES:
+        assert ledger.verify(network.kit(site).folder).ok

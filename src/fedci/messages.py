@@ -182,6 +182,19 @@ TYPES = {cls.__name__: cls for cls in (Hello, AskLinkKey, WrapLinkKey, TakeLinkK
                                        Reply, Tokens, Refusal)}
 
 
+_EFFECTS = {"cate_mean", "cate_var", "ite_mean", "ite_var", "ite_sd", "people"}
+ANSWERS: dict[str, set[str]] = {
+    "AskTokens": {"tokens"},
+    "AskMoments": {"x", "x_count", "suppressed", "incomplete", "y0", "y0_count", "y1", "y1_count", "w", "w_count"},
+    "Evaluate": {"objective", "gradient", "phi_roots", "sigma_roots", "failed"},
+    "AskStatistics": {"gram", "cross", "square", "log_det", "failed"},
+    "PullBack": {"gradient"},
+    "AskEffects": _EFFECTS, "AskSharedEffects": _EFFECTS,
+}
+"""The arrays that answer each type of request: no more may leave a site, no fewer are an answer. A type that is not
+here is answered without arrays."""
+
+
 def encode(message: Message) -> bytes:
     """The message as bytes; MessageError when it is too large."""
     plain, arrays = {}, {}

@@ -151,3 +151,49 @@ def test_a_disk_that_cannot_be_written_leaves_the_checkpoint_before(tmp_path, mo
     with pytest.raises(FedciError, match="No space left"):
         kept.write()
     assert (tmp_path / "c.npz").read_bytes() == before
+
+
+def test_a_filter_that_takes_a_sum_out_is_named_with_its_site(keyed, study):
+    from fedci.errors import MessageError
+    from fedci.network import leaving
+
+    class Filtered(Engine):
+        def exchange(self, requests):
+            return {site: leaving.checked(reply, ("gram",) if site == "oslo" else ())
+                    for site, reply in super().exchange(requests).items()}
+
+    with pytest.raises(MessageError, match="site 'oslo' answered a AskStatistics without 'gram': a filter at the site"):
+        run_study(Filtered(keyed), study, study.fit_options(), 0)
+
+
+def test_each_phase_waits_for_a_persons_word(kits, study):
+    """`--approve`: the question reaches the screen as an event, and the answer comes back as a file."""
+    import threading
+    import time
+
+    from fedci.errors import DisclosureError
+
+    class Asking(Engine):
+        def start(self, site):
+            own = kit.read(self.folder / "kits" / site, "site")
+            party.write_run(own, {"data": str(self.folder / site / "cohort.csv"), "approve": site == "oslo",
+                                  "patience": 20.0})
+            self.parties[site] = party.SiteParty(own)
+
+    asked, run = [], kit.read(kits / "kits" / "oslo", "site").run
+
+    def person():
+        at = 0
+        while len(asked) < 3:
+            seen, at = kit.events(run, at)
+            for event in [event for event in seen if event["event"] == "ask"]:
+                asked.append(event["phase"])
+                (run / f"answer-{event['number']}").write_text("no" if event["phase"] == "moments" else "yes")
+            time.sleep(0.05)
+
+    thread = threading.Thread(target=person, daemon=True)
+    thread.start()
+    with pytest.raises(DisclosureError, match="did not approve the phase 'moments' at site 'oslo'"):
+        run_study(Asking(kits), study, study.fit_options(), 0)
+    thread.join(10)
+    assert asked == ["handshake", "linkage", "moments"]

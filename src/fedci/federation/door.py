@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fedci.errors import DisclosureError, FedciError, MessageError, SiteError, from_code
+from fedci.messages import ANSWERS as MAY_LEAVE
 from fedci.messages import MAX_BYTES, TYPES, Hello, Message, Refusal, decode, encode
 from fedci.privacy.ledger import Ledger, Left, numbers, sha256
 
@@ -46,16 +47,6 @@ PHASES = {
 """By the name of a request's type."""
 NO_PHASE = "none"
 """Of what could not be read, or is no request."""
-_EFFECTS = {"cate_mean", "cate_var", "ite_mean", "ite_var", "ite_sd", "people"}
-MAY_LEAVE: dict[str, set[str]] = {
-    "AskTokens": {"tokens"},
-    "AskMoments": {"x", "x_count", "suppressed", "incomplete", "y0", "y0_count", "y1", "y1_count", "w", "w_count"},
-    "Evaluate": {"objective", "gradient", "phi_roots", "sigma_roots", "failed"},
-    "AskStatistics": {"gram", "cross", "square", "log_det", "failed"},
-    "PullBack": {"gradient"},
-    "AskEffects": _EFFECTS, "AskSharedEffects": _EFFECTS,
-}
-"""The arrays that may answer each type of request; a type that is not here is answered without arrays."""
 _JITTER = {"jitter"}
 MAY_BE_NOTED: dict[str, set[str]] = {
     "Hello": {"warnings"},

@@ -9,7 +9,7 @@ import numpy as np
 
 from fedci.errors import MessageError, from_code
 from fedci.federation.engine import Engine
-from fedci.messages import Message, Refusal, Reply
+from fedci.messages import ANSWERS, Message, Refusal, Reply
 
 Answer = TypeVar("Answer", bound=Message)
 
@@ -26,16 +26,27 @@ class Talk:
 
     def ask_each(self, make: Mapping[str, Callable[[tuple], Message]], kind: type[Answer] = Reply) -> dict[str, Answer]:
         self.round += 1
-        replies = self.engine.exchange({name: build((self.run, self.round, name)) for name, build in make.items()})
-        return {name: self._checked(name, replies.get(name), kind) for name in sorted(make)}
+        requests = {name: build((self.run, self.round, name)) for name, build in make.items()}
+        replies = self.engine.exchange(requests)
+        return {name: self._checked(name, replies.get(name), kind, requests[name]) for name in sorted(make)}
 
-    def _checked(self, name: str, reply: Message | None, kind: type[Answer]) -> Answer:
+    def _checked(self, name: str, reply: Message | None, kind: type[Answer], request: Message) -> Answer:
         if isinstance(reply, Refusal):
             raise from_code(reply.code, reply.reason)
         belongs = isinstance(reply, kind) and (reply.run, reply.round, reply.site) == (self.run, self.round, name)
         if not belongs:
             raise MessageError(f"site '{name}' did not answer round {self.round} of this run")
+        if isinstance(reply, Reply):
+            _check_whole(reply, type(request).__name__)
         return reply
+
+
+def _check_whole(reply: Reply, asked: str) -> None:
+    """A site's own filter may take a sum out of its answer; nothing can be made of the rest."""
+    missing = sorted(ANSWERS.get(asked, set()) - reply.sums.keys())
+    if missing:
+        raise MessageError(f"site '{reply.site}' answered a {asked} without {', '.join(map(repr, missing))}: a filter "
+                           f"at the site takes it out. Ask the site to let it pass, or run the study without the site")
 
 
 def summed(replies: Mapping[str, Reply]) -> dict[str, np.ndarray]:

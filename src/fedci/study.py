@@ -166,6 +166,8 @@ class Study(_Stated):
     """Changes laid over the preset: {model: …, optimiser: …, prediction: …}; "none" removes a value."""
     sites: tuple[str, ...] = ()
     """Who may take part; empty: anyone."""
+    quorum: Annotated[int, Field(strict=True, ge=1)] | None = None
+    """On a network: how many sites are enough when others stay away; none: all must be there."""
     seed: Annotated[int, Field(strict=True, ge=0, lt=2**32)] = 0
 
     @field_validator("covariates", mode="before")
@@ -201,6 +203,8 @@ class Study(_Stated):
     def _consistent(self):
         if not self.covariates:
             raise StudyError("covariates: the list is empty; name at least one column")
+        if self.quorum is not None and self.sites and self.quorum > len(self.sites):
+            raise StudyError(f"quorum = {self.quorum} is more than the {len(self.sites)} sites of the study")
         self._check_roles()
         self._check_level_counts()
         self._check_linkage()
@@ -286,6 +290,7 @@ class Study(_Stated):
         """The study as a file: `Study.read` of it is equal to this study."""
         changes = self.policy.changes()
         top = self.model_dump(exclude={"covariates", "linkage", "policy", "options"})
+        top = {key: value for key, value in top.items() if value is not None}
         tables = {f"covariates.{_toml_key(one.name)}": one.model_dump(exclude={"name"}, exclude_none=True)
                   for one in self.covariates}
         if linkage := self.linkage.model_dump(exclude_defaults=True):

@@ -5,7 +5,7 @@ import stat
 
 import pytest
 
-from fedci.errors import OutputError, StudyError, UsageError
+from fedci.errors import AwayError, OutputError, StudyError, UsageError
 from fedci.network import command, hardening, kit
 from fedci.network.provision import COORDINATOR, new_network
 
@@ -111,3 +111,35 @@ def test_events_are_read_line_by_line_as_they_come(tmp_path):
     with (tmp_path / kit.EVENTS).open("a") as file:
         file.write('o"}\n')
     assert kit.events(tmp_path, at)[0] == [{"event": "two"}]
+
+
+class Session:
+    """The engine's console, with these sites connected."""
+
+    def __init__(self, *names):
+        self.names = names
+
+    def get_connected_client_list(self):
+        from types import SimpleNamespace
+
+        return [SimpleNamespace(name=name) for name in self.names]
+
+
+def test_all_sites_or_enough_of_them_or_an_error_that_names_who_is_missing(made, monkeypatch):
+    monkeypatch.setattr(command, "LOOK", 0.01)
+    own, said = kit.read(made[0] / "kits" / COORDINATOR), []
+
+    def waited(session, quorum, wait=0.2):
+        return command._wait_for_sites(own, session, said.append, wait, command.Absence(quorum, 0.05))
+
+    assert waited(Session("turin", "lyon", "oslo"), None) == ("lyon", "oslo", "turin")
+    assert waited(Session("turin", "lyon"), 2) == ("lyon", "turin")
+    for session, quorum in ((Session("turin", "lyon"), None), (Session("turin"), 2)):
+        with pytest.raises(AwayError, match="oslo"):
+            waited(session, quorum)
+    assert said[0] == "waiting    for oslo"
+
+
+def test_a_quorum_above_the_sites_is_refused(study):
+    with pytest.raises(StudyError, match="quorum = 4 is more than the 3 sites"):
+        study.model_validate(study.model_dump() | {"quorum": 4})

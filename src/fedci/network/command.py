@@ -8,6 +8,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from fedci.data import Source
@@ -17,7 +18,7 @@ from fedci.network.kit import Kit
 from fedci.network.provision import CONSOLE, place_server
 from fedci.study import Study
 
-POLL = 0.1
+POLL, LOOK = 0.1, 0.5
 LISTEN_SECONDS, LOGIN_SECONDS = 60.0, 30.0
 STATUS_EVERY = 2.0
 """Seconds between questions to the engine whether a job that says nothing still runs."""
@@ -138,7 +139,7 @@ def run_coordinator(folder: str | Path, study: Study, out: Path, say: Say, seed:
             processes.wait_listening(own, process, LISTEN_SECONDS)
             say(f"listening  on {own.host}:{own.port}, waiting for {', '.join(own.sites)}")
             with _session(own) as session:
-                _conduct(own, session, process, say, wait)
+                _conduct(own, session, process, say, wait, Absence(study.quorum, deadline))
 
 
 @contextmanager
@@ -164,17 +165,30 @@ def _session(own: Kit):
             session.close()
 
 
-def _conduct(own: Kit, session, process, say: Say, wait: float) -> None:
+@dataclass(frozen=True)
+class Absence:
+    """When the study may go on without sites that stay away."""
+
+    quorum: int | None
+    patience: float
+    """Seconds they are waited for, once enough are there."""
+
+    def allows(self, present: int, waited: float) -> bool:
+        return self.quorum is not None and present >= self.quorum and waited > self.patience
+
+
+def _conduct(own: Kit, session, process, say: Say, wait: float, absence: Absence) -> None:
     """Submit the job until it brings a result; a pause waits for the sites to come back, `wait` seconds at most."""
     from fedci.network.flare import job
 
     at, until = 0, time.monotonic() + wait
     while True:
-        _wait_for_sites(own, session, say, wait)
+        present = _wait_for_sites(own, session, say, wait, absence)
+        party.write_run(own, party.read_run(own) | {"sites": list(present)})
         folder = own.run / "job"
         shutil.rmtree(folder, ignore_errors=True)
-        number = session.submit_job(str(job(folder, own.sites)))
-        say("started    the study")
+        number = session.submit_job(str(job(folder, present)))
+        say(f"started    the study{'' if present == own.sites else ' with ' + ', '.join(present) + ' alone'}")
         last, at, moved = _follow_job(own, session, number, process, say, at)
         if last["event"] == "result":
             say(f"result     written to {last['out']}")
@@ -191,19 +205,22 @@ def _conduct(own: Kit, session, process, say: Say, wait: float) -> None:
         time.sleep(PAUSE)
 
 
-def _wait_for_sites(own: Kit, session, say: Say, wait: float) -> None:
-    until, before = time.monotonic() + wait, None
+def _wait_for_sites(own: Kit, session, say: Say, wait: float, absence: Absence) -> tuple[str, ...]:
+    """The sites that are there: all of them, or enough when the others stay away."""
+    began, before = time.monotonic(), None
     while True:
         here = {client.name for client in session.get_connected_client_list()}
+        present = tuple(site for site in own.sites if site in here)
         missing = [site for site in own.sites if site not in here]
-        if not missing:
-            return
+        waited = time.monotonic() - began
+        if not missing or absence.allows(len(present), waited):
+            return present
         if missing != before:
             say(f"waiting    for {', '.join(missing)}")
             before = missing
-        if time.monotonic() > until:
+        if waited > wait:
             raise AwayError(f"not there after {wait:g} s: {', '.join(missing)}. Start their commands, then this again")
-        time.sleep(0.5)
+        time.sleep(LOOK)
 
 
 def _follow_job(own: Kit, session, number: str, process, say: Say, at: int) -> tuple[dict, int, bool]:

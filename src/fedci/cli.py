@@ -280,7 +280,9 @@ def site_run(
         kit: KitFolder, data: SiteData,
         approve: Annotated[bool, typer.Option("--approve", help="Ask here before each phase sends anything.")] = False,
         linkage_key: Annotated[Path | None, typer.Option(
-            "--linkage-key", metavar="FILE", help="A key the sites shared among themselves.")] = None) -> None:
+            "--linkage-key", metavar="FILE", help="A key the sites shared among themselves.")] = None,
+        wait: Annotated[float, typer.Option("--wait", metavar="SECONDS", min=1.0,
+                                            help="For a word from the coordinator.")] = 7 * 86400.0) -> None:
     """Connect to the coordinator, answer what the policy allows, and write the effects of your own people.
 
     Example: `fedci site run --kit lyon --data cohort.csv --approve`
@@ -291,7 +293,7 @@ def site_run(
     from fedci.network.command import run_site
 
     ask = (lambda text: typer.confirm(f"{text}\nLet this leave?", default=False)) if approve else None
-    run_site(kit, data, typer.echo, ask, linkage_key)
+    run_site(kit, data, typer.echo, ask, linkage_key, wait)
 
 
 @coordinator_app.command("run")

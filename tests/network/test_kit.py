@@ -143,3 +143,17 @@ def test_all_sites_or_enough_of_them_or_an_error_that_names_who_is_missing(made,
 def test_a_quorum_above_the_sites_is_refused(study):
     with pytest.raises(StudyError, match="quorum = 4 is more than the 3 sites"):
         study.model_validate(study.model_dump() | {"quorum": 4})
+
+
+def test_a_site_that_hears_nothing_gives_up_with_words(kits):
+    from types import SimpleNamespace
+
+    own, engine = kit.read(kits / "kits" / "lyon"), SimpleNamespace(poll=lambda: None)
+    kit.note(own.run, "started", rows=46)
+    said = []
+    with pytest.raises(AwayError, match="no word from the coordinator for 0.3 s"):
+        command._follow_site(own, engine, said.append, None, 0.3)
+    assert said == ["connected  46 rows read"]
+    dead = SimpleNamespace(poll=lambda: 1, returncode=1)
+    with pytest.raises(AwayError, match=r"the engine ended \(status 1\)"):
+        command._follow_site(own, dead, said.append, None, 0.3)

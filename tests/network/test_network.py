@@ -40,7 +40,8 @@ class Network:
         return kit.read(self.out / "kits" / party)
 
     def start(self, party: str):
-        self.running[party] = self._coordinator() if party == "coordinator" else demo.start_site(self.out, party)
+        self.running[party] = self._coordinator() if party == "coordinator" else demo.start_site(
+            self.out, party, demo.SITES.index(party))
 
     def _coordinator(self):
         with (self.out / "coordinator.log").open("ab") as log:

@@ -62,11 +62,12 @@ def check_site(folder: str | Path, data: str | Path, say: Say) -> Kit:
 
 
 def run_site(folder: str | Path, data: str | Path, say: Say, ask: Callable[[str], bool] | None = None,
-             linkage_key: Path | None = None) -> None:
+             linkage_key: Path | None = None, wait: float = 7 * 86400.0) -> None:
     """Connect, answer, and stay until the site's effects are made. Ctrl-C and a new start lose nothing.
 
     ask            shows a person what a phase would send, and says whether it may; none: nobody is asked
     linkage_key    a key that the sites shared among themselves; none: they agree on one
+    wait           seconds without a word from the coordinator after which the site gives up
     """
     own = check_site(folder, data, say)
     with _alone(own):
@@ -76,15 +77,19 @@ def run_site(folder: str | Path, data: str | Path, say: Say, ask: Callable[[str]
         processes.end_leftover(own)
         with processes.engine(own) as process:
             say("waiting    for the coordinator; Ctrl-C stops, the same command goes on later")
-            _follow_site(own, process, say, ask)
+            _follow_site(own, process, say, ask, wait)
 
 
-def _follow_site(own: Kit, process, say: Say, ask: Callable[[str], bool] | None) -> None:
-    at, phase = 0, None
+def _follow_site(own: Kit, process, say: Say, ask: Callable[[str], bool] | None, wait: float) -> None:
+    at, phase, heard = 0, None, time.monotonic()
     while True:
         if process.poll() is not None:
             raise AwayError(f"the engine ended (status {process.returncode}); see {own.run / 'engine.log'}")
+        if time.monotonic() - heard > wait:
+            raise AwayError(f"no word from the coordinator for {wait:g} s. What was reached is kept: start the same "
+                            f"command again when the coordinator is there")
         seen, at = kit.events(own.run, at)
+        heard = time.monotonic() if seen else heard
         for event in seen:
             match event["event"]:
                 case "started":
@@ -99,7 +104,7 @@ def _follow_site(own: Kit, process, say: Say, ask: Callable[[str], bool] | None)
                     (own.run / f"answer-{event['number']}").write_text(answer, encoding="utf-8")
                 case "effects":
                     say(f"effects    of your people: {event['people']}")
-                case "ended" if event["finished"]:
+                case "finished":
                     say("done       the study is complete")
                     return
                 case "ended":

@@ -14,7 +14,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -53,23 +53,23 @@ def run_demo(out: Path, preset: str = "default", say=print) -> None:
     compare(out, study, tables, found, say)
 
 
-def make_study(preset: str = "default", **changes) -> Study:
+def make_study(preset: str = "default", sites: Sequence[str] = SITES, **changes) -> Study:
     return Study(name="network demo", treatment="treated", outcome="score", covariates=["age", "severity", "weight"],
-                 ids=("person",), sites=SITES, policy={"name": "simulation"}, preset=preset, **changes)
+                 ids=("person",), sites=tuple(sites), policy={"name": "simulation"}, preset=preset, **changes)
 
 
 def make_people(out: Path, study: Study, people: int = PEOPLE, twice: int = TWICE) -> dict[str, pd.DataFrame]:
     """Each site's table in a folder of its own; `twice` people of each site are at the next one as well."""
     rng = np.random.default_rng(7)
     tables = {}
-    for number, site in enumerate(SITES):
+    for number, site in enumerate(study.sites):
         x = rng.normal(size=(people, 3))
         w = (rng.uniform(size=people) < 1 / (1 + np.exp(-x[:, 1]))).astype(int)
         y = x[:, 0] + w * (1.0 + np.maximum(x[:, 1], 0)) + 0.5 * rng.normal(size=people)
-        ids = [f"P{number}{i:05d}" for i in range(people)]
+        ids = [f"P{number:02d}{i:05d}" for i in range(people)]
         tables[site] = pd.DataFrame({"person": ids, "age": 50 + 10 * x[:, 0], "severity": x[:, 1],
                                      "weight": 70 + 12 * x[:, 2], "treated": w, "score": y})
-    for site, after in zip(SITES, (*SITES[1:], SITES[0]), strict=True):
+    for site, after in zip(study.sites, (*study.sites[1:], study.sites[0]), strict=True):
         tables[after] = pd.concat([tables[after], tables[site].iloc[:twice]], ignore_index=True)
     for site, table in tables.items():
         (out / site).mkdir(parents=True, exist_ok=True)
@@ -79,22 +79,22 @@ def make_people(out: Path, study: Study, people: int = PEOPLE, twice: int = TWIC
 
 
 @contextmanager
-def sites(out: Path, names=SITES) -> Iterator[dict[str, subprocess.Popen]]:
+def sites(out: Path, names: Sequence[str] = SITES) -> Iterator[dict[str, subprocess.Popen]]:
     """Every site's own command; whatever still runs at the end is stopped."""
     running = {}
     try:
-        for site in names:
-            running[site] = start_site(out, site)
+        for place, site in enumerate(names):
+            running[site] = start_site(out, site, place)
         yield running
     finally:
         for process in running.values():
             stop(process)
 
 
-def start_site(out: Path, site: str) -> subprocess.Popen:
+def start_site(out: Path, site: str, place: int = 0) -> subprocess.Popen:
     """On a core of its own, in turn: XLA's threads of several processes on the same cores wait for each other."""
     cores = sorted(os.sched_getaffinity(0))
-    pinned = f"import os; os.sched_setaffinity(0, {{{cores[SITES.index(site) % len(cores)]}}}); "
+    pinned = f"import os; os.sched_setaffinity(0, {{{cores[place % len(cores)]}}}); "
     with (out / f"{site}.log").open("ab") as log:
         return subprocess.Popen([sys.executable, "-c", pinned + "from fedci.cli import main; main()", "site", "run",
                                  "--kit", str(out / "kits" / site), "--data", str(out / site / "cohort.csv")],

@@ -34,7 +34,7 @@ TASK, PING, DONE = "fedci", "fedci-ping", "fedci-done"
 """A message of ours; whether the site's process is there; that the result is written, and the site may rest."""
 BODY = "fedci"
 """Where a message's bytes stand in the engine's envelope."""
-PING_TIMEOUT, PING_PAUSE, DONE_TIMEOUT = 3.0, 0.2, 10.0
+PING_TIMEOUT, PING_PAUSE = 3.0, 0.2
 REFUSED = {ReturnCode.TASK_RESULT_FILTER_ERROR: "its own result filter blocked the answer",
            ReturnCode.UNSAFE_JOB: "it holds the job for unsafe",
            ReturnCode.TASK_UNKNOWN: "it does not know the task: it runs another version of fedci"}
@@ -63,8 +63,9 @@ class FlareEngine:
         raise AwayError(f"site '{site}' did not start within {self.deadline:g} s")
 
     def finish(self) -> None:
-        """Tell every site that the result is written; one that does not hear it waits on, and its operator stops it."""
-        list(self.pool.map(lambda site: self._send(site, Shareable(), DONE, DONE_TIMEOUT), self.sites))
+        """Tell every site that the result is written, and let it write its people's effects; one that does not hear it
+        waits on, and its operator stops it."""
+        list(self.pool.map(lambda site: self._send(site, Shareable(), DONE, self.deadline), self.sites))
 
     def exchange(self, requests: Mapping[str, Message]) -> Mapping[str, Message]:
         asked = {site: self.pool.submit(self._ask, site, request) for site, request in requests.items()}
@@ -142,7 +143,7 @@ class SiteExecutor(Executor):
                 root = fl_ctx.get_engine().get_workspace().get_root_dir()
                 self.party = party.SiteParty(kit.read(root, "site"))
             if task_name == DONE:
-                self.party.finished = True
+                self.party.finish()
             if task_name in (PING, DONE):
                 return make_reply(ReturnCode.OK)
             reply = make_reply(ReturnCode.OK)

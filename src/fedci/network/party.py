@@ -55,7 +55,7 @@ class SiteParty:
         self.site = Site(study, Source(own.name, Path(told["data"])).read(study), credentials(own, told))
         approve = self._asks if told["approve"] else None
         self.door = Door(self.site, _ledger(own), own.folder, approve, self._told)
-        self.patience, self.finished, self.writing = told["patience"], False, None
+        self.patience, self.writing = told["patience"], None
         kit.note(own.run, "started", rows=self.site.table.rows, process=os.getpid())
 
     def answer(self, data: bytes) -> bytes:
@@ -83,11 +83,19 @@ class SiteParty:
         _write_private(people, lambda file: file.write(table.encode()))
         kit.note(self.kit.run, "effects", people=str(people))
 
+    def finish(self) -> None:
+        """The coordinator has its result; the site's own part is written before it is told so."""
+        self._written()
+        kit.note(self.kit.run, "finished")
+
     def ended(self) -> None:
+        self._written()
+        self.door.ledger.close()
+        kit.note(self.kit.run, "ended")
+
+    def _written(self) -> None:
         if self.writing is not None:
             self.writing.join()
-        self.door.ledger.close()
-        kit.note(self.kit.run, "ended", finished=self.finished)
 
     def _told(self, event: Event) -> None:
         self.last = event

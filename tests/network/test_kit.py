@@ -157,3 +157,8 @@ def test_a_site_that_hears_nothing_gives_up_with_words(kits):
     dead = SimpleNamespace(poll=lambda: 1, returncode=1)
     with pytest.raises(AwayError, match=r"the engine ended \(status 1\)"):
         command._follow_site(own, dead, said.append, None, 0.3)
+
+
+def test_a_site_may_have_a_dash_in_its_name(study, tmp_path):
+    made = new_network(study.model_copy(update={"sites": ()}), ("saint-denis", "oslo"), "localhost", tmp_path / "kits")
+    assert command.check_kit(made["saint-denis"], "site").name == "saint-denis"

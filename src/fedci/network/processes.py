@@ -42,7 +42,7 @@ def engine(own: Kit) -> Iterator[subprocess.Popen]:
     module, config = MODULES[own.role]
     names = [] if own.role == "coordinator" else [f"uid={own.name}"]
     command = [sys.executable, "-u", "-m", module, "-m", str(own.engine), "-s", config, "--set", "secure_train=true",
-               *names, f"org={own.name}", "config_folder=config"]
+               *names, f"org={own.name.replace('-', '_')}", "config_folder=config"]
     with (own.run / "engine.log").open("ab") as log:
         process = subprocess.Popen(command, cwd=own.engine, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                                    start_new_session=True)

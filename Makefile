@@ -18,6 +18,7 @@ demo: .venv
 
 # A coordinator and three sites as processes of their own, over mutual TLS on loopback.
 network-demo: .venv
+	rm -rf $(OUT)/network
 	$(BIN)/python -m fedci.network.demo $(OUT)/network
 
 test: .venv

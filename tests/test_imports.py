@@ -67,6 +67,13 @@ def test_jax_is_not_loaded_before_a_fit(statement):
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
+def test_two_files_know_the_engine():
+    """Another engine must stay a file's work."""
+    knowing = {name for name, path in modules() for node in ast.walk(ast.parse(path.read_text()))
+               if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "nvflare"}
+    assert knowing == {"network.flare", "network.provision"}
+
+
 def test_no_pickle_eval_or_shell_in_the_package():
     banned = {"pickle", "marshal", "shelve", "dill", "cloudpickle"}
     for name, path in modules():

@@ -1,9 +1,12 @@
-"""Where results go: whether a folder may be written to, and files that only their owner can read."""
+"""Where results go: whether a folder may be written to, and files that only their owner can read, or that are whole."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from fedci.errors import OutputError
 
@@ -36,3 +39,30 @@ def private_file(path: Path, mode: str):
     """A file opened for writing that only its owner can read, from its first byte on."""
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     return os.fdopen(handle, mode) if "b" in mode else os.fdopen(handle, mode, newline="", encoding="utf-8")
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[BinaryIO]:
+    """A private file that takes its place when all of it is on disk; until then, and after an error, the earlier one
+    stands."""
+    new = path.with_name(f".{path.name}.new")
+    new.unlink(missing_ok=True)  # a crash left it
+    try:
+        with private_file(new, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(new, path)
+    except BaseException:
+        new.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """A new name is on disk once its folder is."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

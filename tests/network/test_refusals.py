@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from fedci.network import command, demo, flare, kit, processes
+from fedci.network import demo, flare, kit, processes
 from fedci.network.provision import new_network, place_server
 
 WAIT = 60.0
@@ -25,7 +25,7 @@ def up(tmp_path_factory):
     weaken(own.engine / "local")
     with processes.engine(own) as process, processes.engine(site):
         processes.wait_listening(own, process, WAIT)
-        with command._session(own) as session:
+        with flare.console(own) as session:
             until = time.monotonic() + WAIT
             while "lyon" not in connected(session):
                 assert time.monotonic() < until

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from fedci.benchmark.markdown import NONE, Notes, in_words, label, listed, number, share, table
 from fedci.benchmark.summary import Group, Summaries, Summary, find, is_ours, numbers_of_sources, rows_of, select
@@ -29,15 +29,20 @@ def _replications(summaries: Summaries, groups: Sequence[Group]) -> str:
     return str(counts[0]) if len(set(counts)) == 1 else " / ".join(map(str, counts))
 
 
+def _lines(summaries: Summaries, dataset: str, average: str, line: Callable) -> tuple[list[int], list, Notes]:
+    """(numbers of sources, a line for each method with intervals of the CATE or of the `average`, footnotes)."""
+    found = [s for s in select(summaries, dataset=dataset, protocol="P2")
+             if s.of("coverage").count or s.of(average).count]
+    sources, notes = numbers_of_sources(found), Notes()
+    return sources, [line(summaries, [Group(dataset, "P2", *row, count) for count in sources], notes)
+                     for row in rows_of(found)], notes
+
+
 def interval_table(summaries: Summaries, dataset: str) -> str:
     """Coverage and mean width of 95% intervals of expected effects and of the ATE."""
-    found = [s for s in select(summaries, dataset=dataset, protocol="P2")
-             if s.of("coverage").count or s.of("ate_covered").count]
-    if not found:
+    sources, rows, notes = _lines(summaries, dataset, "ate_covered", _interval_row)
+    if not rows:
         return ""
-    sources, notes = numbers_of_sources(found), Notes()
-    rows = [_interval_row(summaries, [Group(dataset, "P2", *row, count) for count in sources], notes)
-            for row in rows_of(found)]
     return table(["", f"coverage of CATE, {listed(sources)}", "mean width", "coverage of ATE", "mean width",
                   "replications"], rows) + notes.lines()
 
@@ -79,13 +84,9 @@ def _realised_row(summaries: Summaries, dataset: str, line: tuple[str, str], sou
 
 def null_table(summaries: Summaries, dataset: str = "null") -> str:
     """How often a method finds an effect where there is none, beside the nominal rate."""
-    found = [s for s in select(summaries, dataset=dataset, protocol="P2")
-             if s.of("ate_rejects").count or s.of("coverage").count]
-    if not found:
+    sources, rows, notes = _lines(summaries, dataset, "ate_rejects", _null_row)
+    if not rows:
         return ""
-    sources, notes = numbers_of_sources(found), Notes()
-    rows = [_null_row(summaries, [Group(dataset, "P2", *row, count) for count in sources], notes)
-            for row in rows_of(found)]
     header = ["", *(f"ATE interval leaves 0 out, {in_words(count)}" for count in sources), "nominal",
               f"CATE interval leaves 0 out, {' / '.join(map(str, sources))}", "replications"]
     above = ("Share of replications ± its binomial standard error. Bold: more than chance would give a method with the "

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from fedci.folder import check_folder
 from fedci.network import command, demo, kit
 from fedci.network.provision import COORDINATOR, new_network
 
@@ -57,10 +58,9 @@ def _slowest(out: Path, names, kind: str) -> np.ndarray:
 
 
 def main() -> None:
-    out = Path(sys.argv[1])
+    out = check_folder(sys.argv[1], force=False)
     for count in map(int, sys.argv[2:] or ("3", "10")):
-        demo.clean(out)
-        measure(out, count)
+        measure(out / f"{count}-sites", count)
 
 
 if __name__ == "__main__":

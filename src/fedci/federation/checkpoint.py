@@ -9,8 +9,6 @@ with the optimiser's state: the numbers are those of a run that was never interr
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from zipfile import BadZipFile
@@ -18,9 +16,12 @@ from zipfile import BadZipFile
 import numpy as np
 
 from fedci.errors import OutputError
+from fedci.folder import whole_file
 from fedci.version import __version__
 
 FORMAT = 1
+EVERY = 5
+"""Rounds of the fit between two writings."""
 
 
 @dataclass(frozen=True)
@@ -35,13 +36,11 @@ class Mark:
 
 @dataclass
 class Checkpoint:
-    """A file, and what stands in it. Without a folder nothing is kept."""
+    """A file, and what stands in it. Without a path nothing is kept."""
 
     mark: Mark
     run: str
     path: Path | None = None
-    every: int = 5
-    """Rounds of the fit between two writings."""
     linked: list | None = None
     """[people excluded at each site, warnings] of the linkage, once it is done; its keys are gone, so it is not
     repeated."""
@@ -55,36 +54,27 @@ class Checkpoint:
     jitters: dict[str, float] = field(default_factory=dict)
 
     def due(self, number: int) -> bool:
-        return self.path is not None and number % self.every == 0
+        return self.path is not None and number % EVERY == 0
 
     def write(self) -> None:
-        """Beside its place, then moved there: a crash leaves the earlier one."""
+        """Nothing, without a path."""
         if self.path is None:
             return
         facts = {"format": FORMAT, "mark": asdict(self.mark), "run": self.run, "linked": self.linked,
                  "linked_round": self.linked_round, "fit_round": self.fit_round, "rounds": self.rounds,
                  "jitters": self.jitters}
         try:
-            handle, name = tempfile.mkstemp(dir=self.path.parent, prefix=".checkpoint-")
-            with os.fdopen(handle, "wb") as file:
+            with whole_file(self.path) as file:
                 np.savez(file, allow_pickle=False, facts=np.frombuffer(json.dumps(facts).encode(), np.uint8),
                          **(self.state or {}))
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(name, self.path)
         except OSError as problem:
             raise OutputError(f"the checkpoint could not be written to '{self.path}': {problem.strerror}. The one "
                               f"before it stands; free some space and start the same command again") from None
 
-    def done(self) -> None:
-        """The result is written: the checkpoint has served."""
-        if self.path is not None:
-            self.path.unlink(missing_ok=True)
 
-
-def load(path: Path | None, mark: Mark, run: str, every: int = 5) -> Checkpoint:
+def load(path: Path | None, mark: Mark, run: str) -> Checkpoint:
     """The checkpoint of this run, or a new one (named `run`) where there is none or it is another run's."""
-    fresh = Checkpoint(mark, run, path, every)
+    fresh = Checkpoint(mark, run, path)
     if path is None or not path.exists():
         return fresh
     try:
@@ -92,7 +82,7 @@ def load(path: Path | None, mark: Mark, run: str, every: int = 5) -> Checkpoint:
             arrays = dict(file)
         facts = json.loads(arrays.pop("facts").tobytes())
         known = facts["format"] == FORMAT and facts["mark"] | {"sites": tuple(facts["mark"]["sites"])} == asdict(mark)
-        return Checkpoint(mark, facts["run"], path, every, facts["linked"], facts["linked_round"],
-                          facts["fit_round"], arrays or None, facts["rounds"], facts["jitters"]) if known else fresh
+        return Checkpoint(mark, facts["run"], path, facts["linked"], facts["linked_round"], facts["fit_round"],
+                          arrays or None, facts["rounds"], facts["jitters"]) if known else fresh
     except (OSError, ValueError, KeyError, TypeError, EOFError, BadZipFile):
         raise OutputError(f"the checkpoint '{path}' is damaged. Remove it to start the run from the start") from None

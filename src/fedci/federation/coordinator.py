@@ -196,10 +196,8 @@ def _check_variation(common: Scales, names, outcome: str, sites: int) -> None:
         raise DataError(f"the outcome '{outcome}' is constant {where}: there is no effect to estimate.")
 
 
-def fit_theta(talk: Talk, layout: Layout, options: FitOptions, seed: int, progress,
-              kept: Checkpoint | None = None) -> Fit:
+def fit_theta(talk: Talk, layout: Layout, options: FitOptions, seed: int, progress, kept: Checkpoint) -> Fit:
     """Ascend the summed objective until it settles; the verdict says how it ended."""
-    kept = kept or Checkpoint(Mark("", seed, layout.sites), talk.run)
     rounds, jitters = [Round(*values) for values in kept.rounds], dict(kept.jitters)
     start = time.perf_counter() - (rounds[-1].seconds if rounds else 0.0)
     ask, begin = _objective(talk, layout, options, seed, jitters)

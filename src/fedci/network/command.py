@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -15,11 +14,11 @@ from fedci.data import Source
 from fedci.errors import AwayError, HandshakeError, OutputError, from_code
 from fedci.network import hardening, kit, party, processes
 from fedci.network.kit import Kit
-from fedci.network.provision import CONSOLE, place_server
+from fedci.network.provision import place_server
 from fedci.study import Study
 
 POLL, LOOK = 0.1, 0.5
-LISTEN_SECONDS, LOGIN_SECONDS = 60.0, 30.0
+LISTEN_SECONDS = 60.0
 STATUS_EVERY = 2.0
 """Seconds between questions to the engine whether a job that says nothing still runs."""
 PATIENCE = 3600.0
@@ -130,6 +129,8 @@ def _alone(own: Kit) -> Iterator[None]:
 def run_coordinator(folder: str | Path, study: Study, out: Path, say: Say, seed: int | None = None,
                     deadline: float = 300.0, wait: float = 3600.0) -> None:
     """Wait for the sites, run the study, write the result; after a crash the same command goes on."""
+    from fedci.network.flare import console
+
     own = check_kit(folder, "coordinator")
     if study.hash() != own.study_hash:
         raise HandshakeError(f"the study differs: {study.hash()} in the file, {own.study_hash} in the kit. "
@@ -143,31 +144,8 @@ def run_coordinator(folder: str | Path, study: Study, out: Path, say: Say, seed:
         with processes.engine(own) as process:
             processes.wait_listening(own, process, LISTEN_SECONDS)
             say(f"listening  on {own.host}:{own.port}, waiting for {', '.join(own.sites)}")
-            with _session(own) as session:
+            with console(own) as session:
                 _conduct(own, session, process, say, wait, Absence(study.quorum, deadline))
-
-
-@contextmanager
-def _session(own: Kit):
-    """A console of the engine, closed whatever happens."""
-    from nvflare.fuel.flare_api.flare_api import new_secure_session
-
-    logging.getLogger("nvflare").setLevel(logging.ERROR)
-    until = time.monotonic() + LOGIN_SECONDS
-    while True:
-        try:
-            session = new_secure_session(CONSOLE, str(own.console), timeout=LOGIN_SECONDS)
-            break
-        except Exception as problem:  # the engine raises many kinds while it is starting
-            if time.monotonic() > until:
-                raise AwayError(f"the engine's console did not open within {LOGIN_SECONDS:g} s "
-                                f"({type(problem).__name__})") from None
-            time.sleep(0.5)
-    try:
-        yield session
-    finally:
-        with contextlib.suppress(Exception):
-            session.close()
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -24,6 +23,7 @@ import pandas as pd
 from fedci.data import Source
 from fedci.errors import NumericalError
 from fedci.estimator import FedCI
+from fedci.folder import check_folder
 from fedci.network import command, kit
 from fedci.network.provision import COORDINATOR, new_network
 from fedci.result import Result
@@ -150,15 +150,9 @@ def _say_costs(out: Path, found: Result, say) -> None:
         f"`shared`); {(site.sent + site.received) / exchanges / 1e3:.0f} kB per exchange and site")
 
 
-def clean(out: Path) -> None:
-    if out.exists():
-        shutil.rmtree(out)
-
-
 def main() -> None:
     """`python -m fedci.network.demo DIR [preset]`."""
-    out = Path(sys.argv[1])
-    clean(out)
+    out = check_folder(sys.argv[1], force=False)
     run_demo(out, *sys.argv[2:3], say=lambda text: print(text, flush=True))
 
 

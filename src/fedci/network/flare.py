@@ -9,10 +9,13 @@ filters, without waiting for the site to poll (2.2 s a round with the engine's d
 
 from __future__ import annotations
 
+import json
+import logging
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Lock
 
@@ -24,17 +27,19 @@ from nvflare.apis.fl_context import FLContext
 from nvflare.apis.impl.controller import Controller
 from nvflare.apis.shareable import ReservedHeaderKey, Shareable, make_reply
 from nvflare.apis.signal import Signal
+from nvflare.fuel.flare_api.flare_api import new_secure_session
 
 from fedci.errors import AwayError, MessageError, SiteError
 from fedci.federation.engine import Traffic
 from fedci.messages import Message, decode, encode
 from fedci.network import kit, leaving, party
+from fedci.network.provision import CONSOLE
 
 TASK, PING, DONE = "fedci", "fedci-ping", "fedci-done"
 """A message of ours; whether the site's process is there; that the result is written, and the site may rest."""
 BODY = "fedci"
 """Where a message's bytes stand in the engine's envelope."""
-PING_TIMEOUT, PING_PAUSE = 3.0, 0.2
+PING_TIMEOUT, PING_PAUSE, LOGIN_SECONDS = 3.0, 0.2, 30.0
 REFUSED = {ReturnCode.TASK_RESULT_FILTER_ERROR: "its own result filter blocked the answer",
            ReturnCode.UNSAFE_JOB: "it holds the job for unsafe",
            ReturnCode.TASK_UNKNOWN: "it does not know the task: it runs another version of fedci"}
@@ -174,10 +179,32 @@ class LeavingFilter(Filter):
         return shareable
 
 
+@contextmanager
+def console(own: kit.Kit) -> Iterator:
+    """The engine's console of a coordinator's kit, closed whatever happens: it takes jobs and says who is connected."""
+    logging.getLogger("nvflare").setLevel(logging.ERROR)
+    session = _opened(own)
+    try:
+        yield session
+    finally:
+        with suppress(Exception):  # it can fail or hang at its end, when nothing depends on it any more
+            session.close()
+
+
+def _opened(own: kit.Kit):
+    until = time.monotonic() + LOGIN_SECONDS
+    while True:
+        try:
+            return new_secure_session(CONSOLE, str(own.console), timeout=LOGIN_SECONDS)
+        except Exception as problem:  # the engine raises many kinds while it is starting
+            if time.monotonic() > until:
+                raise AwayError(f"the engine's console did not open within {LOGIN_SECONDS:g} s "
+                                f"({type(problem).__name__})") from None
+            time.sleep(PING_PAUSE)
+
+
 def job(folder: Path, sites: Sequence[str]) -> Path:
     """A job's three files: names of installed classes, and no code."""
-    import json
-
     files = {"meta.json": {"name": "fedci", "resource_spec": {}, "min_clients": len(sites),
                            "mandatory_clients": list(sites), "deploy_map": {"app": ["server", *sites]}},
              "app/config/config_fed_server.json": {

@@ -70,8 +70,17 @@ class Kit:
         return self.folder / "server" if self.role == "coordinator" else self.folder
 
     @property
+    def organisation(self) -> str:
+        return organisation(self.name)
+
+    @property
     def console(self) -> Path:
         return self.folder / "console"
+
+
+def organisation(party: str) -> str:
+    """The engine's name for whom a party belongs to: without the dashes that a site's name may have."""
+    return party.replace("-", "_")
 
 
 def write_facts(kit: Kit) -> None:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 import time
 import traceback
 import uuid
-from collections.abc import Callable
 from copy import copy
 from pathlib import Path
 from threading import Thread
@@ -21,6 +19,7 @@ from fedci.errors import AwayError, FedciError, OutputError
 from fedci.federation.coordinator import Round, run_study
 from fedci.federation.door import Door, Event
 from fedci.federation.site import Site
+from fedci.folder import whole_file
 from fedci.messages import Refusal
 from fedci.network import kit
 from fedci.network.kit import Kit
@@ -29,21 +28,17 @@ from fedci.privacy.ledger import Ledger
 from fedci.result import Result, people_effects
 
 LEDGER_SECONDS = 20.0
-SITE_RUN, COORDINATOR_RUN, CHECKPOINT = "site.json", "coordinator.json", "checkpoint.npz"
+CHECKPOINT = "checkpoint.npz"
 
 
 def read_run(own: Kit) -> dict:
     """What the operator's command wrote for this run."""
-    name = SITE_RUN if own.role == "site" else COORDINATOR_RUN
-    return json.loads((own.run / name).read_text(encoding="utf-8"))
+    return json.loads((own.run / f"{own.role}.json").read_text(encoding="utf-8"))
 
 
 def write_run(own: Kit, facts: dict) -> None:
-    name = SITE_RUN if own.role == "site" else COORDINATOR_RUN
-    path = own.run / f".{name}"
-    path.write_text(json.dumps(facts), encoding="utf-8")
-    path.chmod(0o600)
-    os.replace(path, own.run / name)
+    with whole_file(own.run / f"{own.role}.json") as file:
+        file.write(json.dumps(facts).encode())
 
 
 class SiteParty:
@@ -55,7 +50,7 @@ class SiteParty:
         self.site = Site(study, Source(own.name, Path(told["data"])).read(study), credentials(own, told))
         approve = self._asks if told["approve"] else None
         self.door = Door(self.site, _ledger(own), own.folder, approve, self._told)
-        self.patience, self.writing = told["patience"], None
+        self.patience, self.last, self.writing = told["patience"], None, None
         kit.note(own.run, "started", rows=self.site.table.rows, process=os.getpid())
 
     def answer(self, data: bytes) -> bytes:
@@ -72,15 +67,16 @@ class SiteParty:
             case "Hello" if place.exists() and self.site.linkage is None:
                 self.site.restore_linkage(np.load(place, allow_pickle=False))
             case "Exclude" if self.site.linkage is not None and self.site.linkage.kept is not None:
-                _write_private(place, lambda file: np.save(file, self.site.kept, allow_pickle=False))
+                with whole_file(place) as file:
+                    np.save(file, self.site.kept, allow_pickle=False)
             case "AskEffects" | "AskSharedEffects":
                 self.writing = Thread(target=self._write_people, args=(copy(self.site), event.run))
                 self.writing.start()  # the coordinator need not wait for it
 
     def _write_people(self, site: Site, run: str) -> None:
         people = self.kit.out / f"people-{run}.csv"
-        table = people_effects(site).to_csv(index_label="row")
-        _write_private(people, lambda file: file.write(table.encode()))
+        with whole_file(people) as file:
+            people_effects(site).to_csv(file, index_label="row")
         kit.note(self.kit.run, "effects", people=str(people))
 
     def finish(self) -> None:
@@ -134,14 +130,6 @@ def credentials(own: Kit, told: dict) -> Credentials:
     key = read_key(Path(told["linkage_key"])) if told.get("linkage_key") else None
     return Credentials(key, identity, {site: Ed25519PublicKey.from_public_bytes(bytes.fromhex(value))
                                        for site, value in peers.items()})
-
-
-def _write_private(path: Path, write: Callable) -> None:
-    """Whole or not at all, for its owner only."""
-    handle, name = tempfile.mkstemp(dir=path.parent)  # mode 0600
-    with os.fdopen(handle, "wb") as file:
-        write(file)
-    os.replace(name, path)
 
 
 def coordinate(own: Kit, engine, told: dict) -> None:

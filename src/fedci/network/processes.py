@@ -33,7 +33,7 @@ def end_leftover(own: Kit) -> None:
     if MODULES[own.role][0] in command and str(own.engine) in command:  # the number may be another's by now
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(group, signal.SIGKILL)
-        _group_alive(group)
+        _outlives_a_moment(group)
 
 
 @contextmanager
@@ -42,7 +42,7 @@ def engine(own: Kit) -> Iterator[subprocess.Popen]:
     module, config = MODULES[own.role]
     names = [] if own.role == "coordinator" else [f"uid={own.name}"]
     command = [sys.executable, "-u", "-m", module, "-m", str(own.engine), "-s", config, "--set", "secure_train=true",
-               *names, f"org={own.name.replace('-', '_')}", "config_folder=config"]
+               *names, f"org={own.organisation}", "config_folder=config"]
     with (own.run / "engine.log").open("ab") as log:
         process = subprocess.Popen(command, cwd=own.engine, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                                    start_new_session=True)
@@ -60,12 +60,12 @@ def end(process: subprocess.Popen) -> None:
             os.killpg(process.pid, sign)
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(seconds)
-        if not _group_alive(process.pid):
+        if not _outlives_a_moment(process.pid):
             return
 
 
-def _group_alive(group: int) -> bool:
-    """Wait a little for what the group's leader left behind."""
+def _outlives_a_moment(group: int) -> bool:
+    """Whether anything of the group is there after two seconds."""
     for _ in range(20):
         try:
             os.killpg(group, 0)

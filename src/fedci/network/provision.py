@@ -71,16 +71,11 @@ def _project(study: Study, sites: Sequence[str], host: str, port: int) -> dict:
     """The engine's description of the study's parties."""
     parties = [{"name": host, "type": "server", "org": COORDINATOR, "fed_learn_port": port, "admin_port": port},
                {"name": CONSOLE, "type": "admin", "org": COORDINATOR, "role": "project_admin"}]
-    parties += [{"name": site, "type": "client", "org": organisation(site), "allow_log_streaming": False}
+    parties += [{"name": site, "type": "client", "org": kit.organisation(site), "allow_log_streaming": False}
                 for site in sites]
     return {"api_version": 3, "name": project_name(study), "description": "fedci", "participants": parties,
             "builders": [{"path": f"nvflare.lighter.impl.{name}",
                           "args": {"config_folder": "config"} if "static" in name else {}} for name in BUILDERS]}
-
-
-def organisation(party: str) -> str:
-    """The engine's name for whom a party belongs to: without the dashes that a site's name may have."""
-    return party.replace("-", "_")
 
 
 def project_name(study: Study) -> str:

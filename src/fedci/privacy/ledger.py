@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from fedci.errors import OutputError
-from fedci.folder import private_file
+from fedci.folder import sync_folder, whole_file
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -219,7 +219,7 @@ class Ledger:
             flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
             self._handle: int | None = os.open(self.folder / LEDGER, flags, 0o600)
             os.fchmod(self._handle, 0o600)
-            _sync_folder(self.folder)
+            sync_folder(self.folder)
         except OSError as problem:
             raise _unwritable(self.folder, problem) from None
         try:
@@ -316,23 +316,8 @@ def _append_private(path: Path, data: bytes) -> None:
 
 
 def _replace_head(folder: Path, head: Head) -> None:
-    new = folder / f"{HEAD}.new"
-    new.unlink(missing_ok=True)
-    with private_file(new, "wb") as file:
+    with whole_file(folder / HEAD) as file:
         file.write(canonical(head._asdict()) + b"\n")
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(new, folder / HEAD)
-    _sync_folder(folder)
-
-
-def _sync_folder(folder: Path) -> None:
-    """A new name is on disk once its folder is."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 # --- for people

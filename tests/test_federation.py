@@ -163,7 +163,7 @@ def test_a_refusal_keeps_its_error(monkeypatch):
 def test_memory_is_predicted_before_it_is_taken():
     assert padding.bytes_needed(100_000, 8) > 8 * 100_000**2
     with pytest.raises(SizeError, match="rows need about"):
-        padding.check_memory("a", 10**7, 8)
+        padding.check_memory("a", 10**7, padding.bytes_needed(10**7, 8), "Take fewer.")
 
 
 def test_a_column_constant_everywhere_is_named():

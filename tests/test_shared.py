@@ -14,6 +14,7 @@ from fedci.federation.site import Site
 from fedci.federation.talk import Talk
 from fedci.messages import AskStatistics, Evaluate, PullBack, Refusal
 from fedci.model import basis, covariance, evidence, kernels, predict
+from fedci.model.shared import own_root
 from tests_support import COVARIATES, fit, frame, hospitals, study
 
 QUICK = {"model": {"knots": 3}, "optimiser": {"rounds": 12}, "prediction": {"draws": 32}}
@@ -75,7 +76,7 @@ def test_effects_of_a_draw_are_the_dense_conditionals(result):
     found = predict.cate_at(model, np.zeros(0), arrays, one, x_new, 0.0)
     n, theta = 40, model.unravel(one.theta[0])
     x, w, y = arrays.x[:n], np.asarray(arrays.w[:n]), arrays.y[:n]
-    root = evidence.own_root(theta)
+    root = own_root(theta)
     phi = np.asarray(root @ root.T)
 
     def k(a, b):

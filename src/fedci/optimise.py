@@ -50,12 +50,14 @@ class State(NamedTuple):
     verdict: str | None
     rule: NamedTuple
     """The rule's own memory."""
+    natural: bool = False
+    """Whether Θ holds the means and the log sds of a Gaussian q, and steps are measured by it (`_metric`)."""
 
 
-def init(options: OptimiserOptions, theta: np.ndarray, sites: int) -> State:
+def init(options: OptimiserOptions, theta: np.ndarray, sites: int, natural: bool = False) -> State:
     theta = np.asarray(theta, float)
     rule = _Lbfgs.start(theta) if options.name == "lbfgs" else _FirstOrder.start(options, theta)
-    return State(options, sites, theta, theta, -np.inf, 0, (), None, rule)
+    return State(options, sites, theta, theta, -np.inf, 0, (), None, rule, natural)
 
 
 def step(state: State, objective: float, gradient: np.ndarray) -> State:
@@ -76,12 +78,13 @@ def pack(state: State) -> dict[str, np.ndarray]:
                                for name in ("query", "best", "best_objective", "objectives")}
     packed = {f"rule/{i}": np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(rule))}
     remembered = len(rule.moves) if isinstance(rule, _Lbfgs) else 0
-    return plain | packed | {"round": np.asarray(state.round), "remembered": np.asarray(remembered)}
+    return plain | packed | {"round": np.asarray(state.round), "remembered": np.asarray(remembered),
+                             "natural": np.asarray(state.natural)}
 
 
 def unpack(options: OptimiserOptions, sites: int, packed: Mapping[str, np.ndarray]) -> State:
     """The state that `pack` was given."""
-    begin = init(options, packed["query"], sites)
+    begin = init(options, packed["query"], sites, bool(packed["natural"]))
     form = begin.rule
     if isinstance(form, _Lbfgs):
         pairs = (packed["query"],) * int(packed["remembered"])
@@ -185,21 +188,32 @@ def _settled(state: State) -> bool:
 
 def _launch(state: State, rule: _Lbfgs) -> State:
     """A new direction H∇L from the remembered pairs, and its first trial step."""
-    direction = _two_loop(rule.gradient, rule.moves, rule.changes)
-    length = 1.0 if rule.moves else min(1.0, 1.0 / np.linalg.norm(rule.gradient))
+    metric = _metric(state, rule.theta)
+    direction = _two_loop(rule.gradient, rule.moves, rule.changes, metric)
+    length = 1.0 if rule.moves else min(1.0, 1.0 / np.linalg.norm(np.sqrt(metric) * rule.gradient))
     forecast = 0.5 * float(rule.gradient @ direction) if rule.moves else rule.forecast
     rule = rule._replace(direction=direction, length=length, low=0.0, high=np.inf, forecast=forecast)
     return state._replace(query=rule.theta + length * direction, rule=rule)
 
 
-def _two_loop(gradient: np.ndarray, moves, changes) -> np.ndarray:
-    """H∇L, H the inverse curvature that the remembered pairs imply."""
+def _metric(state: State, theta: np.ndarray) -> np.ndarray:
+    """The diagonal that H starts from: 1, or the inverse Fisher information of q = N(mean, sd²) in (mean, log sd), that
+    is (sd², ½): a step then is so many standard deviations, whatever the number of people."""
+    if not state.natural:
+        return np.ones_like(theta)
+    _, log_sd = np.split(theta, 2)
+    return np.concatenate([np.exp(2.0 * log_sd), np.full(log_sd.size, 0.5)])
+
+
+def _two_loop(gradient: np.ndarray, moves, changes, metric: np.ndarray) -> np.ndarray:
+    """H∇L, H the inverse curvature that the remembered pairs imply, from a multiple of the metric."""
     q, weights = gradient.copy(), []
     for s, y in zip(reversed(moves), reversed(changes), strict=True):
         weights.append((s @ q) / (s @ y))
         q -= weights[-1] * y
+    q *= metric
     if moves:
-        q *= (moves[-1] @ changes[-1]) / (changes[-1] @ changes[-1])
+        q *= (moves[-1] @ changes[-1]) / (changes[-1] @ (metric * changes[-1]))
     for s, y, a in zip(moves, changes, reversed(weights), strict=True):
         q += (a - (y @ q) / (s @ y)) * s
     return q

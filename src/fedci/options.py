@@ -188,6 +188,10 @@ class SharedOptions(Options):
     binary_sd: Positive | None = 0.5
     """0/1 columns keep the spread of a fair coin: a rare trait does not become a large distance, and one that nobody
     has yet keeps a meaning. Without, they are standardised like the others."""
+    exact_rows: Annotated[int, Field(ge=1)] = 400
+    """A site with more rows learns its own function through inducing inputs: time linear in its rows, not cubic."""
+    inducing: Annotated[int, Field(ge=1, le=2000)] = 64
+    """M: how many; they are rows of the site, chosen by it, and never leave it."""
     jitter: Positive = 1e-10
     """Added to each covariance's diagonal, relative to its mean. If you get a NumericalError, raise this."""
 

@@ -23,9 +23,8 @@ from fedci.data import Table, design_columns
 from fedci.errors import OutputError
 from fedci.federation.coordinator import Effects, Fit, Layout, Outcome, Round
 from fedci.federation.engine import Traffic
-from fedci.federation.site import Posterior, Prepared, Site, Units
+from fedci.federation.site import Posterior, Prepared, Site, Units, arrange
 from fedci.folder import check_folder, private_file
-from fedci.model import padding
 from fedci.model.law import draws_at
 from fedci.model.structure import model_of
 from fedci.moments import Moments, Scales, SiteMoments
@@ -178,7 +177,7 @@ def _site(study: Study, outcome: Outcome, index: int, folder: Path) -> Site:
     site = Site(study, table)
     site.kept = kept
     units = Units(*layout.scales, layout.indicators)
-    arrays = padding.pad_site(units.covariates(x), w, units.outcome(y), layout.u[index], index)
+    arrays = arrange(layout.model, units.covariates(x), w, units.outcome(y), layout.u[index], index)
     site.options, site.prepared = outcome.options, Prepared(layout.model, units, arrays)
     site.posterior = Posterior(outcome.fit.theta, draws_at(layout.model, drawn.draws, index), jitter)
     return site

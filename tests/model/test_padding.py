@@ -58,9 +58,9 @@ def test_sites_of_one_class_share_a_compilation(make):
 
 def test_a_site_too_large_for_the_memory_is_refused_by_name(monkeypatch):
     monkeypatch.setattr(padding, "bytes_available", lambda: 2**30)
-    padding.check_memory("oslo", 500, 8)
+    padding.check_memory("oslo", 500, padding.bytes_needed(500, 8), "Take fewer.")
     with pytest.raises(SizeError, match="oslo.*50,000 rows"):
-        padding.check_memory("oslo", 50_000, 8)
+        padding.check_memory("oslo", 50_000, padding.bytes_needed(50_000, 8), "Take fewer.")
 
 
 def test_memory_grows_with_the_square_of_the_rows_and_not_with_the_draws():

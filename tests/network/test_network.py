@@ -29,8 +29,8 @@ PRESETS = {
 class Network:
     """Kits, data and commands of one study below a folder."""
 
-    def __init__(self, out: Path, preset: str):
-        self.out, self.study = out, demo.make_study(preset, options=PRESETS[preset])
+    def __init__(self, out: Path, preset: str, **changes):
+        self.out, self.study = out, demo.make_study(preset, options=PRESETS[preset], **changes)
         self.tables = demo.make_people(out, self.study, people=40, twice=6)
         new_network(self.study, (), "localhost", out / "kits", demo.free_port())
         self.running: dict[str, subprocess.Popen] = {}
@@ -58,9 +58,16 @@ class Network:
         os.killpg(group, signal.SIGKILL)
         self.running[party].wait(20)
 
+    def working(self, site: str) -> int:
+        """The process that answers for a site now."""
+        return [event["process"] for event in kit.events(self.kit(site).run)[0] if event["event"] == "started"][-1]
+
     def wait_round(self, number: int):
         self._until(lambda: any(event["event"] == "round" and event["number"] >= number
                                 for event in kit.events(self.kit("coordinator").run)[0]), f"round {number}")
+
+    def wait_said(self, words: str):
+        self._until(lambda: words in (self.out / "coordinator.log").read_text(), f"'{words}'")
 
     def wait_end(self):
         self._until(lambda: self.running["coordinator"].poll() is not None, "the coordinator's end")
@@ -84,12 +91,12 @@ class Network:
 
 @pytest.fixture
 def network(tmp_path, request):
-    made = Network(tmp_path, getattr(request, "param", "default"))
+    made = Network(tmp_path, **({"preset": "default"} | getattr(request, "param", {})))
     yield made
     made.close()
 
 
-@pytest.mark.parametrize("network", PRESETS, indirect=True)
+@pytest.mark.parametrize("network", [{"preset": name} for name in PRESETS], indirect=True, ids=PRESETS.keys())
 def test_networked_with_linkage_is_the_study_in_one_process(network):
     for party in (*demo.SITES, "coordinator"):
         network.start(party)
@@ -121,3 +128,30 @@ def test_a_killed_site_and_a_killed_coordinator_cost_nothing(network):
     demo.compare(network.out, network.study, network.tables, Result.load(network.out / "result"))
     for site in demo.SITES:
         assert ledger.verify(network.kit(site).folder).ok
+
+
+def test_a_site_slower_than_the_deadline_pauses_the_run_and_its_late_answer_changes_nothing(network):
+    network.deadline = 10
+    for party in (*demo.SITES, "coordinator"):
+        network.start(party)
+    network.wait_round(3)
+    slow = network.working("oslo")
+    os.kill(slow, signal.SIGSTOP)
+    network.wait_said("paused     site 'oslo' did not answer within 10 s")
+    os.kill(slow, signal.SIGCONT)
+    network.wait_end()
+    demo.compare(network.out, network.study, network.tables, Result.load(network.out / "result"))
+
+
+@pytest.mark.parametrize("network", [{"quorum": 2}], indirect=True, ids=["quorum"])
+def test_with_a_quorum_the_study_goes_on_without_a_site_that_left_and_names_who_contributed(network):
+    network.deadline = 10
+    for party in (*demo.SITES, "coordinator"):
+        network.start(party)
+    network.wait_round(3)
+    network.kill("oslo")
+    network.wait_end()
+    found = Result.load(network.out / "result")
+    assert found.outcome.layout.sites == ("lyon", "turin")
+    assert "oslo" not in found.traffic
+    demo.compare(network.out, network.study, {site: network.tables[site] for site in ("lyon", "turin")}, found)

@@ -40,6 +40,9 @@ from fedci.version import __version__
 CORRELATIONS = np.array([np.nan, 0.0, 0.5, 0.9])
 """Noise correlations at which realised effects are reported; NaN: Σ's own draws, which equal its prior."""
 
+MANY_PEOPLE = 1000
+"""At all sites together: from there on the fit takes natural steps."""
+
 
 @dataclass(frozen=True)
 class Round:
@@ -201,7 +204,7 @@ def fit_theta(talk: Talk, layout: Layout, options: FitOptions, seed: int, progre
     rounds, jitters = [Round(*values) for values in kept.rounds], dict(kept.jitters)
     start = time.perf_counter() - (rounds[-1].seconds if rounds else 0.0)
     ask, begin = _objective(talk, layout, options, seed, jitters)
-    state = optimise.init(options.optimiser, begin, len(layout.sites))
+    state = optimise.init(options.optimiser, begin, len(layout.sites), _natural(layout))
     if kept.state is not None:
         state, talk.round = optimise.unpack(options.optimiser, len(layout.sites), kept.state), kept.fit_round
     while state.verdict is None:
@@ -219,6 +222,13 @@ def fit_theta(talk: Talk, layout: Layout, options: FitOptions, seed: int, progre
         raise NumericalError("the objective is not finite at the starting values. Look for extreme values in the "
                              "covariates, set model.standardise = true, or raise model.jitter.")
     return Fit(state.best, state.verdict, state.best_objective, tuple(rounds), jitters)
+
+
+def _natural(layout: Layout) -> bool:
+    """Whether steps are measured by q itself: with many people q is narrow, and fewer rounds do. With few, where there
+    may be several tops, plain steps find the higher one as often."""
+    options, people = layout.model.options, sum(site.rows for site in layout.moments.values())
+    return isinstance(layout.model, SharedModel) and options.posterior == "gaussian" and people >= MANY_PEOPLE
 
 
 def _objective(talk: Talk, layout: Layout, options: FitOptions, seed: int, jitters: dict):

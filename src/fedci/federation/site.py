@@ -44,14 +44,15 @@ from fedci.messages import (
     Tokens,
     WrapLinkKey,
 )
-from fedci.model import elbo, evidence, padding, predict
+from fedci.model import basis, elbo, evidence, padding, predict
 from fedci.model.evidence import Statistics
+from fedci.model.inducing import Blocks, bytes_needed, cut
 from fedci.model.law import AnyModel
 from fedci.model.posterior import Roots
 from fedci.model.shared import SharedModel
 from fedci.model.structure import model_of
 from fedci.moments import describe_site
-from fedci.options import FitOptions, validated
+from fedci.options import FitOptions, SharedOptions, validated
 from fedci.privacy.agreement import Credentials
 from fedci.study import Study
 from fedci.version import __version__
@@ -90,7 +91,15 @@ class Prepared:
 
     model: AnyModel
     units: Units
-    arrays: elbo.SiteArrays
+    arrays: elbo.SiteArrays | Blocks
+    """Its rows; in blocks where they are many."""
+
+
+def arrange(model: AnyModel, x: np.ndarray, w: np.ndarray, y: np.ndarray, u: np.ndarray, index: int):
+    """The rows (model units) as the model computes on them: exactly, or in blocks above model.exact_rows."""
+    if isinstance(model, SharedModel) and len(y) > model.options.exact_rows:
+        return cut(x, w, y, u, index, model.kernel, model.options.inducing)
+    return padding.pad_site(x, w, y, u, index)
 
 
 @dataclass(frozen=True)
@@ -150,8 +159,20 @@ class Site:
                 raise HandshakeError(f"site '{self.name}': the {what} differs: {ours} here, "
                                      f"{theirs} at the coordinator")
         self.options = validated(FitOptions, request.options, where="options sent by the coordinator")
-        padding.check_memory(self.name, len(self.table.y), self.options.optimiser.draws)
+        self._check_memory()
         return self._reply(request, {}, warnings=list(self.whole.warnings))
+
+    def _check_memory(self) -> None:
+        n, model = len(self.table.y), self.options.model
+        if isinstance(model, SharedOptions) and n > model.exact_rows:
+            d = 2 * self.table.x.shape[1]  # as many indicators of missing values at most
+            width = basis.columns(d, model.directions, model.knots, model.common) // 2 + model.inducing + 1
+            padding.check_memory(self.name, n, bytes_needed(n, d, width),
+                                 "Lower model.inducing, or run the site on a larger machine.")
+        else:
+            padding.check_memory(self.name, n, padding.bytes_needed(n, self.options.optimiser.draws),
+                                 "The covariance is exact: use the preset 'default', which needs memory in proportion "
+                                 "to the rows, lower optimiser.draws, or run the site on a larger machine.")
 
     def _link(self, request: Message) -> Reply | Tokens:
         """Linkage, and after its last request the table without the people who stay elsewhere."""
@@ -187,7 +208,7 @@ class Site:
         x = units.covariates(self.table.x)
         model = model_of(self.options.model, x.shape[1], self.table.x.shape[1], request.sites)
         self._check_statistics(model)
-        arrays = padding.pad_site(x, self.table.w, units.outcome(self.table.y), request.u, request.index)
+        arrays = arrange(model, x, self.table.w, units.outcome(self.table.y), request.u, request.index)
         self.prepared = Prepared(model, units, arrays)
         return self._reply(request, {})
 
@@ -272,14 +293,21 @@ class Site:
         ready = self._require(self.prepared, "the common units")
         vector, draws = self._received_draws(request)
         for jitter in self._jitters(ready.model):
-            own = predict.site_effects(ready.model, vector, ready.arrays, draws, self._weights(),
-                                       request.correlations, jitter)
-            own = jax.device_get(own)
+            own = jax.device_get(self._sums_of_effects(ready, vector, draws, request.correlations, jitter))
             if all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(own)):
                 self.posterior = Posterior(vector, draws, jitter)
                 return self._reply(request, self._effect_sums(own, request.correlations), **self._jitter_note(jitter))
         raise NumericalError(f"site '{self.name}': the covariance of the outcomes is not positive definite even with "
                              f"jitter {jitter:g}. Look for repeated rows, or raise model.jitter.")
+
+    @staticmethod
+    def _sums_of_effects(ready: Prepared, vector, draws, correlations, jitter) -> predict.SiteEffects:
+        """Over everyone, the treated and the controls."""
+        if isinstance(ready.arrays, Blocks):
+            return predict.block_effects(ready.model, ready.arrays, draws, correlations, jitter)
+        mask, w = ready.arrays.mask, ready.arrays.w
+        weights = np.stack([mask, mask * w, mask * (1 - w)])
+        return predict.site_effects(ready.model, vector, ready.arrays, draws, weights, correlations, jitter)
 
     def _received_draws(self, request: AskEffects | AskSharedEffects):
         """(Θ, draws) of the request, checked; the model `shared` has a θ for each draw and no Θ."""
@@ -296,17 +324,12 @@ class Site:
     def _effect_sums(self, own: predict.SiteEffects, correlations: np.ndarray) -> dict:
         """Per population and draw, in outcome units: Σ τ(x_i) 'cate' [L, 3], Σ τ_i 'ite' [L, C, 3]; and Σ_i sd(τ_i)
         from every eighth draw, which is enough for a mean over people and costs n³ only there."""
-        s, ready, q = self.prepared.units.y_sd, self.prepared, self.posterior
+        s, ready, q, w = self.prepared.units.y_sd, self.prepared, self.posterior, self.table.w
         some = jax.tree.map(lambda leaf: leaf[::8], q.draws)
-        each = _each(ready.model, replace(q, draws=some), ready.arrays, correlations, s, slice(0, len(self.table.y)))
+        spread = _summed_sd(ready.model, replace(q, draws=some), ready.arrays, correlations, s)
         return {"cate_mean": s * own.cate.mean, "cate_var": s**2 * own.cate.var,
                 "ite_mean": s * own.ite.mean, "ite_var": s**2 * own.ite.var,
-                "ite_sd": each.sd.sum(1), "people": self._weights().sum(1).astype(np.int64)}
-
-    def _weights(self) -> np.ndarray:
-        """[3, padded rows] indicators of the populations."""
-        a = self.prepared.arrays
-        return np.stack([a.mask, a.mask * a.w, a.mask * (1 - a.w)])
+                "ite_sd": spread, "people": np.array([len(w), w.sum(), len(w) - w.sum()], np.int64)}
 
     def _require(self, value, what: str):
         if value is None:
@@ -342,16 +365,36 @@ class Site:
         q = replace(q, draws=jax.tree.map(lambda leaf: leaf[:draws], q.draws))
         x = ready.units.covariates(np.vstack([self.table.x, x]))
         y = ready.units.outcome(np.concatenate([self.table.y, y]))
-        both = padding.pad_site(x, np.concatenate([self.table.w, w]), y, np.asarray(ready.arrays.u),
-                                int(ready.arrays.index))
+        both = arrange(ready.model, x, np.concatenate([self.table.w, w]), y, np.asarray(ready.arrays.u),
+                       int(ready.arrays.index))
         rows = slice(len(self.table.y), len(y))
         return _one(_each(ready.model, q, both, _given(noise_correlation), ready.units.y_sd, rows))
 
 
 def _each(model, q: Posterior, arrays, correlations: np.ndarray, y_sd: float, rows: slice) -> Effect:
     """Realised effects [L, C, rows] in outcome units."""
-    each = jax.device_get(predict.ite_each(model, q.vector, arrays, q.draws, correlations, q.jitter))
-    return Effect(each.mean[..., rows], each.var[..., rows]).scaled(y_sd)
+    if not isinstance(arrays, Blocks):
+        each = jax.device_get(predict.ite_each(model, q.vector, arrays, q.draws, correlations, q.jitter))
+        return Effect(each.mean[..., rows], each.var[..., rows]).scaled(y_sd)
+    parts = list(_each_by_block(model, q, arrays, correlations))
+    order = np.argsort(np.concatenate([place for place, _ in parts]))[rows]
+    return Effect(*(np.concatenate([getattr(e, name) for _, e in parts], -1)[..., order]
+                    for name in ("means", "variances"))).scaled(y_sd)
+
+
+def _summed_sd(model, q: Posterior, arrays, correlations: np.ndarray, y_sd: float) -> np.ndarray:
+    """[C] Σ_i sd(τ_i)."""
+    if isinstance(arrays, Blocks):
+        return y_sd * sum(e.sd.sum(1) for _, e in _each_by_block(model, q, arrays, correlations))
+    return _each(model, q, arrays, correlations, y_sd, slice(0, int(arrays.mask.sum()))).sd.sum(1)
+
+
+def _each_by_block(model, q: Posterior, blocks: Blocks, correlations: np.ndarray):
+    """(the rows of a block's people, their realised effects [L, C, people] in model units), block by block."""
+    known = predict.known(model, blocks, q.draws, q.jitter)
+    for i, (place, mask) in enumerate(zip(np.asarray(blocks.row), np.asarray(blocks.mask) > 0, strict=True)):
+        each = jax.device_get(predict.ite_of_block(model, known, blocks.x[i], blocks.y[i], blocks.arm[i], correlations))
+        yield place[mask], Effect(each.mean[..., mask], each.var[..., mask])
 
 
 def _given(noise_correlation: float | None) -> np.ndarray:
@@ -363,15 +406,15 @@ def _one(effect: Effect) -> Effect:
     return Effect(effect.means[:, 0], effect.variances[:, 0])
 
 
-def stream_cate(model: AnyModel, vector, arrays: elbo.SiteArrays, draws: predict.Draws | predict.SharedDraws,
+def stream_cate(model: AnyModel, vector, arrays: elbo.SiteArrays | Blocks, draws: predict.Draws | predict.SharedDraws,
                 x: np.ndarray, jitter: float,
                 y_sd: float, outcome_noise: bool) -> Effect:
     """τ(x) for any number of people, in chunks of one shape; with outcome noise it is a person's realised effect."""
-    parts = []
+    parts, known = [], predict.known(model, arrays, draws, jitter)
     for start in range(0, max(len(x), 1), CHUNK):
         part = x[start:start + CHUNK]
         padded = np.pad(part, ((0, CHUNK - len(part)), (0, 0))) if len(x) > CHUNK else part
-        moments = predict.cate_at(model, vector, arrays, draws, padded, jitter)
+        moments = predict.cate_at(model, vector, known, draws, padded, jitter)
         parts.append(jax.tree.map(lambda leaf, n=len(part): np.asarray(leaf)[:, :n], moments))
     mean, var = (np.concatenate([getattr(p, k) for p in parts], axis=1) for k in ("mean", "var"))
     if outcome_noise:

@@ -19,9 +19,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from fedci.model import basis, evidence, kernels
+from fedci.model import basis, kernels
 from fedci.model.law import SharedDraws
-from fedci.model.shared import SharedModel
+from fedci.model.shared import SharedModel, own_root
 
 PEOPLE = 512
 ARMS = {"outcome": (0.5, 0.5), "effect": (-1.0, 1.0)}
@@ -56,7 +56,7 @@ def _shares(model: SharedModel, theta: dict, beta: Float[Array, "B q"], x, arms:
     hinges = z.shape[1] - along * model.options.directions
     ends = [(2, hinges)] + [(hinges + k * along, hinges + (k + 1) * along) for k in range(model.options.directions)]
     shared = [jnp.mean(jnp.var(z[:, a:b] @ beta[:, a:b].T, axis=0)) for a, b in ends]
-    root = evidence.own_root(theta)
+    root = own_root(theta)
     own = arms @ (root @ root.T) @ arms * jnp.mean(kernels.diagonal(model.kernel, theta["kernel"], x))
     parts = jnp.stack([*shared, own])
     return parts / parts.sum()

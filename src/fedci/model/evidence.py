@@ -26,9 +26,10 @@ import numpy as np
 from jax.scipy.linalg import cho_solve, solve_triangular
 from jaxtyping import Array, Float
 
-from fedci.model import basis, covariance, kernels
+from fedci.model import basis, covariance, kernels, sparse
 from fedci.model.elbo import BATCH_ELEMENTS, SiteArrays, observed_covariance
-from fedci.model.shared import SharedModel
+from fedci.model.inducing import Blocks
+from fedci.model.shared import SharedModel, noise_root, own_root
 
 
 class Statistics(NamedTuple):
@@ -47,8 +48,11 @@ def shapes(model: SharedModel, draws: int) -> dict[str, tuple[int, ...]]:
     return {"gram": (draws, q * (q + 1) // 2), "cross": (draws, q), "square": (draws,), "log_det": (draws,)}
 
 
-def of_draw(model: SharedModel, vector: Float[Array, "p"], site: SiteArrays, jitter) -> Statistics:
-    """(T, v, c, l) of a site for one θ, without the leading axis."""
+def of_draw(model: SharedModel, vector: Float[Array, "p"], site: SiteArrays | Blocks, jitter) -> Statistics:
+    """(T, v, c, l) of a site for one θ, without the leading axis; of a large one through its inducing inputs."""
+    if isinstance(site, Blocks):
+        gram, *others = sparse.of_draw(model, vector, site, jitter)
+        return Statistics(gram[np.triu_indices(model.columns)], *others)
     theta = model.unravel(vector)
     z = site.mask[:, None] * basis.rows(theta, site.x, covariance.arms(site.w), model.options.knots)
     chol = jnp.linalg.cholesky(site_covariance(model, theta, site, jitter))
@@ -64,25 +68,14 @@ def site_covariance(model: SharedModel, theta: dict, site: SiteArrays, jitter) -
     return observed_covariance(own_root(theta), noise_root(theta), k, site, jitter)
 
 
-def own_root(theta: dict) -> Float[Array, "2 2"]:
-    """Φ^{1/2}, in units of each arm's noise: what rows are too few to learn looks like noise to the evidence, so the
-    prior must say how much of it may be function."""
-    return basis.root(theta["phi"] + jnp.append(theta["noise"], 0.0))
-
-
-def noise_root(theta: dict) -> Float[Array, "2 2"]:
-    """Σ^{1/2}; the correlation, which no data inform, is taken as 0 and varied afterwards."""
-    return jnp.diag(jnp.exp(theta["noise"]))
-
-
 @partial(jax.jit, static_argnames="model")
-def statistics(model: SharedModel, vectors: Float[Array, "L p"], site: SiteArrays, jitter) -> Statistics:
+def statistics(model: SharedModel, vectors: Float[Array, "L p"], site: SiteArrays | Blocks, jitter) -> Statistics:
     """What a site answers to the first exchange of a round."""
     return jax.lax.map(lambda v: of_draw(model, v, site, jitter), vectors, batch_size=_side_by_side(vectors, site))
 
 
 @partial(jax.jit, static_argnames="model")
-def pull_back(model: SharedModel, vectors: Float[Array, "L p"], site: SiteArrays, jitter,
+def pull_back(model: SharedModel, vectors: Float[Array, "L p"], site: SiteArrays | Blocks, jitter,
               cotangents: Statistics) -> Float[Array, "L p"]:
     """∂/∂θ_l of ⟨statistics, cotangents⟩: what a site answers to the second exchange."""
     def one(both):
@@ -92,8 +85,11 @@ def pull_back(model: SharedModel, vectors: Float[Array, "L p"], site: SiteArrays
     return jax.lax.map(one, (vectors, cotangents), batch_size=_side_by_side(vectors, site))
 
 
-def _side_by_side(vectors, site: SiteArrays) -> int:
-    """Draws whose covariances fit in BATCH_ELEMENTS together."""
+def _side_by_side(vectors, site: SiteArrays | Blocks) -> int:
+    """Draws whose covariances fit in BATCH_ELEMENTS together; one draw of a large site keeps a processor busy, a GPU
+    wants them all."""
+    if isinstance(site, Blocks):
+        return 1 if jax.default_backend() == "cpu" else vectors.shape[0]
     return int(min(vectors.shape[0], max(1, BATCH_ELEMENTS // site.x.shape[0] ** 2)))
 
 

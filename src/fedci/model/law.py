@@ -14,9 +14,9 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from fedci.model import basis, evidence, kernels, means
+from fedci.model import basis, kernels, means
 from fedci.model.posterior import Roots
-from fedci.model.shared import SharedModel
+from fedci.model.shared import SharedModel, noise_root, own_root
 from fedci.model.structure import Model
 
 AnyModel = Model | SharedModel
@@ -65,7 +65,7 @@ def _paper(model: Model, vector, draw: Draws, index) -> Law:
 
 def _shared(model: SharedModel, draw: SharedDraws) -> Law:
     theta, count = model.unravel(draw.theta), model.options.knots
-    phi, sigma = evidence.own_root(theta), evidence.noise_root(theta)
+    phi, sigma = own_root(theta), noise_root(theta)
 
     def arm(x, j):
         z = basis.rows(theta, x, jnp.broadcast_to(jnp.eye(2)[j], (x.shape[0], 2)), count)

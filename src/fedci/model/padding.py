@@ -15,6 +15,8 @@ from fedci.errors import SizeError
 from fedci.model.elbo import SiteArrays, batch_size
 
 LEAST = 8
+LIMIT = "FEDCI_MEMORY_GIB"
+"""Environment variable of a site's machine: the most memory a fit may plan with."""
 
 
 def size_class(n: int) -> int:
@@ -50,7 +52,18 @@ def bytes_needed(n: int, draws: int) -> int:
 
 
 def bytes_available() -> int:
-    """Memory the machine can still give, from the kernel's own estimate."""
+    """Memory the machine can still give, from the kernel's own estimate; no more than FEDCI_MEMORY_GIB where that is
+    set in the site's environment."""
+    limit = os.environ.get(LIMIT)
+    if not limit:
+        return _bytes_free()
+    try:
+        return min(_bytes_free(), int(float(limit) * 2**30))
+    except (ValueError, OverflowError):
+        raise SizeError(f"{LIMIT} = '{limit}' is no number of GiB: set it to one such as 4, or unset it") from None
+
+
+def _bytes_free() -> int:
     try:
         lines = Path("/proc/meminfo").read_text().splitlines()
         return next(1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable"))
@@ -58,11 +71,9 @@ def bytes_available() -> int:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
-def check_memory(site: str, n: int, draws: int) -> None:
+def check_memory(site: str, n: int, need: int, remedy: str) -> None:
     """Refuse before allocating: an out-of-memory kill would lose the whole run."""
-    need, have = bytes_needed(n, draws), bytes_available()
+    have = bytes_available()
     if need > 0.8 * have:
-        raise SizeError(
-            f"site '{site}': {n:,} rows need about {need / 2**30:,.1f} GiB for the exact covariance and "
-            f"{have / 2**30:,.1f} GiB are free. Lower optimiser.draws, use a random subset of the rows, "
-            f"or run the site on a larger machine.")
+        raise SizeError(f"site '{site}': {n:,} rows need about {need / 2**30:,.1f} GiB and {have / 2**30:,.1f} GiB are "
+                        f"free. {remedy}")

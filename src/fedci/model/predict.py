@@ -21,13 +21,17 @@ import jax.numpy as jnp
 from jax.scipy.linalg import cho_solve, solve_triangular
 from jaxtyping import Array, Float
 
-from fedci.model import covariance
+from fedci.model import covariance, sparse
 from fedci.model import law as laws
 from fedci.model.elbo import SiteArrays, steady
+from fedci.model.inducing import Blocks
 from fedci.model.law import AnyModel, Draws, Law, SharedDraws
 
-__all__ = ["Draws", "Moments", "SharedDraws", "SiteEffects", "cate_at", "ite_each", "noise_variance", "outcomes_at",
-           "site_effects"]
+__all__ = ["Draws", "Moments", "SharedDraws", "SiteEffects", "block_effects", "cate_at", "ite_each", "ite_of_block",
+           "known", "noise_variance", "outcomes_at", "site_effects"]
+
+Known = SiteArrays | sparse.Learnt
+"""What predictions for new people need of a site: its rows, or what was learnt from them where they are many."""
 
 
 class Moments(NamedTuple):
@@ -67,10 +71,24 @@ def arms_at(law: Law, site: SiteArrays, given: Conditioned, x: Float[Array, "p d
     return law.means(x) + jnp.einsum("apn,Bn->Bpa", q, given.alpha), law.own(x)[:, None, None] * given.phi - explained
 
 
+def known(model: AnyModel, site: SiteArrays | Blocks, draws: Draws | SharedDraws, jitter) -> Known:
+    """A large site's rows are passed over once, for all people to come; a small one's are conditioned on anew."""
+    return _learnt(model, site, draws, jitter) if isinstance(site, Blocks) else site
+
+
 @partial(jax.jit, static_argnames="model")
-def cate_at(model: AnyModel, vector, site: SiteArrays, draws: Draws | SharedDraws, x: Float[Array, "p d"],
+def _learnt(model, site: Blocks, draws: SharedDraws, jitter) -> sparse.Learnt:
+    """For each draw of θ."""
+    return jax.lax.map(lambda draw: sparse.learn(model, draw.theta, draw.beta, site, jitter)[0], draws)
+
+
+@partial(jax.jit, static_argnames="model")
+def cate_at(model: AnyModel, vector, site: Known, draws: Draws | SharedDraws, x: Float[Array, "p d"],
             jitter) -> Moments:
     """τ(x) for each draw and new person; also used without rows (padding only): then it is the prior's."""
+    if isinstance(site, sparse.Learnt):
+        return _merged(jax.lax.map(lambda draw: _same_shape(*sparse.effect_at(model, draw, x)), site))
+
     def one(draw):
         law = laws.of_draw(model, vector, draw, site.index)
         mean, cov = arms_at(law, site, condition(law, site, jitter), x)
@@ -81,14 +99,17 @@ def cate_at(model: AnyModel, vector, site: SiteArrays, draws: Draws | SharedDraw
 
 
 @partial(jax.jit, static_argnames="model")
-def outcomes_at(model: AnyModel, vector, site: SiteArrays, draws: Draws | SharedDraws, x: Float[Array, "p d"], jitter):
+def outcomes_at(model: AnyModel, vector, site: Known, draws: Draws | SharedDraws, x: Float[Array, "p d"], jitter):
     """(E y(0), E y(1)) for each draw: means [L, p, 2], covariances [L, p, 2, 2]."""
     def one(draw):
-        law = laws.of_draw(model, vector, draw, site.index)
-        mean, cov = arms_at(law, site, condition(law, site, jitter), x)
+        if isinstance(site, sparse.Learnt):
+            mean, cov = sparse.arms_at(model, draw, x)
+        else:
+            law = laws.of_draw(model, vector, draw, site.index)
+            mean, cov = arms_at(law, site, condition(law, site, jitter), x)
         return mean, jnp.broadcast_to(cov, (mean.shape[0], *cov.shape))
 
-    return _merged(jax.lax.map(one, draws))
+    return _merged(jax.lax.map(one, site if isinstance(site, sparse.Learnt) else draws))
 
 
 @partial(jax.jit, static_argnames="model")
@@ -160,6 +181,17 @@ def site_effects(model: AnyModel, vector, site: SiteArrays, draws: Draws | Share
     return _merged(jax.lax.map(one, draws))
 
 
+@partial(jax.jit, static_argnames="model")
+def block_effects(model: AnyModel, site: Blocks, draws: SharedDraws, correlations: Float[Array, "C"],
+                  jitter) -> SiteEffects:
+    """`site_effects` of a large site, over (everyone, the treated, the controls): one pass over its rows for each θ."""
+    def one(draw):
+        cate, ite = sparse.sums(model, *sparse.learn(model, draw.theta, draw.beta, site, jitter), site, correlations)
+        return SiteEffects(_same_shape(*cate), _same_shape(*ite))
+
+    return _merged(jax.lax.map(one, draws))
+
+
 def _expected_sums(site: SiteArrays, given: Conditioned, weights) -> Moments:
     contrast = given.phi[1] - given.phi[0]
     q = contrast[site.w] * (weights @ given.k) * site.mask
@@ -175,6 +207,13 @@ def _realised_sums(site: SiteArrays, mis: Missing, weights) -> Moments:
     t = weights * sign
     return _same_shape((site.y - mis.mean) @ t.T,
                        jnp.maximum(_quadratic(t, mis.prior_cov) - _explained(mis.chol, t @ mis.k_om.T), 0.0))
+
+
+@partial(jax.jit, static_argnames="model")
+def ite_of_block(model: AnyModel, site: sparse.Learnt, x, y, arm, correlations: Float[Array, "C"]) -> Moments:
+    """τ_i [L, C, b] of the people of one block of a large site. Stays there."""
+    return _merged(jax.lax.map(
+        lambda draw: _same_shape(*sparse.realised_each(model, draw, x, y, arm, correlations)), site))
 
 
 @partial(jax.jit, static_argnames="model")

@@ -94,3 +94,14 @@ def _heavy_tailed(model: SharedModel) -> np.ndarray:
 def _unraveller(model: SharedModel):
     with jax.ensure_compile_time_eval():
         return ravel_pytree(jax.tree.map(jnp.asarray, _priors(model)))[1]
+
+
+def own_root(theta: Theta) -> Float[Array, "2 2"]:
+    """Φ^{1/2}, in units of each arm's noise: what rows are too few to learn looks like noise to the evidence, so the
+    prior must say how much of it may be function."""
+    return basis.root(theta["phi"] + jnp.append(theta["noise"], 0.0))
+
+
+def noise_root(theta: Theta) -> Float[Array, "2 2"]:
+    """Σ^{1/2}; the correlation, which no data inform, is taken as 0 and varied afterwards."""
+    return jnp.diag(jnp.exp(theta["noise"]))

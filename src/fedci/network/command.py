@@ -93,11 +93,12 @@ def _follow_site(own: Kit, process, say: Say, ask: Callable[[str], bool] | None,
             match event["event"]:
                 case "started":
                     say(f"connected  {event['rows']} rows read")
-                case "answered" if event["phase"] != phase:
-                    phase = event["phase"]
-                    say(f"{phase:<10} answering")
-                case "answered" if event["reason"]:
-                    say(f"refused    {event['reason']}")
+                case "answered":
+                    if event["phase"] != phase:
+                        phase = event["phase"]
+                        say(f"{phase:<10} answering")
+                    if event["reason"]:
+                        say(f"refused    {event['reason']}")
                 case "ask" if ask is not None:
                     answer = "yes" if ask(event["description"]) else "no"
                     (own.run / f"answer-{event['number']}").write_text(answer, encoding="utf-8")
@@ -172,7 +173,7 @@ def _conduct(own: Kit, session, process, say: Say, wait: float, absence: Absence
         shutil.rmtree(folder, ignore_errors=True)
         number = session.submit_job(str(job(folder, present)))
         say(f"started    the study{'' if present == own.sites else ' with ' + ', '.join(present) + ' alone'}")
-        last, at, moved = _follow_job(own, session, number, process, say, at)
+        last, at, moved = _follow_job(own, session, number, present, process, say, at)
         if last["event"] == "result":
             say(f"result     written to {last['out']}")
             return
@@ -192,7 +193,7 @@ def _wait_for_sites(own: Kit, session, say: Say, wait: float, absence: Absence) 
     """The sites that are there: all of them, or enough when the others stay away."""
     began, before = time.monotonic(), None
     while True:
-        here = {client.name for client in session.get_connected_client_list()}
+        here = _connected(session)
         present = tuple(site for site in own.sites if site in here)
         missing = [site for site in own.sites if site not in here]
         waited = time.monotonic() - began
@@ -206,11 +207,17 @@ def _wait_for_sites(own: Kit, session, say: Say, wait: float, absence: Absence) 
         time.sleep(LOOK)
 
 
-def _follow_job(own: Kit, session, number: str, process, say: Say, at: int) -> tuple[dict, int, bool]:
+def _connected(session) -> set[str]:
+    return {client.name for client in session.get_connected_client_list()}
+
+
+def _follow_job(own: Kit, session, number: str, present: tuple[str, ...], process, say: Say,
+                at: int) -> tuple[dict, int, bool]:
     """(the event that ended the job, where the events go on, whether there was progress)."""
-    asked, moved = time.monotonic(), False
+    asked, begun, moved = time.monotonic(), False, False
     while True:
         seen, at = kit.events(own.run, at)
+        begun |= bool(seen)
         for event in seen:
             moved |= event["event"] == "round"
             if event["event"] == "round":
@@ -224,4 +231,7 @@ def _follow_job(own: Kit, session, number: str, process, say: Say, at: int) -> t
             status = str(session.get_job_meta(number).get("status", ""))
             if status.startswith("FINISHED") and not kit.events(own.run, at)[0]:
                 return {"event": "paused", "reason": f"the engine ended the job ({status})"}, at, moved
+            gone = [site for site in present if site not in _connected(session)]
+            if gone and not begun:  # the engine would keep the job until they are back
+                return {"event": "paused", "reason": f"{', '.join(gone)} left before it began"}, at, moved
         time.sleep(POLL)

@@ -32,7 +32,7 @@ from nvflare.fuel.flare_api.flare_api import new_secure_session
 from fedci.errors import AwayError, MessageError, SiteError
 from fedci.federation.engine import Traffic
 from fedci.messages import Message, decode, encode
-from fedci.network import kit, leaving, party
+from fedci.network import kit, leaving, party, processes
 from fedci.network.provision import CONSOLE
 
 TASK, PING, DONE = "fedci", "fedci-ping", "fedci-done"
@@ -40,6 +40,8 @@ TASK, PING, DONE = "fedci", "fedci-ping", "fedci-done"
 BODY = "fedci"
 """Where a message's bytes stand in the engine's envelope."""
 PING_TIMEOUT, PING_PAUSE, LOGIN_SECONDS = 3.0, 0.2, 30.0
+TRIES = 3
+"""How often a site that is alive but slow is asked the same again; it answers with the same bytes."""
 REFUSED = {ReturnCode.TASK_RESULT_FILTER_ERROR: "its own result filter blocked the answer",
            ReturnCode.UNSAFE_JOB: "it holds the job for unsafe",
            ReturnCode.TASK_UNKNOWN: "it does not know the task: it runs another version of fedci"}
@@ -61,8 +63,7 @@ class FlareEngine:
     def _wait_for(self, site: str) -> None:
         end = time.monotonic() + self.deadline
         while time.monotonic() < end and not self.abort.triggered:
-            reply = self._send(site, Shareable(), PING, PING_TIMEOUT)
-            if reply is not None and reply.get_return_code() == ReturnCode.OK:
+            if self._alive(site):
                 return
             time.sleep(PING_PAUSE)
         raise AwayError(f"site '{site}' did not start within {self.deadline:g} s")
@@ -79,11 +80,19 @@ class FlareEngine:
     def _ask(self, site: str, request: Message) -> Message:
         outward, envelope = encode(request), Shareable()
         envelope[BODY] = outward
-        reply = self._send(site, envelope, TASK, self.deadline)
+        for _ in range(TRIES):
+            reply = self._send(site, envelope, TASK, self.deadline)
+            if _answered(reply) or not self._alive(site):
+                break
         seen = self.traffic[site]
         back = _body(site, reply, self.deadline)
         seen.sent, seen.received, seen.messages = seen.sent + len(outward), seen.received + len(back), seen.messages + 1
         return decode(back)
+
+    def _alive(self, site: str) -> bool:
+        """Whether its process answers at all, busy or not."""
+        reply = self._send(site, Shareable(), PING, PING_TIMEOUT)
+        return reply is not None and reply.get_return_code() == ReturnCode.OK
 
     def _send(self, site: str, envelope: Shareable, task: str, timeout: float) -> Shareable | None:
         if self.abort.triggered:
@@ -94,6 +103,11 @@ class FlareEngine:
             replies = self.engine.send_aux_request([site], ReservedTopic.DO_TASK, envelope, timeout, context,
                                                    optional=True)
         return (replies or {}).get(site)
+
+
+def _answered(reply: Shareable | None) -> bool:
+    """Whatever it says: late is not a word of the site's."""
+    return reply is not None and reply.get_return_code() != ReturnCode.TIMEOUT
 
 
 def _body(site: str, reply: Shareable | None, deadline: float) -> bytes:
@@ -121,6 +135,7 @@ class StudyController(Controller):
         pass
 
     def control_flow(self, abort_signal: Signal, fl_ctx: FLContext) -> None:
+        processes.end_with_parent()
         server = Path(fl_ctx.get_engine().get_workspace().get_root_dir())
         own = kit.read(server.parent, "coordinator")
         told = party.read_run(own)
@@ -136,13 +151,18 @@ class SiteExecutor(Executor):
 
     def __init__(self):
         super().__init__()
-        self.party, self.lock = None, Lock()
+        self.party, self.lock, self.watched = None, Lock(), False
 
     def handle_event(self, event_type: str, fl_ctx: FLContext) -> None:
         if event_type == EventType.END_RUN and self.party is not None:
             self.party.ended()
 
     def execute(self, task_name: str, shareable: Shareable, fl_ctx: FLContext, abort_signal: Signal) -> Shareable:
+        if not self.watched:
+            self.watched = True
+            processes.end_with_parent()
+        if task_name == PING and self.party is not None:
+            return make_reply(ReturnCode.OK)
         with self.lock:
             if self.party is None:
                 root = fl_ctx.get_engine().get_workspace().get_root_dir()

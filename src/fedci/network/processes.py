@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Thread
 
 from fedci.errors import AwayError
 from fedci.network.kit import Kit
@@ -54,7 +55,7 @@ def engine(own: Kit) -> Iterator[subprocess.Popen]:
 
 
 def end(process: subprocess.Popen) -> None:
-    """Ask the group to stop, then make it: the engine's job processes are in it."""
+    """Ask the group to stop, then make it. A job's process has a session of its own and follows its parent."""
     for sign, seconds in ((signal.SIGTERM, STOP_SECONDS), (signal.SIGKILL, STOP_SECONDS)):
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, sign)
@@ -62,6 +63,19 @@ def end(process: subprocess.Popen) -> None:
             process.wait(seconds)
         if not _outlives_a_moment(process.pid):
             return
+
+
+def end_with_parent() -> None:
+    """End this process when the one that started it is gone: a job that an engine's crash left behind would hold the
+    site's ledger, and a processor."""
+    parent = os.getppid()
+
+    def watch():
+        while os.getppid() == parent:
+            time.sleep(1.0)
+        os._exit(3)
+
+    Thread(target=watch, daemon=True, name="parent").start()
 
 
 def _outlives_a_moment(group: int) -> bool:

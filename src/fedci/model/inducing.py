@@ -1,0 +1,117 @@
+"""A large site's rows, in blocks, and the few inputs through which its own function f^s is learnt.
+
+Rows are sorted by arm and cut into blocks of one arm each: every sum over people then is a sum over blocks, memory is
+that of one block, and counts of blocks come in classes so that sites of like size share a compilation.
+
+The inducing inputs are rows of the site and never leave it. They are chosen one after the other, each where the
+function is least known given those before it (the pivots of a Cholesky factor of k): so 64 of them contain the first
+32, and the bound can only rise with their number.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from fedci.model import kernels
+
+BLOCK = {"cpu": 1024, "gpu": 16384}
+"""Rows worked on at a time: on a processor they stay in its cache, a GPU wants more to do at once."""
+CANDIDATES = 2000
+"""Rows the inducing inputs are chosen from."""
+PAIRS = 256
+"""Rows of each arm on which the part of f^s that the inducing inputs miss is judged for sums over people."""
+
+
+class Blocks(NamedTuple):
+    """A site's rows in model units: k blocks of b rows."""
+
+    x: Float[Array, "k b d"]
+    y: Float[Array, "k b"]
+    mask: Float[Array, "k b"]
+    """1 for a person, 0 for padding."""
+    arm: Int[Array, "k"]
+    row: Int[Array, "k b"]
+    """The person's place among the site's rows; padding has the number of rows."""
+    inducing: Float[Array, "M d"]
+    pairs: Float[Array, "2 s d"]
+    """Some rows of each arm."""
+    paired: Float[Array, "2 s"]
+    """1 where `pairs` holds a person."""
+    u: Float[Array, "q"]
+    index: Int[Array, ""]
+
+
+def cut(x: np.ndarray, w: np.ndarray, y: np.ndarray, u: np.ndarray, index: int, kernel: kernels.Kernel, count: int,
+        block: int | None = None) -> Blocks:
+    """The site's rows as blocks, with `count` inducing inputs (or as many as there are rows)."""
+    if x.dtype != np.float64 or y.dtype != np.float64:
+        raise TypeError(f"rows must be float64, got {x.dtype} and {y.dtype}")
+    block = block or BLOCK["cpu" if jax.default_backend() == "cpu" else "gpu"]
+    rows = [_in_blocks(np.flatnonzero(w == arm), block, len(x)) for arm in (0, 1)]
+    row = np.concatenate(rows)
+    people = row < len(x)
+    place = np.where(people, row, 0)
+    pairs, paired = zip(*(_some(x[w == arm]) for arm in (0, 1)), strict=True)
+    arm = np.repeat([0, 1], [len(blocks) for blocks in rows])
+    return Blocks(*map(jnp.asarray, (
+        x[place] * people[..., None], y[place] * people, people.astype(float), arm, row,
+        x[choose(kernel, x, count)], np.stack(pairs), np.stack(paired), u, index)))
+
+
+def bytes_needed(rows: int, d: int, width: int, block: int | None = None) -> int:
+    """Peak of one evaluation at a site of so many rows: the rows three times (as read, in model units, in blocks) and a
+    block's φ, of `width` columns, with what its gradient keeps; nothing grows with the square of the rows."""
+    block = block or BLOCK["cpu" if jax.default_backend() == "cpu" else "gpu"]
+    padded = sum(blocks_of(rows // 2, block) for _ in (0, 1)) * block
+    return 8 * (3 * max(padded, rows) * (d + 4) + 12 * block * width + 60 * width**2)
+
+
+def _in_blocks(rows: np.ndarray, block: int, none: int) -> np.ndarray:
+    """[k, block] of the row numbers, `none` where there is none."""
+    blocks = blocks_of(len(rows), block)
+    return np.pad(rows, (0, blocks * block - len(rows)), constant_values=none).reshape(blocks, block)
+
+
+def blocks_of(rows: int, block: int) -> int:
+    """How many: four classes per octave, so at most a quarter more than needed."""
+    needed = max(-(-rows // block), 1)
+    step = max(2 ** ((needed - 1).bit_length() - 3), 1)
+    return -(-needed // step) * step
+
+
+def _some(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(PAIRS rows at random, fewer when there are fewer; which of them are people)."""
+    picked = np.random.default_rng(0).permutation(len(x))[:PAIRS]
+    more = PAIRS - len(picked)
+    return np.pad(x[picked], ((0, more), (0, 0))), np.pad(np.ones(len(picked)), (0, more))
+
+
+def choose(kernel: kernels.Kernel, x: np.ndarray, count: int) -> np.ndarray:
+    """Row numbers of the inducing inputs: pivots of k at its starting scales, from CANDIDATES rows at most."""
+    picked = np.sort(np.random.default_rng(1).permutation(len(x))[:max(CANDIDATES, count)])
+    count = min(count, len(picked))
+    if count == len(picked):
+        return picked
+    at, params = x[picked], kernel.init(x.shape[1])
+    left = np.asarray(kernels.diagonal(kernel, params, jnp.asarray(at))).copy()
+    columns, pivots = np.zeros((count, len(at))), []
+    for i in range(count):
+        pivot = int(np.argmax(left))
+        pivots.append(pivot)
+        column = np.asarray(_column(kernel, params, at, at[pivot]))
+        columns[i] = (column - columns[:i, pivot] @ columns[:i]) / np.sqrt(max(left[pivot], 1e-12))
+        left = np.maximum(left - columns[i] ** 2, 0.0)
+        left[pivots] = -1.0
+    return picked[pivots]
+
+
+def _column(kernel: kernels.Kernel, params: kernels.Params, x: np.ndarray, one: np.ndarray):
+    return _columns(kernel, params, jnp.asarray(x), jnp.asarray(one)[None])[:, 0]
+
+
+_columns = jax.jit(kernels.cross, static_argnums=0)

@@ -1,0 +1,163 @@
+"""A large site through inducing inputs: equal to the exact form when they are all its rows, a bound from below else.
+
+Tolerances: both forms lift the diagonal by a jitter of 1e-12, one of C and one of K_UU; through a condition number of
+about 1e5 here that leaves 1e-7 of a number's size.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from fedci.errors import SizeError
+from fedci.model import evidence, inducing, kernels, padding, predict
+from fedci.model.structure import model_of
+from fedci.options import SharedOptions
+
+ROWS, D, DRAWS, BETAS = 45, 3, 3, 2
+JITTER, TOLERANCE = 1e-12, 1e-7
+CORRELATIONS = jnp.array([np.nan, 0.0, 0.5, 0.9])
+NOTHING = np.zeros(0)
+
+
+def make(**changes):
+    return model_of(SharedOptions(family="shared", knots=3, **changes), D, D, 2)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return make()
+
+
+@pytest.fixture(scope="module")
+def rows():
+    rng = np.random.default_rng(0)
+    return rng.normal(size=(ROWS, D)), (rng.uniform(size=ROWS) < 0.4).astype(int), rng.normal(size=ROWS)
+
+
+@pytest.fixture(scope="module")
+def thetas(model):
+    return model.prior[0] + 0.3 * np.random.default_rng(1).standard_normal((DRAWS, model.size))
+
+
+@pytest.fixture(scope="module")
+def draws(model, thetas):
+    betas = np.random.default_rng(2).standard_normal((DRAWS, BETAS, model.columns))
+    return predict.SharedDraws(jnp.asarray(thetas), jnp.asarray(betas))
+
+
+@pytest.fixture(scope="module")
+def exact(rows):
+    return padding.pad_site(*rows, np.zeros(4), 0)
+
+
+def blocks(model, rows, count=ROWS, block=16):
+    return inducing.cut(*rows, np.zeros(4), 0, model.kernel, count, block)
+
+
+def near(a, b):
+    jax.tree.map(lambda p, q: np.testing.assert_allclose(p, q, rtol=TOLERANCE, atol=TOLERANCE), a, b)
+
+
+@pytest.mark.parametrize("kernel", ["matern52 + linear(scale) + constant(scale)", "rbf(ard, scale)"])
+def test_statistics_and_their_gradient_are_the_exact_ones_when_all_rows_induce(kernel, rows, exact):
+    model = make(kernel=kernel)
+    thetas = model.prior[0] + 0.3 * np.random.default_rng(1).standard_normal((DRAWS, model.size))
+    large = blocks(model, rows)
+    found = [evidence.statistics(model, thetas, site, JITTER) for site in (exact, large)]
+    near(*found)
+    _, cotangents = evidence.log_evidence(found[0], float(ROWS))
+    near(*(evidence.pull_back(model, thetas, site, JITTER, cotangents) for site in (exact, large)))
+
+
+def test_the_bound_is_below_the_evidence_and_rises_with_the_inducing_inputs(model, rows, thetas, exact):
+    def value(site):
+        return np.asarray(evidence.log_evidence(evidence.statistics(model, thetas, site, JITTER), float(ROWS))[0])
+
+    rising = [value(blocks(model, rows, count)) for count in (2, 8, 20, 44)] + [value(exact) + TOLERANCE]
+    assert np.all(np.diff(rising, axis=0) > 0)
+
+
+def test_the_cut_into_blocks_changes_nothing(model, rows, thetas):
+    few, many = (evidence.statistics(model, thetas, blocks(model, rows, 10, block), JITTER) for block in (8, 64))
+    jax.tree.map(lambda p, q: np.testing.assert_allclose(p, q, rtol=1e-9, atol=1e-9), few, many)  # order of sums
+
+
+def test_sums_of_effects_are_the_exact_ones_when_all_rows_induce(model, rows, draws, exact):
+    weights = np.stack([exact.mask, exact.mask * exact.w, exact.mask * (1 - exact.w)])
+    near(predict.site_effects(model, NOTHING, exact, draws, weights, CORRELATIONS, JITTER),
+         predict.block_effects(model, blocks(model, rows), draws, CORRELATIONS, JITTER))
+
+
+def test_predictions_are_the_exact_ones_when_all_rows_induce(model, rows, draws, exact):
+    new = np.random.default_rng(3).standard_normal((5, D))
+    known = predict.known(model, blocks(model, rows), draws, JITTER)
+    for at in (predict.cate_at, predict.outcomes_at):
+        near(at(model, NOTHING, exact, draws, new, JITTER), at(model, NOTHING, known, draws, new, JITTER))
+
+
+def test_realised_effects_are_the_exact_ones_when_all_rows_induce(model, rows, draws, exact):
+    large = blocks(model, rows)
+    known = predict.known(model, large, draws, JITTER)
+    expected = predict.ite_each(model, NOTHING, exact, draws, CORRELATIONS, JITTER)
+    for i, people in enumerate(np.asarray(large.mask) > 0):
+        each = predict.ite_of_block(model, known, large.x[i], large.y[i], large.arm[i], CORRELATIONS)
+        place = np.asarray(large.row[i])[people]
+        near(jax.tree.map(lambda leaf, p=people: leaf[..., p], each),
+             jax.tree.map(lambda leaf, p=place: leaf[..., p], expected))
+
+
+def test_sums_of_effects_are_the_sums_over_people_whatever_the_inducing_inputs(model, rows, draws):
+    """Means exactly; Σ_i E τ(x_i) and Σ_i E τ_i from the rows of G are those of the people one by one."""
+    large = blocks(model, rows, 7)
+    known = predict.known(model, large, draws, JITTER)
+    found = predict.block_effects(model, large, draws, CORRELATIONS, JITTER)
+    x, w, _ = rows
+    each = predict.cate_at(model, NOTHING, known, draws, x, JITTER).mean
+    np.testing.assert_allclose(found.cate.mean, np.stack([each @ t for t in (w >= 0, w, 1 - w)], 1), rtol=1e-8)
+    realised = sum(predict.ite_of_block(model, known, large.x[i], large.y[i], large.arm[i], CORRELATIONS).mean
+                   @ large.mask[i] for i in range(len(large.x)))
+    np.testing.assert_allclose(found.ite.mean[..., 0], realised, rtol=1e-8, atol=1e-8)
+
+
+def test_more_inducing_inputs_contain_the_fewer(model, rows):
+    few, many = (inducing.choose(model.kernel, rows[0], count) for count in (5, 20))
+    np.testing.assert_array_equal(few, many[:5])
+    assert len(set(many)) == 20
+
+
+def test_every_person_is_in_one_block_of_their_arm(model, rows):
+    large = blocks(model, rows, 4)
+    people = np.asarray(large.mask) > 0
+    np.testing.assert_array_equal(np.sort(np.asarray(large.row)[people]), np.arange(ROWS))
+    for i, here in enumerate(people):
+        assert set(rows[1][np.asarray(large.row[i])[here]]) <= {int(large.arm[i])}
+
+
+@pytest.mark.parametrize("count", [1, 7, 1000, 5000, 123_456])
+def test_blocks_come_in_classes_and_waste_a_quarter_at_most(count):
+    made = inducing.blocks_of(count, 100)
+    assert count <= 100 * made <= 1.25 * (count + 100)
+
+
+def test_splitting_a_kernel_loses_nothing():
+    kernel = kernels.build("matern52(scale) + linear(scale) + constant + rbf*linear")
+    params = jax.tree.map(lambda leaf: leaf + 0.3, kernel.init(D))
+    x, z = jnp.asarray(np.random.default_rng(4).standard_normal((2, 6, D)))
+    parts = kernels.split(kernel, params)
+    whole = parts.constant**2 + parts.linear**2 * x @ z.T / D + parts.rest(x, z)
+    np.testing.assert_allclose(whole, kernels.cross(kernel, params, x, z), rtol=1e-12)
+    np.testing.assert_allclose(parts.constant**2 + parts.linear**2 * np.sum(x * x, 1) / D + parts.own(x),
+                               kernels.diagonal(kernel, params, x), rtol=1e-12)
+
+
+def test_memory_is_linear_in_the_rows_and_a_site_may_set_a_limit(monkeypatch):
+    need = [inducing.bytes_needed(rows, 20, 101) for rows in (10**5, 10**6, 10**7)]
+    assert need[2] / need[1] < 10.0
+    assert need[1] < 2**30
+    monkeypatch.setenv(padding.LIMIT, "0.01")
+    with pytest.raises(SizeError, match="site 'oslo': 1,000,000 rows need about .* 0.0 GiB are free"):
+        padding.check_memory("oslo", 10**6, need[1], "Take fewer.")
+    monkeypatch.setenv(padding.LIMIT, "much")
+    with pytest.raises(SizeError, match="FEDCI_MEMORY_GIB = 'much' is no number"):
+        padding.bytes_available()

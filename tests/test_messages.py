@@ -17,6 +17,7 @@ from fedci.errors import MessageError
 from fedci.messages import (
     AskEffects,
     AskLinkKey,
+    AskMaskKey,
     AskMoments,
     AskSharedEffects,
     AskStatistics,
@@ -24,11 +25,14 @@ from fedci.messages import (
     Evaluate,
     Exclude,
     Hello,
+    OpenSum,
     Prepare,
     PullBack,
     Refusal,
     Reply,
+    TakeCheckKey,
     TakeLinkKey,
+    TakeMaskKeys,
     Tokens,
     WrapLinkKey,
     decode,
@@ -54,6 +58,11 @@ EXAMPLES = [
     AskTokens(*BASE, 0, 2),
     Exclude(*BASE, np.array([[1, -2], [3, 4]]), 1, 2),
     Tokens(*BASE, np.array([[-1, 2], [2**62, -(2**63)]])),
+    AskMaskKey(*BASE),
+    TakeMaskKeys(*BASE, {"lyon": "0f", "oslo": "1e"}, {"lyon": "", "oslo": ""}),
+    TakeCheckKey(*BASE, "2d"),
+    OpenSum(*BASE, {"lyon": "0f", "oslo": "1e"}),
+    AskStatistics(*BASE, np.ones((2, 3)), {"total": np.array([1, -(2**63)]), "gram": np.ones((2, 6))}),
 ]
 each_example = pytest.mark.parametrize("message", EXAMPLES, ids=lambda m: type(m).__name__)
 

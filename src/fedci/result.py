@@ -101,7 +101,13 @@ class Result:
         return average(parts, people)
 
     def _sums(self, site: str | None) -> list[dict]:
-        return [self.outcome.effects.sums[self._known(site)]] if site else list(self.outcome.effects.sums.values())
+        effects = self.outcome.effects
+        if site is None:
+            return [effects.total] if effects.total is not None else list(effects.sums.values())
+        if self._known(site) not in effects.sums:
+            raise UsageError(f"the average effects of site '{site}' stay at the site: the study's policy says "
+                             f"site_effects = false. Ask the site")
+        return [effects.sums[site]]
 
     def _known(self, site: str) -> str:
         if site not in self.sites:
@@ -182,7 +188,8 @@ class Result:
         """ATE, ATT and ATC, of all sites together and of each: mean, sd, interval, people."""
         import pandas as pd
 
-        rows = [self._row(name, site, alpha) for site in (None, *self.sites) for name in ("ATE", "ATT", "ATC")]
+        rows = [self._row(name, site, alpha) for site in (None, *self.outcome.effects.sums)
+                for name in ("ATE", "ATT", "ATC")]
         return pd.DataFrame([row for row in rows if row])
 
     def _row(self, name: str, site: str | None, alpha: float) -> dict | None:
@@ -248,7 +255,8 @@ class Result:
                 found.append(f"site '{site}': linkage left out {left} of {left + layout.moments[site].rows} people, "
                              f"who stay at other sites: those left may not be typical of it.")
         for site, jitter in fit.jitters.items():
-            found.append(f"site '{site}': needed jitter {jitter:g} on its covariance; look for repeated rows.")
+            who = f"site '{site}': needed" if site else "one site or more (their own screens say which) needed up to"
+            found.append(f"{who} jitter {jitter:g} on its covariance; look for repeated rows.")
         limit, p = self.study.policy.parameters_per_row_warn, layout.model.size
         few = [site for site, moments in layout.moments.items() if p > limit * moments.rows]
         if few:

@@ -1,0 +1,208 @@
+"""Sums that nobody sees the parts of: fixed point, masks that cancel, shares of the seeds, and a check of the sum.
+
+    number     v = (high + low · 2⁻⁵²) · 2⁻²⁰, two int64: |v| up to 2⁴² / m to 2⁻⁷³, added modulo 2⁶⁴ without error
+    pair       S_ij = HKDF(X25519(i, j); run, study, cohort), then for one request  HKDF(S_ij; round, request) =
+               mask seed | key of i's share for j | key of j's share for i
+    upload     y_i = x_i + PRG(b_i) + Σ_{j>i} PRG(s_ij) − Σ_{j<i} PRG(s_ij),      b_i = HKDF(i's own secret; …)
+    shares     b_i cut by Shamir into m shares, t = ⌊2m/3⌋ + 1 of which open it, one sealed for every site
+    sum        Σ y_i − Σ PRG(b_i) = Σ x_i mod 2⁶⁴
+    check      R x_i + (pad, once) rides along as 32 more numbers; R (random 0/1 rows) and the pad are the sites' own
+               secret, so a coordinator that tells another sum is caught but once in 2³² times
+
+PRG is ChaCha20. Everything is a function of a site's secret and of the request: asked again, a site says the same
+bytes, and to another request its masks are others. Docs: docs/security.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers import Cipher
+from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from fedci.errors import MessageError, NumericalError
+
+HIGH_BITS, LOW_BITS = 20, 72
+"""Fractional bits of the two parts. Numbers of a fit lie between 1e-6 and 1e12: both ends keep a float64's 53 bits."""
+RANGE_BITS = 42
+"""|Σ_s v| < 2⁴²: the high parts stay in an int64, with a bit to spare for rounding."""
+CHECKS = 32
+PRIME = 2**521 - 1
+"""Shamir's field: larger than a seed, and a Mersenne prime needs no table."""
+SEED_BYTES, SHARE_BYTES = 32, 66
+ONE_NONCE = bytes(12)
+"""Every key below is made for one message."""
+DOMAIN = "fedci-secure-sum-1"
+
+
+def threshold(sites: int) -> int:
+    """How many sites open a sum, ⌊2m/3⌋ + 1."""
+    return 2 * sites // 3 + 1
+
+
+def info(*parts: str | int) -> bytes:
+    """Every part length-prefixed: no two contexts read the same."""
+    words = [str(part).encode() for part in (DOMAIN, *parts)]
+    return b"".join(len(word).to_bytes(4, "big") + word for word in words)
+
+
+def derived(secret: bytes, about: bytes, length: int = SEED_BYTES) -> bytes:
+    return HKDF(SHA256(), length, salt=None, info=about).derive(secret)
+
+
+# --- numbers as integers
+
+
+def encode(values: np.ndarray, sites: int) -> np.ndarray:
+    """[2k] int64 of [k] floats, high parts first; NumericalError where one is not finite or the sum could overflow."""
+    values = np.asarray(values, float).ravel()
+    if not np.isfinite(values).all():
+        raise NumericalError("a number to be summed is not finite")
+    most = 2.0**RANGE_BITS / sites
+    if values.size and np.abs(values).max() >= most:
+        raise NumericalError(f"a number to be summed is beyond ±{most:.3g}, the range of the secure sum of {sites} "
+                             f"sites. Look for extreme values, or standardise (model.standardise = true)")
+    high = np.rint(np.ldexp(values, HIGH_BITS))
+    low = np.rint(np.ldexp(values - np.ldexp(high, -HIGH_BITS), LOW_BITS))  # the difference is exact
+    return np.concatenate([high, low]).astype(np.int64)
+
+
+def decode(total: np.ndarray) -> np.ndarray:
+    """[k] floats of the summed [2k] integers."""
+    high, low = np.split(np.asarray(total, np.int64), 2)
+    return np.ldexp(high.astype(float), -HIGH_BITS) + np.ldexp(low.astype(float), -LOW_BITS)
+
+
+# --- masks
+
+
+def stream(seed: bytes, count: int) -> np.ndarray:
+    """[count] uniform uint64 from ChaCha20."""
+    cipher = Cipher(ChaCha20(seed, bytes(16)), mode=None).encryptor()
+    return np.frombuffer(cipher.update(bytes(8 * count)), "<u8")
+
+
+@dataclass(frozen=True)
+class PairKeys:
+    """What two sites share for one request."""
+
+    mask: bytes
+    seal: bytes
+    """Of this site's share for the peer."""
+    unseal: bytes
+    """Of the peer's share for this site."""
+
+
+def pair_keys(secret: bytes, about: bytes, own: str, peer: str) -> PairKeys:
+    made = derived(secret, about, 3 * SEED_BYTES)
+    mask, first, second = (made[k:k + SEED_BYTES] for k in range(0, 3 * SEED_BYTES, SEED_BYTES))
+    return PairKeys(mask, first, second) if own < peer else PairKeys(mask, second, first)
+
+
+def masked(numbers: np.ndarray, own: str, self_seed: bytes, pairs: Mapping[str, PairKeys]) -> np.ndarray:
+    """y_i [k] int64: uniform to whoever lacks one of the seeds."""
+    count = len(numbers)
+    found = numbers.view(np.uint64) + stream(self_seed, count)
+    for peer, keys in pairs.items():
+        mask = stream(keys.mask, count)
+        found = found + mask if own < peer else found - mask
+    return found.view(np.int64)
+
+
+def opened(uploads: Sequence[np.ndarray], self_seeds: Sequence[bytes]) -> np.ndarray:
+    """Σ x_i [k] int64 from all sites' uploads and self seeds: the pairwise masks have cancelled."""
+    total = np.zeros(len(uploads[0]), np.uint64)
+    for upload, seed in zip(uploads, self_seeds, strict=True):
+        total += np.asarray(upload, np.int64).view(np.uint64) - stream(seed, len(upload))
+    return total.view(np.int64)
+
+
+# --- shares of a seed
+
+
+def split(seed: bytes, coins: bytes, places: int, needed: int) -> list[bytes]:
+    """Shamir: f(1) … f(places), f of degree needed − 1 with f(0) = seed and its other coefficients from `coins`."""
+    wide = SHARE_BYTES + 16  # 128 bits more than the field: the remainder is as good as uniform
+    made = np.ascontiguousarray(stream(coins, -(-wide * (needed - 1) // 8))).tobytes()
+    rest = [int.from_bytes(made[k * wide:(k + 1) * wide], "big") % PRIME for k in range(needed - 1)]
+    return [_polynomial([int.from_bytes(seed, "big"), *rest], x).to_bytes(SHARE_BYTES, "big")
+            for x in range(1, places + 1)]
+
+
+def _polynomial(coefficients: Sequence[int], x: int) -> int:
+    value = 0
+    for coefficient in reversed(coefficients):
+        value = (value * x + coefficient) % PRIME
+    return value
+
+
+def weights(places: Sequence[int]) -> list[int]:
+    """Lagrange's at 0, for shares from these places (from 1)."""
+    found = []
+    for one in places:
+        top = bottom = 1
+        for other in places:
+            if other != one:
+                top, bottom = top * other % PRIME, bottom * (other - one) % PRIME
+        found.append(top * pow(bottom, -1, PRIME) % PRIME)
+    return found
+
+
+def join(shares: Sequence[bytes], at: Sequence[int]) -> bytes:
+    """f(0) from `needed` shares and their `weights`; MessageError where it is no seed (a share was wrong)."""
+    secret = sum(int.from_bytes(share, "big") * weight for share, weight in zip(shares, at, strict=True)) % PRIME
+    if secret.bit_length() > 8 * SEED_BYTES:
+        raise MessageError("the shares of a site's mask do not fit together: one of them is wrong")
+    return secret.to_bytes(SEED_BYTES, "big")
+
+
+def seal(share: bytes, key: bytes, about: bytes) -> str:
+    return ChaCha20Poly1305(key).encrypt(ONE_NONCE, share, about).hex()
+
+
+def unseal(sealed: str, key: bytes, about: bytes) -> bytes | None:
+    """The share; None where it was made for another request, cohort or site, or was changed."""
+    try:
+        share = ChaCha20Poly1305(key).decrypt(ONE_NONCE, bytes.fromhex(sealed), about)
+    except (InvalidTag, ValueError, TypeError):
+        return None
+    return share if len(share) == SHARE_BYTES else None
+
+
+# --- the check of the sum
+
+
+def checks(numbers: np.ndarray, key: bytes) -> np.ndarray:
+    """[32] R x mod 2⁶⁴. A difference that is not 0 has some element with a lowest bit that R keeps or drops at random:
+    each row misses it at most every other time. x goes in four pieces of 16 bits, so that float64 adds them exactly."""
+    count, total = len(numbers), np.zeros(CHECKS, np.uint64)
+    bits = stream(key, -(-count // 2)).view(np.uint32)[:count]
+    for start in range(0, count, 2**16):
+        part = np.ascontiguousarray(numbers[start:start + 2**16]).view(np.uint16).reshape(-1, 4).astype(float)
+        rows = np.unpackbits(np.ascontiguousarray(bits[start:start + 2**16]).view(np.uint8).reshape(-1, 4), axis=1)
+        pieces = (rows.T.astype(float) @ part).astype(np.uint64)
+        total += (pieces << (16 * np.arange(4, dtype=np.uint64))).sum(1, dtype=np.uint64)
+    return total.view(np.int64)
+
+
+def check_pad(key: bytes) -> np.ndarray:
+    return stream(derived(key, info("pad")), CHECKS).view(np.int64)
+
+
+def with_checks(numbers: np.ndarray, key: bytes, lead: bool) -> np.ndarray:
+    """[k + 32]: one site of the cohort, the lead, adds the pad that hides the checks from the coordinator."""
+    told = checks(numbers, key).view(np.uint64)
+    told = told + check_pad(key).view(np.uint64) if lead else told
+    return np.concatenate([numbers, told.view(np.int64)])
+
+
+def is_true_sum(total: np.ndarray, key: bytes) -> bool:
+    """Whether these [k + 32] integers are the sum of what the sites sent."""
+    numbers, told = total[:-CHECKS], total[-CHECKS:]
+    return bool(np.array_equal(with_checks(np.ascontiguousarray(numbers), key, True)[-CHECKS:], told))

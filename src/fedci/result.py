@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import jax.numpy as jnp
 import numpy as np
 
-from fedci import optimise
+from fedci import account, optimise
 from fedci.data import Source, design_columns, design_from
 from fedci.errors import UsageError
 from fedci.estimands import Effect, average, check_alpha
@@ -94,6 +94,9 @@ class Result:
         if of == "cate":
             parts = [Effect(s["cate_mean"][:, column], s["cate_var"][:, column]) for s in sums]
         elif of == "ite":
+            if self.study.policy.noises("effects"):
+                raise UsageError("realised effects are not told under differential privacy of the effects: ask for "
+                                 "of='cate', or take 'effects' out of policy.noised")
             c = _correlation_index(noise_correlation)
             parts = [Effect(s["ite_mean"][:, c, column], s["ite_var"][:, c, column]) for s in sums]
         else:
@@ -281,12 +284,18 @@ class Result:
             self.table(alpha).to_string(index=False, float_format=lambda v: f"{v:.4g}"),
             "",
             *_drivers_in_words(self.drivers()),
-            "Realised effects depend on the correlation of the two outcomes' noise, which no data inform "
-            "(its posterior is its prior):",
-            self.sensitivity(alpha).to_string(index=False, float_format=lambda v: f"{v:.4g}"),
+            *account.in_words(self.study, self.outcome),
+            *self._sensitivity_in_words(alpha),
         ]
         noted = self.warnings()
         return "\n".join(lines + ([""] + [f"warning: {text}" for text in noted] if noted else []))
+
+    def _sensitivity_in_words(self, alpha: float) -> list[str]:
+        if self.study.policy.noises("effects"):
+            return ["Realised effects are not told under differential privacy of the effects."]
+        return ["Realised effects depend on the correlation of the two outcomes' noise, which no data inform "
+                "(its posterior is its prior):",
+                self.sensitivity(alpha).to_string(index=False, float_format=lambda v: f"{v:.4g}")]
 
     def save(self, folder, force: bool = False) -> None:
         """Write the result to a folder; each local site's private part goes to sites/NAME with mode 0600."""

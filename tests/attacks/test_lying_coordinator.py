@@ -13,6 +13,7 @@ from dataclasses import replace
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.flatten_util import ravel_pytree
 
 from fedci.errors import DisclosureError, SiteError
 from fedci.federation import coordinator, rounds, secure
@@ -59,7 +60,8 @@ def crafted(model) -> np.ndarray:
     line = np.array([1.0, 0.31, 0.11])
     layer = {"weight": np.tile(line[:, None], (1, UNITS)), "bias": -np.linspace(-2.5, 2.5, UNITS)}
     head = {"layer0": {"weight": np.ones((UNITS, 1)), "bias": np.zeros(1)}}
-    return np.asarray(model.ravel(theta | {"mean": {"trunk": {"layer0": layer}, "head0": head, "head1": head}}))
+    made = theta | {"mean": {"trunk": {"layer0": layer}, "head0": head, "head1": head}}
+    return np.asarray(ravel_pytree(made)[0])
 
 
 def recovered(model, gradient, site: Site) -> int:

@@ -25,12 +25,14 @@ class Ask(NamedTuple):
 
     def to(self, base: tuple, index: int, previous: Sums) -> Message:
         """The request to the site of this index."""
-        own = {"g": self.arrays["g"][:, index]} if "g" in self.arrays else {}
-        return self.kind(*base, **self.arrays | own, previous=dict(previous))
+        arrays = {name: np.asarray(part) for name, part in self.arrays.items()}
+        own = {"g": arrays["g"][:, index]} if "g" in arrays else {}
+        return self.kind(*base, **arrays | own, previous=dict(previous))
 
 
-def shapes(model: AnyModel, kind: type[Message], arrays: Mapping[str, np.ndarray]) -> dict[str, tuple[int, ...]]:
-    """Of each named sum that answers a request with these arrays."""
+def shapes(model: AnyModel, kind: type[Message], arrays: Mapping[str, np.ndarray],
+           averaged: bool = False) -> dict[str, tuple[int, ...]]:
+    """Of each named sum that answers a request with these arrays; `averaged`: effects are told as of one draw."""
     if kind is Evaluate:
         roots = arrays["phi_roots"].shape
         return {"objective": (), "gradient": arrays["theta"].shape, "phi_roots": roots, "sigma_roots": roots,
@@ -40,6 +42,7 @@ def shapes(model: AnyModel, kind: type[Message], arrays: Mapping[str, np.ndarray
     if "correlations" not in arrays:
         return evidence.shapes(model, len(arrays["thetas"])) | {"failed": ()}
     draws = arrays["betas"].shape[0] * arrays["betas"].shape[1] if "betas" in arrays else len(arrays["phi_roots"])
+    draws = 1 if averaged else draws
     each, noise = len(POPULATIONS), len(arrays["correlations"])
     return {"cate_mean": (draws, each), "cate_var": (draws, each), "ite_mean": (draws, noise, each),
             "ite_var": (draws, noise, each), "ite_sd": (noise,), "people": (each,)}

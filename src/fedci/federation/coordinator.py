@@ -129,6 +129,7 @@ def run_study(engine: Engine, study: Study, options: FitOptions, seed: int,
     clock.lap("moments")
     rules = rules_of(layout, options, seed)
     talk.model, talk.tells = layout.model, study.policy.check_trajectory
+    talk.averaged = study.policy.noises("effects")
     fit = fit_theta(talk, rules, progress, kept)
     clock.lap("fit")
     effects = gather_effects(talk, rules, fit)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from fedci.errors import AwayError, FederationError, MessageError
-from fedci.federation.ask import Ask, shapes
+from fedci.federation.ask import Ask
 from fedci.federation.site_sums import JITTERED, unflatten, with_jitter
 from fedci.federation.talk import Talk, Total
 from fedci.messages import MASKED, OWN, AskMaskKey, OpenSum, Reply, TakeCheckKey, TakeMaskKeys
@@ -42,14 +42,14 @@ class SecureSums:
 
     def total(self, talk: Talk, ask: Ask) -> Total:
         replies = talk.ask_sum(ask)
-        expected = with_jitter(shapes(talk.model, ask.kind, ask.arrays))
+        expected = with_jitter(talk.shapes(ask))
         uploads = {site: _upload(reply, expected) for site, reply in replies.items()}
         seeds = _seeds(talk.sites, _open(talk, replies))
         total = secure_sum.opened([uploads[site] for site in talk.sites], [seeds[site] for site in talk.sites])
         sums = unflatten(secure_sum.decode(total[:-secure_sum.CHECKS]), expected)
         _check_sane(sums)
         _note_jitter(talk, sums.pop(JITTERED))
-        own = {site: _own(reply, shapes(talk.model, ask.kind, ask.arrays)) for site, reply in replies.items()}
+        own = {site: _own(reply, talk.shapes(ask)) for site, reply in replies.items()}
         return Total(sums, {"total": total}, {site: part for site, part in own.items() if part})
 
 

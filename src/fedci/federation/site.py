@@ -30,7 +30,8 @@ from fedci.federation import trajectory
 from fedci.federation.ask import POPULATIONS, shapes
 from fedci.federation.rounds import Rules
 from fedci.federation.site_linkage import SiteLinkage
-from fedci.federation.site_sums import JITTERED, SiteSums, site_secret, with_jitter
+from fedci.federation.site_noise import SiteNoise, site_noise
+from fedci.federation.site_sums import JITTERED, SiteSums, digest, site_secret, with_jitter
 from fedci.federation.trajectory import Place
 from fedci.messages import (
     MASKED,
@@ -140,6 +141,8 @@ class Site:
         self.run, self.secret = "", site_secret(self.credentials)
         self.sums: SiteSums | None = None
         """The secure sums of this run; none: not agreed on."""
+        self.counts: np.ndarray | None = None
+        """[3] people, treated, untreated as the moments told them."""
         self.rules: Rules | None = None
         """What the course of the fit follows from; none: the policy does not ask for it to be followed."""
         self.evaluations: frozenset[int] = frozenset()
@@ -219,7 +222,9 @@ class Site:
         if self.releases is not None and policy.min_difference:
             self.releases.admit(self.name, self._people(), policy.min_difference)
         self.described = True
-        told = describe_site(t.x, t.w, t.y, t.kinds, self.study.policy)
+        noise = self._noise()
+        told = noise.moments(t) if policy.noises("moments") else describe_site(t.x, t.w, t.y, t.kinds, policy)
+        self.counts = np.array([told.rows, told.treated, told.rows - told.treated])
         return self._reply(request, {
             "x": told.x.values, "x_count": told.x.count, "suppressed": told.suppressed, "incomplete": told.incomplete,
             "y0": told.y[0].values, "y0_count": told.y[0].count, "y1": told.y[1].values, "y1_count": told.y[1].count,
@@ -291,13 +296,25 @@ class Site:
         self._check_count(request)
         if self.rules is not None:
             self._follow(request)
-        reply = compute.get(type(request), self._effects)(request)
+        reply = self._with_noise(request, compute.get(type(request), self._effects)(request))
         if self.sums is None:
             return reply
         steps = round(np.log10(reply.notes.get("jitter", ready.model.options.jitter) / ready.model.options.jitter))
         self.sums, hidden, shares = self.sums.mask(request, dict(reply.sums) | {JITTERED: np.array(steps)})
         own = self._own_averages(reply) if isinstance(request, AskEffects | AskSharedEffects) else {}
         return self._reply(request, {MASKED: hidden} | own, shares=shares)
+
+    def _noise(self) -> SiteNoise | None:
+        return site_noise(self.study, self.options, self.table, self.secret)
+
+    def _with_noise(self, request: Message, reply: Reply) -> Reply:
+        """The answer as differential privacy lets it out; as it is where the study asks for none."""
+        policy = self.study.policy
+        if isinstance(request, AskEffects | AskSharedEffects) and policy.noises("effects"):
+            return replace(reply, sums=self._noise().effects(reply.sums, self.counts), notes={})
+        if isinstance(request, Evaluate) and policy.noises("gradients"):
+            return replace(reply, sums=self._noise().evaluation(reply.sums, digest(request)), notes={})
+        return reply
 
     def _check_count(self, request: Message) -> None:
         """A fit asks no more often than the policy's rounds: each answer tells one more function of the rows."""
@@ -338,7 +355,7 @@ class Site:
     def _told(self, request: Message, last: Place, number: int) -> dict[str, np.ndarray]:
         """The sum of the exchange before, as the coordinator tells it; under secure sums the sites' checks bind it."""
         ask = trajectory.now(self.rules, last)[1]
-        expected = shapes(self.rules.model, ask.kind, ask.arrays)
+        expected = shapes(self.rules.model, ask.kind, ask.arrays, self.study.policy.noises("effects"))
         if self.sums is not None:
             return self.sums.told(request.previous, number, with_jitter(expected))
         found = request.previous

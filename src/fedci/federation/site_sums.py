@@ -34,7 +34,9 @@ JITTERED = "jittered"
 
 
 def site_secret(credentials: Credentials) -> bytes:
-    """What a site's keys follow from: its identity, or where it has none, chance."""
+    """What a site's masks and noise follow from: its identity, or where it has none, chance."""
+    if credentials.secret is not None:
+        return credentials.secret
     if credentials.identity is None:
         return secrets.token_bytes(secure_sum.SEED_BYTES)
     return secure_sum.derived(credentials.identity.private_bytes_raw(), info("site"))

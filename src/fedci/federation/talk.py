@@ -42,6 +42,8 @@ class Talk:
         self.engine, self.run, self.round, self.model = engine, run, 0, model
         self.sites = tuple(sorted(engine.sites))
         self.sums: SumsOverSites = PlainSums()
+        self.averaged = False
+        """Whether effects are told as averages over the draws (under differential privacy)."""
         self.tells = False
         """Whether the sites are told each sum with the next request, and follow the fit."""
         self.previous: Sums = {}
@@ -81,6 +83,9 @@ class Talk:
         return self.ask_each({name: (lambda base, s=s: ask.to(base, s, self.previous))
                               for s, name in enumerate(self.sites)})
 
+    def shapes(self, ask: Ask) -> dict[str, tuple[int, ...]]:
+        return shapes(self.model, ask.kind, ask.arrays, self.averaged)
+
     def follow(self, steps: Generator[Ask, Sums, Answer]) -> tuple[Answer, Total | None]:
         """(what the steps of `federation.rounds` come to, the last sum on their way)."""
         total = None
@@ -109,7 +114,7 @@ class PlainSums:
         replies = talk.ask_sum(ask)
         if talk.model is not None:
             for reply in replies.values():
-                check_numbers(reply, shapes(talk.model, ask.kind, ask.arrays))
+                check_numbers(reply, talk.shapes(ask))
         note_jitters(talk.jitters, replies)
         total = summed(replies)
         return Total(total, total, {name: dict(reply.sums) for name, reply in replies.items()})

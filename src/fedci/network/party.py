@@ -17,9 +17,10 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from fedci.data import Source
-from fedci.errors import AwayError, FedciError, OutputError
+from fedci.errors import AwayError, FedciError, MessageError, OutputError
 from fedci.federation.coordinator import Round, run_study
 from fedci.federation.door import Door, Event
+from fedci.federation.retry import Retrying
 from fedci.federation.site import PLACES, Site
 from fedci.federation.site_sums import site_secret
 from fedci.folder import whole_file
@@ -170,7 +171,7 @@ def coordinate(own: Kit, engine, told: dict) -> None:
     try:
         engine.wait_ready()
         kit.note(own.run, "ready", sites=list(engine.sites))
-        outcome = run_study(engine, study, study.fit_options(), told["seed"], lambda r: _told_round(own, r),
+        outcome = run_study(Retrying(engine, of=(MessageError,)), study, study.fit_options(), told["seed"], lambda r: _told_round(own, r),
                             checkpoint=own.run / CHECKPOINT)
         result = Result(study, outcome, {}, engine.traffic)
         result.save(told["out"], force=True)

@@ -44,6 +44,8 @@ class Credentials:
     """Signs this site's public key."""
     peers: Mapping[str, Ed25519PublicKey] = field(default_factory=dict)
     """Site → its public identity; when there are any, the other sites' keys must be signed by them."""
+    secret: bytes | None = None
+    """What the masks and the noise follow from; none: the identity or, without one, chance."""
 
 
 @dataclass(frozen=True)

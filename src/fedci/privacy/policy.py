@@ -21,6 +21,7 @@ SECURE_SUM_SITES = 3
 """With two sites, each can subtract its own part from the sum and read the other's."""
 
 Count = Annotated[int, Field(strict=True, ge=0)]
+Bound = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 Share = Annotated[float, Field(strict=True, gt=0, le=1)]
 
 
@@ -61,9 +62,17 @@ class Policy(Options):
     check_trajectory: Annotated[bool, Field(strict=True)] = True
     """Whether sites follow the fit from the sums they are told, and answer only what it must ask next."""
     epsilon: Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)] | None = None
-    """ε of differential privacy. Not in this version: see `check_available`."""
+    """ε of differential privacy, of all that `noised` names together; none: no noise."""
     delta: Annotated[float, Field(strict=True, gt=0, lt=1)] | None = None
-    """δ of differential privacy. Not in this version: see `check_available`."""
+    """δ of differential privacy."""
+    noised: tuple[Literal["moments", "effects", "gradients"], ...] = ("moments", "effects")
+    """What is noised: moments (protects a record), final effects, and gradients (protect a site's answer)."""
+    outcome_range: tuple[Bound, Bound] | None = None
+    """Declared bounds of the outcome, for the noise of its moments; values beyond are moved to them."""
+    effect_bound: Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)] | None = None
+    """The largest average effect of a site, for the noise of the effects."""
+    gradient_clip: Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)] | None = None
+    """Norm to which a site's gradient is clipped, for its noise."""
     max_file_bytes: Annotated[int, Field(strict=True, ge=1)] = 4 * 2**30
     """Size of a site's file above which it is not opened."""
 
@@ -72,6 +81,28 @@ class Policy(Options):
         if self.name == "standard":
             self._check_floors()
         return self
+
+    @model_validator(mode="after")
+    def _noise_is_declared(self):
+        if (self.epsilon is None) != (self.delta is None):
+            raise StudyError("policy: epsilon and delta go together: differential privacy is a pair of both")
+        if self.epsilon is not None:
+            self._check_noise()
+        return self
+
+    def _check_noise(self) -> None:
+        if not self.noised or len(set(self.noised)) < len(self.noised):
+            raise StudyError("policy.noised: name what is noised, each once: moments, effects, gradients")
+        low, high = self.outcome_range or (0.0, 0.0)
+        for kind, key, there in (("moments", "outcome_range", low < high),
+                                 ("effects", "effect_bound", self.effect_bound),
+                                 ("gradients", "gradient_clip", self.gradient_clip)):
+            if kind in self.noised and not there:
+                raise StudyError(f"policy.{key} is missing: the noise of the {kind} is measured by it, and it must be "
+                                 f"declared, not taken from the data")
+
+    def noises(self, kind: str) -> bool:
+        return self.epsilon is not None and kind in self.noised
 
     def _check_floors(self) -> None:
         if self.min_arm_rows < ARM_FLOOR and not self.override_reason.strip():
@@ -130,8 +161,3 @@ def check_available(policy: Policy, site_count: int) -> None:
         raise StudyError(
             f"policy.secure_sum needs at least {SECURE_SUM_SITES} sites, got {site_count}: of two, "
             "each could read the other's part. Add sites, or set secure_sum = \"auto\" or false")
-    for key in ("epsilon", "delta"):
-        if getattr(policy, key) is not None:
-            raise StudyError(
-                f"policy.{key}: differential privacy is not available in this version, and fedci "
-                f"refuses rather than run without it. Remove {key} if every site agrees")

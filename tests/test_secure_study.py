@@ -322,3 +322,70 @@ def test_effects_of_a_site_are_averages_over_the_draws():
     assert found.sums["site-1"]["cate_mean"].shape == (1, 3)
     replies = [reply for request, reply in talk.engine.said if isinstance(request, AskEffects)]
     assert all(part.size < 50 for reply in replies for name, part in reply.sums.items() if name != "masked")
+
+
+# --- the coordinator dies
+
+
+class Dying(InProcessEngine):
+    """Dies before the number-th exchange; the sites live on."""
+
+    left = None
+
+    def exchange(self, requests):
+        if self.left is not None:
+            self.left -= 1
+            if self.left < 0:
+                raise KeyboardInterrupt
+        return super().exchange(requests)
+
+
+def test_a_coordinator_killed_at_every_round_of_twenty_comes_to_the_same_bits(tmp_path):
+    """Masked, and with sites that follow the fit: each run goes on from its checkpoint, whatever it died in."""
+    agreed = study(policy=SECURE, options={"optimiser": {"rounds": 20}, "prediction": {"draws": 16}})
+    options = agreed.fit_options()
+    expected = run_study(InProcessEngine(local(agreed)), agreed, options, 0)
+    before = 3 + 3 + 2  # handshake, keys, moments and units
+    for number in range(1, 21):
+        path = tmp_path / f"{number}.npz"
+        engine = Dying(local(agreed))
+        engine.left = before + 2 * number - number % 2  # before a masked answer, or before its opening
+        with pytest.raises(KeyboardInterrupt):
+            run_study(engine, agreed, options, 0, checkpoint=path)
+        engine.left = None
+        found = run_study(engine, agreed, options, 0, checkpoint=path)
+        assert found.fit.theta.tobytes() == expected.fit.theta.tobytes(), number
+        assert [r.objective for r in found.fit.rounds] == [r.objective for r in expected.fit.rounds]
+        assert found.effects.total["cate_mean"].tobytes() == expected.effects.total["cate_mean"].tobytes()
+
+
+# --- noise
+
+
+def test_a_study_under_noise_says_what_it_protects_and_what_is_left_to_see():
+    noisy = SECURE | {"epsilon": 4.0, "delta": 1e-5, "outcome_range": [-2.0, 12.0], "effect_bound": 5.0}
+    bounded = {"age": {"range": [20, 100]}, "bmi": {"range": [5, 60]}, "sex": {"type": "binary"}}
+    found = FedCI(plan(policy=noisy, covariates=bounded)).fit(hospitals(*SIZES))
+    words = found.summary()
+    assert "ε = 4 at δ = 1e-05 for moments, effects together" in words
+    assert "moments: protects one record of a site" in words
+    assert "effects: protects all that one site answers" in words
+    assert "the noise is larger than the signal" in words  # three sites hide no site
+    assert "Not covered by it: the sums of the fit." in words
+    assert found.outcome.effects.total["cate_mean"].shape == (1, 3)
+    with pytest.raises(UsageError, match="realised effects are not told"):
+        found.ate(of="ite")
+    again = FedCI(plan(policy=noisy, covariates=bounded)).fit(hospitals(*SIZES))
+    assert again.ate().mean == found.ate().mean  # the same people, the same noise: asking twice tells no more
+    assert found.ate().sd > 5.0  # the noise is in the interval
+
+
+def test_noised_gradients_reach_the_coordinator_clipped():
+    blind = {"optimiser": {"name": "adam", "rounds": 3, "tolerance": 0.0}, "prediction": {"draws": 16}}
+    noisy = SECURE | {"epsilon": 8.0, "delta": 1e-5, "noised": ["gradients"], "gradient_clip": 1.0}
+    agreed = study(policy=noisy, options=blind)
+    found = FedCI(agreed).fit(hospitals(*SIZES))
+    bare = FedCI(study(policy=SECURE, options=blind)).fit(hospitals(*SIZES))
+    assert [r.objective for r in found.outcome.fit.rounds] != [r.objective for r in bare.outcome.fit.rounds]
+    assert "gradients: protects all that one site answers; noise" in found.summary()
+    assert ", 3 times; signal to noise" in found.summary()

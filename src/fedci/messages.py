@@ -1,6 +1,7 @@
 """What coordinator and sites say to each other: typed, versioned, size-checked; no pickle, nothing executable.
 
-    bytes = b"FCI1" | header length (u32, big endian) | header (JSON, UTF-8) | arrays (raw, little endian)
+    bytes = b"FCI2" | header length (u32, big endian) | header (JSON, UTF-8) | arrays (raw, little endian) | check
+    check = the first 8 bytes of the SHA-256 of all before: damage on the way is found (lies are TLS's part)
     header = {"type", "fields": {…}, "arrays": [[name, dtype, shape], …]}
 
 A request asks a site for one thing; a `Reply` carries *named sums* (gradients, moments, per-draw sums of effects)
@@ -10,6 +11,7 @@ All shapes are checked against the bytes that came before an array is made.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import struct
@@ -20,7 +22,8 @@ import numpy as np
 
 from fedci.errors import MessageError
 
-MAGIC = b"FCI1"
+MAGIC = b"FCI2"
+CHECK_BYTES = 8
 MAX_BYTES = 16 * 2**20
 MAX_NESTING = 8
 MAX_ARRAYS = 256
@@ -266,11 +269,16 @@ def encode(message: Message) -> bytes:
     arrays = {name: _portable(name, array) for name, array in arrays.items()}
     header = json.dumps({"type": type(message).__name__, "fields": plain,
                          "arrays": [[name, a.dtype.str, list(a.shape)] for name, a in arrays.items()]}).encode()
-    data = b"".join([MAGIC, struct.pack(">I", len(header)), header, *(a.tobytes() for a in arrays.values())])
+    data = sealed(b"".join([MAGIC, struct.pack(">I", len(header)), header, *(a.tobytes() for a in arrays.values())]))
     if len(data) > MAX_BYTES:
         raise MessageError(f"a {type(message).__name__} of {len(data):,} bytes is over the limit of {MAX_BYTES:,}; "
                            f"use fewer draws or a smaller mean function")
     return data
+
+
+def sealed(data: bytes) -> bytes:
+    """The bytes, and their check."""
+    return data + hashlib.sha256(data).digest()[:CHECK_BYTES]
 
 
 def _portable(name: str, array: np.ndarray) -> np.ndarray:
@@ -284,8 +292,11 @@ def decode(data: bytes) -> Message:
     """The message in `data`; MessageError says what is wrong with anything else."""
     if len(data) > MAX_BYTES:
         raise MessageError(f"a message of {len(data):,} bytes is over the limit of {MAX_BYTES:,}")
-    if data[:4] != MAGIC or len(data) < 8:
+    if data[:4] != MAGIC or len(data) < 8 + CHECK_BYTES:
         raise MessageError("not a message of this version of fedci: the opening bytes differ")
+    data, whole = data[:-CHECK_BYTES], data
+    if sealed(data) != whole:
+        raise MessageError("the message was damaged on its way: its check differs")
     (length,) = struct.unpack(">I", data[4:8])
     header = _header(data[8:8 + length], length)
     arrays = _arrays(header["arrays"], data[8 + length:])

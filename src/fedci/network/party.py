@@ -171,7 +171,8 @@ def coordinate(own: Kit, engine, told: dict) -> None:
     try:
         engine.wait_ready()
         kit.note(own.run, "ready", sites=list(engine.sites))
-        outcome = run_study(Retrying(engine, of=(MessageError,)), study, study.fit_options(), told["seed"], lambda r: _told_round(own, r),
+        patient = Retrying(engine, of=(MessageError,))
+        outcome = run_study(patient, study, study.fit_options(), told["seed"], lambda r: _told_round(own, r),
                             checkpoint=own.run / CHECKPOINT)
         result = Result(study, outcome, {}, engine.traffic)
         result.save(told["out"], force=True)

@@ -345,11 +345,11 @@ def test_a_coordinator_killed_at_every_round_of_twenty_comes_to_the_same_bits(tm
     agreed = study(policy=SECURE, options={"optimiser": {"rounds": 20}, "prediction": {"draws": 16}})
     options = agreed.fit_options()
     expected = run_study(InProcessEngine(local(agreed)), agreed, options, 0)
-    before = 3 + 3 + 2  # handshake, keys, moments and units
+    before = 1 + 3 + 2  # handshake, keys, moments and units
     for number in range(1, 21):
         path = tmp_path / f"{number}.npz"
         engine = Dying(local(agreed))
-        engine.left = before + 2 * number - number % 2  # before a masked answer, or before its opening
+        engine.left = before + 2 * number - number % 2  # after the round, or before its sum is opened
         with pytest.raises(KeyboardInterrupt):
             run_study(engine, agreed, options, 0, checkpoint=path)
         engine.left = None

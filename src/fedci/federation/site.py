@@ -138,7 +138,7 @@ class Site:
         self.posterior: Posterior | None = None
         self.jitter: float | None = None
         """What the last statistics needed; their pull-back takes the same."""
-        self.run, self.secret = "", site_secret(self.credentials)
+        self.run, self.seed, self.secret = "", 0, site_secret(self.credentials)
         self.sums: SiteSums | None = None
         """The secure sums of this run; none: not agreed on."""
         self.counts: np.ndarray | None = None

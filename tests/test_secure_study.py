@@ -76,8 +76,8 @@ def prepared(policy=SECURE, sizes=SIZES, change=lambda request, reply: reply, en
 
 
 def test_masked_is_plain_to_rounding():
-    """The masked sum is exact and the plain one rounds in each addition, 1e-16 of its largest term; six rounds of the
-    optimiser multiply that by less than 1e6 (the model's condition)."""
+    """Masked numbers are rounded to 2⁻⁴¹ each, 1e-12 in the sum of three; six rounds of the optimiser multiply that by
+    less than 1e4 (the curvature's condition)."""
     one = FedCI(plan()).fit(hospitals(*SIZES))
     two = FedCI(plan(policy=PLAIN)).fit(hospitals(*SIZES))
     assert one.verdict == two.verdict
@@ -301,7 +301,7 @@ def test_too_few_to_open_is_a_pause():
 def test_a_number_out_of_range_counts_as_a_failure(monkeypatch):
     """The optimiser then steps back, and nobody learns whose it was."""
     talk, rules = prepared()
-    monkeypatch.setattr(secure_sum, "RANGE_BITS", 3)
+    monkeypatch.setattr(secure_sum, "SPARE", 43)
     objective, gradient = one_round(talk, rules)
     assert objective == -np.inf
     assert not gradient.any()

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 NAMES = [f"x{k}" for k in range(20)]
-TRUNK = (64, 48)
+TRUNK = (64, 56)
 """With 20 covariates: p ≈ 5000."""
 
 

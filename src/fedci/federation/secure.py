@@ -8,13 +8,10 @@ import numpy as np
 
 from fedci.errors import AwayError, FederationError, MessageError
 from fedci.federation.ask import Ask
-from fedci.federation.site_sums import JITTERED, unflatten, with_jitter
+from fedci.federation.site_sums import JITTERED, is_wide, masked_size, unflatten, with_jitter
 from fedci.federation.talk import Talk, Total
 from fedci.messages import MASKED, OWN, AskMaskKey, OpenSum, Reply, TakeCheckKey, TakeMaskKeys
 from fedci.privacy import secure_sum
-
-ABSURD = 2.0**secure_sum.RANGE_BITS
-"""Sites refuse to send more: a sum beyond it is not what honest sites made."""
 
 
 def agree(talk: Talk) -> SecureSums:
@@ -43,18 +40,18 @@ class SecureSums:
     def total(self, talk: Talk, ask: Ask) -> Total:
         replies = talk.ask_sum(ask)
         expected = with_jitter(talk.shapes(ask))
-        uploads = {site: _upload(reply, expected) for site, reply in replies.items()}
+        wide = is_wide(talk.model, ask.kind)
+        uploads = {site: _upload(reply, masked_size(expected, wide)) for site, reply in replies.items()}
         seeds = _seeds(talk.sites, _open(talk, replies))
         total = secure_sum.opened([uploads[site] for site in talk.sites], [seeds[site] for site in talk.sites])
-        sums = unflatten(secure_sum.decode(total[:-secure_sum.CHECKS]), expected)
-        _check_sane(sums)
+        sums = unflatten(secure_sum.decode(total[:-secure_sum.CHECKS], wide), expected)
+        _check_sane(sums, wide)
         _note_jitter(talk, sums.pop(JITTERED))
         own = {site: _own(reply, talk.shapes(ask)) for site, reply in replies.items()}
         return Total(sums, {"total": total}, {site: part for site, part in own.items() if part})
 
 
-def _upload(reply: Reply, expected: Mapping[str, tuple]) -> np.ndarray:
-    size = 2 * sum(int(np.prod(shape)) for shape in expected.values()) + secure_sum.CHECKS
+def _upload(reply: Reply, size: int) -> np.ndarray:
     found = reply.sums.get(MASKED)
     if found is None or found.shape != (size,) or found.dtype != np.int64:
         got = "nothing masked" if found is None else f"masked numbers of shape {found.shape} and type {found.dtype}"
@@ -109,10 +106,11 @@ def _seeds(sites: tuple[str, ...], opened: Mapping[str, Mapping[str, str]]) -> d
         raise MessageError(f"a share of the sum is missing or is no share, from one of {', '.join(giving)}") from None
 
 
-def _check_sane(sums: Mapping[str, np.ndarray]) -> None:
-    """Masks hide who sent what: of garbage only the sum shows."""
+def _check_sane(sums: Mapping[str, np.ndarray], wide: bool) -> None:
+    """Masks hide who sent what: of garbage only the sum shows, beyond what honest sites send."""
+    most = 2.0 ** (secure_sum.SPARE - (secure_sum.HIGH_BITS if wide else secure_sum.BITS))
     for name, value in sums.items():
-        if value.size and not np.abs(value).max() < ABSURD:
+        if value.size and not np.abs(value).max() < most:
             raise FederationError(f"the sum of {name!r} is absurd: a site sent garbage under its mask, and which one "
                                   f"cannot be told. Run the study without masks (policy.secure_sum = false) if the "
                                   f"sites agree, or leave sites out one by one")

@@ -31,7 +31,7 @@ from fedci.federation.ask import POPULATIONS, shapes
 from fedci.federation.rounds import Rules
 from fedci.federation.site_linkage import SiteLinkage
 from fedci.federation.site_noise import SiteNoise, site_noise
-from fedci.federation.site_sums import JITTERED, SiteSums, digest, site_secret, with_jitter
+from fedci.federation.site_sums import JITTERED, SiteSums, digest, is_wide, site_secret, with_jitter
 from fedci.federation.trajectory import Place
 from fedci.messages import (
     MASKED,
@@ -300,7 +300,8 @@ class Site:
         if self.sums is None:
             return reply
         steps = round(np.log10(reply.notes.get("jitter", ready.model.options.jitter) / ready.model.options.jitter))
-        self.sums, hidden, shares = self.sums.mask(request, dict(reply.sums) | {JITTERED: np.array(steps)})
+        self.sums, hidden, shares = self.sums.mask(request, dict(reply.sums) | {JITTERED: np.array(steps)},
+                                                  is_wide(ready.model, type(request)))
         own = self._own_averages(reply) if isinstance(request, AskEffects | AskSharedEffects) else {}
         return self._reply(request, {MASKED: hidden} | own, shares=shares)
 
@@ -357,7 +358,8 @@ class Site:
         ask = trajectory.now(self.rules, last)[1]
         expected = shapes(self.rules.model, ask.kind, ask.arrays, self.study.policy.noises("effects"))
         if self.sums is not None:
-            return self.sums.told(request.previous, number, with_jitter(expected))
+            wide = is_wide(self.rules.model, ask.kind)
+            return self.sums.told(request.previous, number, with_jitter(expected), wide)
         found = request.previous
         if any(name not in found or found[name].shape != shape for name, shape in expected.items()):
             raise MessageError(f"site '{self.name}': the sum of round {number} is not told with the next request, and "

@@ -10,7 +10,7 @@ site, sealed for the very request that it answered itself.
 from __future__ import annotations
 
 import hashlib
-import secrets
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -18,7 +18,8 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from fedci.errors import DisclosureError, HandshakeError, NumericalError, SiteError
-from fedci.messages import AskMaskKey, Message, OpenSum, TakeCheckKey, TakeMaskKeys, encode
+from fedci.messages import AskMaskKey, Evaluate, Message, OpenSum, TakeCheckKey, TakeMaskKeys, encode
+from fedci.model.law import AnyModel
 from fedci.privacy import agreement, secure_sum
 from fedci.privacy.agreement import Context, Credentials
 from fedci.privacy.policy import SECURE_SUM_SITES
@@ -38,7 +39,7 @@ def site_secret(credentials: Credentials) -> bytes:
     if credentials.secret is not None:
         return credentials.secret
     if credentials.identity is None:
-        return secrets.token_bytes(secure_sum.SEED_BYTES)
+        return os.urandom(secure_sum.SEED_BYTES)
     return secure_sum.derived(credentials.identity.private_bytes_raw(), info("site"))
 
 
@@ -63,6 +64,8 @@ class SiteSums:
     check_key: bytes | None = field(default=None, repr=False)
     digests: Mapping[int, str] = field(default_factory=dict)
     """Round → digest of the request that was answered in it."""
+    unseals: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+    """Peer → key of its share of the last answer."""
 
     @property
     def cohort(self) -> tuple[str, ...]:
@@ -134,11 +137,12 @@ class SiteSums:
 
     # --- an answer
 
-    def mask(self, request: Message, sums: Mapping[str, np.ndarray]) -> tuple[SiteSums, np.ndarray, dict]:
+    def mask(self, request: Message, sums: Mapping[str, np.ndarray],
+             wide: bool) -> tuple[SiteSums, np.ndarray, dict]:
         """(what is remembered, the masked numbers, each site's sealed share of the self seed)."""
         asked, sites = digest(request), len(self.cohort)
         about = self._about(request.round, asked)
-        numbers = secure_sum.with_checks(self._encoded(sums), self._check_key(about), self.lead)
+        numbers = secure_sum.with_checks(self._encoded(sums, wide), self._check_key(about), self.lead)
         seed = secure_sum.derived(self.secret, info("self", self.run) + about)
         coins = secure_sum.derived(self.secret, info("coins", self.run) + about)
         pairs = {peer: secure_sum.pair_keys(secret, about, self.name, peer) for peer, secret in self.pairs.items()}
@@ -147,19 +151,20 @@ class SiteSums:
         sealed = {site: secure_sum.seal(share, keys[site], about)
                   for site, share in zip(self.cohort, shares, strict=True)}
         digests = {**self.digests, request.round: asked}
-        known = replace(self, digests={number: digests[number] for number in sorted(digests)[-KEPT:]})
+        known = replace(self, digests={number: digests[number] for number in sorted(digests)[-KEPT:]},
+                        unseals={peer: one.unseal for peer, one in pairs.items()})
         return known, secure_sum.masked(numbers, self.name, seed, pairs), sealed
 
-    def _encoded(self, sums: Mapping[str, np.ndarray]) -> np.ndarray:
+    def _encoded(self, sums: Mapping[str, np.ndarray], wide: bool) -> np.ndarray:
         """In the order of the names. A number beyond the range counts as a failure where failures are counted."""
         sites = len(self.cohort)
         try:
-            return secure_sum.encode(_flat(sums), sites)
+            return secure_sum.encode(_flat(sums), sites, wide)
         except NumericalError as problem:
             if "failed" not in sums:
                 raise NumericalError(f"site '{self.name}': {problem}") from None
         return secure_sum.encode(_flat({name: np.zeros_like(part, float) for name, part in sums.items()}
-                                       | {"failed": np.ones(())}), sites)
+                                       | {"failed": np.ones(())}), sites, wide)
 
     def _about(self, number: int, asked: str) -> bytes:
         """What every key of one sum is bound to: the round, the request; run and cohort are in the secrets."""
@@ -181,7 +186,8 @@ class SiteSums:
         if set(request.shares) != set(self.cohort):
             raise DisclosureError(f"site '{self.name}': a sum is over all {len(self.cohort)} sites or is not opened")
         about = self._about(number, self.digests[number])
-        shares = {site: secure_sum.unseal(request.shares[site], self._unseal_key(site, about), about)
+        last = number == max(self.digests)
+        shares = {site: secure_sum.unseal(request.shares[site], self._unseal_key(site, about, last), about)
                   for site in self.cohort}
         others = [site for site, share in shares.items() if share is None]
         if others:
@@ -189,22 +195,24 @@ class SiteSums:
                                   f"changed on the way: the sum stays closed. The coordinator must ask all sites alike")
         return {site: share.hex() for site, share in shares.items()}
 
-    def _unseal_key(self, site: str, about: bytes) -> bytes:
+    def _unseal_key(self, site: str, about: bytes, last: bool) -> bytes:
         if site == self.name:
             return self._own_key(about)
+        if last and site in self.unseals:
+            return self.unseals[site]
         return secure_sum.pair_keys(self.pairs[site], about, self.name, site).unseal
 
     # --- the sum as the coordinator tells it
 
-    def told(self, previous: Mapping[str, np.ndarray], number: int, shapes: Mapping[str, tuple]) -> dict:
+    def told(self, previous: Mapping[str, np.ndarray], number: int, shapes: Mapping[str, tuple], wide: bool) -> dict:
         """The named sums of round `number`; DisclosureError unless they are what the sites sent."""
         total = previous.get("total")
-        size = 2 * sum(int(np.prod(shape)) for shape in shapes.values()) + secure_sum.CHECKS
+        size = masked_size(shapes, wide)
         fits = total is not None and total.dtype == np.int64 and total.shape == (size,) and number in self.digests
         if not fits or not secure_sum.is_true_sum(total, self._check_key(self._about(number, self.digests[number]))):
             raise DisclosureError(f"site '{self.name}': the sum that the coordinator tells is not what the sites sent "
                                   f"in round {number}. Stop the study, and ask the coordinator")
-        return unflatten(secure_sum.decode(total[:-secure_sum.CHECKS]), shapes)
+        return unflatten(secure_sum.decode(total[:-secure_sum.CHECKS], wide), shapes)
 
 
 def _flat(sums: Mapping[str, np.ndarray]) -> np.ndarray:
@@ -218,6 +226,16 @@ def unflatten(values: np.ndarray, shapes: Mapping[str, tuple]) -> dict[str, np.n
         size = int(np.prod(shapes[name]))
         found[name], at = values[at:at + size].reshape(shapes[name]), at + size
     return found
+
+
+def is_wide(model: AnyModel, kind: type[Message]) -> bool:
+    """Whether a sum's numbers may be of any size: all but the gradients of standardised data."""
+    return kind is not Evaluate or not model.options.standardise
+
+
+def masked_size(shapes: Mapping[str, tuple], wide: bool) -> int:
+    """Integers of a masked answer."""
+    return (1 + wide) * sum(int(np.prod(shape)) for shape in shapes.values()) + secure_sum.CHECKS
 
 
 def with_jitter(shapes: Mapping[str, tuple]) -> dict[str, tuple]:

@@ -1,12 +1,13 @@
 """Sums that nobody sees the parts of: fixed point, masks that cancel, shares of the seeds, and a check of the sum.
 
-    number     v = (high + low · 2⁻⁵²) · 2⁻²⁰, two int64: |v| up to 2⁴² / m to 2⁻⁷³, added modulo 2⁶⁴ without error
+    number     v · 2⁴⁰ as an int64: |v| up to 2²² / m to 2⁻⁴¹; added modulo 2⁶⁴ without error
+    wide       v = (high + low · 2⁻⁵²) · 2⁻²⁰, two int64: |v| up to 2⁴² / m to 2⁻⁷³
     pair       S_ij = HKDF(X25519(i, j); run, study, cohort), then for one request  HKDF(S_ij; round, request) =
                mask seed | key of i's share for j | key of j's share for i
     upload     y_i = x_i + PRG(b_i) + Σ_{j>i} PRG(s_ij) − Σ_{j<i} PRG(s_ij),      b_i = HKDF(i's own secret; …)
     shares     b_i cut by Shamir into m shares, t = ⌊2m/3⌋ + 1 of which open it, one sealed for every site
     sum        Σ y_i − Σ PRG(b_i) = Σ x_i mod 2⁶⁴
-    check      R x_i + (pad, once) rides along as 32 more numbers; R (random 0/1 rows) and the pad are the sites' own
+    check      Σ_j r_j x_ij mod 2⁹⁶ (+ a pad, once) rides along as three more numbers; r and the pad are the sites' own
                secret, so a coordinator that tells another sum is caught but once in 2³² times
 
 PRG is ChaCha20. Everything is a function of a site's secret and of the request: asked again, a site says the same
@@ -28,11 +29,14 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from fedci.errors import MessageError, NumericalError
 
+BITS = 40
+"""Fractional bits of a number in model units."""
 HIGH_BITS, LOW_BITS = 20, 72
-"""Fractional bits of the two parts. Numbers of a fit lie between 1e-6 and 1e12: both ends keep a float64's 53 bits."""
-RANGE_BITS = 42
-"""|Σ_s v| < 2⁴²: the high parts stay in an int64, with a bit to spare for rounding."""
-CHECKS = 32
+"""Of the two parts of a wide one: statistics and effects lie between 1e-6 and 1e12, and keep a float64's 53 bits."""
+SPARE = 62
+"""Bits of an int64 that the sum may take: one is left for rounding, one for the sign."""
+CHECKS = 3
+CHUNK = 2**15
 PRIME = 2**521 - 1
 """Shamir's field: larger than a seed, and a Mersenne prime needs no table."""
 SEED_BYTES, SHARE_BYTES = 32, 66
@@ -59,22 +63,28 @@ def derived(secret: bytes, about: bytes, length: int = SEED_BYTES) -> bytes:
 # --- numbers as integers
 
 
-def encode(values: np.ndarray, sites: int) -> np.ndarray:
-    """[2k] int64 of [k] floats, high parts first; NumericalError where one is not finite or the sum could overflow."""
+def encode(values: np.ndarray, sites: int, wide: bool) -> np.ndarray:
+    """[k] or, wide, [2k] int64 of [k] floats, high parts first; NumericalError where one is not finite or the sum could
+    overflow."""
     values = np.asarray(values, float).ravel()
     if not np.isfinite(values).all():
         raise NumericalError("a number to be summed is not finite")
-    most = 2.0**RANGE_BITS / sites
+    first = HIGH_BITS if wide else BITS
+    most = 2.0 ** (SPARE - first) / sites
     if values.size and np.abs(values).max() >= most:
         raise NumericalError(f"a number to be summed is beyond ±{most:.3g}, the range of the secure sum of {sites} "
                              f"sites. Look for extreme values, or standardise (model.standardise = true)")
-    high = np.rint(np.ldexp(values, HIGH_BITS))
-    low = np.rint(np.ldexp(values - np.ldexp(high, -HIGH_BITS), LOW_BITS))  # the difference is exact
+    high = np.rint(values * 2.0**first)
+    if not wide:
+        return high.astype(np.int64)
+    low = np.rint((values - high * 2.0**-HIGH_BITS) * 2.0**LOW_BITS)  # the difference is exact
     return np.concatenate([high, low]).astype(np.int64)
 
 
-def decode(total: np.ndarray) -> np.ndarray:
-    """[k] floats of the summed [2k] integers."""
+def decode(total: np.ndarray, wide: bool) -> np.ndarray:
+    """[k] floats of the summed integers."""
+    if not wide:
+        return np.ldexp(total.astype(float), -BITS)
     high, low = np.split(np.asarray(total, np.int64), 2)
     return np.ldexp(high.astype(float), -HIGH_BITS) + np.ldexp(low.astype(float), -LOW_BITS)
 
@@ -179,30 +189,41 @@ def unseal(sealed: str, key: bytes, about: bytes) -> bytes | None:
 
 
 def checks(numbers: np.ndarray, key: bytes) -> np.ndarray:
-    """[32] R x mod 2⁶⁴. A difference that is not 0 has some element with a lowest bit that R keeps or drops at random:
-    each row misses it at most every other time. x goes in four pieces of 16 bits, so that float64 adds them exactly."""
-    count, total = len(numbers), np.zeros(CHECKS, np.uint64)
-    bits = stream(key, -(-count // 2)).view(np.uint32)[:count]
-    for start in range(0, count, 2**16):
-        part = np.ascontiguousarray(numbers[start:start + 2**16]).view(np.uint16).reshape(-1, 4).astype(float)
-        rows = np.unpackbits(np.ascontiguousarray(bits[start:start + 2**16]).view(np.uint8).reshape(-1, 4), axis=1)
-        pieces = (rows.T.astype(float) @ part).astype(np.uint64)
-        total += (pieces << (16 * np.arange(4, dtype=np.uint64))).sum(1, dtype=np.uint64)
-    return total.view(np.int64)
+    """[3] Σ r_j x_j mod 2⁹⁶, r_j of 32 random bits, in three parts of 32 bits: linear, so the sites' add up to that of
+    the sum. A difference in x_j has its lowest bit among the 64 below, and r_j moves it to 2³² different places."""
+    count, total = len(numbers), 0
+    for start in range(0, count, CHUNK):
+        x = np.ascontiguousarray(numbers[start:start + CHUNK]).view(np.uint64)
+        r = _factors(key, start, len(x))
+        for r_shift, r_part in ((0, r & np.uint64(0xFFFF)), (16, r >> np.uint64(16))):
+            for x_shift, x_part in ((0, x & np.uint64(0xFFFFFFFF)), (32, x >> np.uint64(32))):
+                total += int((r_part * x_part).sum()) << r_shift + x_shift  # 2¹⁵ products of 48 bits fit
+        total -= int(r[x >> np.uint64(63) == 1].sum()) << 64  # a negative x is its 64 bits less 2⁶⁴
+    return _parts(total)
+
+
+def _factors(key: bytes, start: int, count: int) -> np.ndarray:
+    """[count] uint64 of 32 bits; each chunk has a stream of its own."""
+    seed = derived(key, info("factors", start))
+    return stream(seed, -(-count // 2)).view(np.uint32)[:count].astype(np.uint64)
+
+
+def _parts(value: int) -> np.ndarray:
+    return np.array([value >> 32 * k & 0xFFFFFFFF for k in range(CHECKS)], np.uint64)
 
 
 def check_pad(key: bytes) -> np.ndarray:
-    return stream(derived(key, info("pad")), CHECKS).view(np.int64)
+    return stream(derived(key, info("pad")), CHECKS)
 
 
 def with_checks(numbers: np.ndarray, key: bytes, lead: bool) -> np.ndarray:
-    """[k + 32]: one site of the cohort, the lead, adds the pad that hides the checks from the coordinator."""
-    told = checks(numbers, key).view(np.uint64)
-    told = told + check_pad(key).view(np.uint64) if lead else told
+    """[k + 3]: one site of the cohort, the lead, adds the pad that hides the checks from the coordinator."""
+    told = checks(numbers, key) + (check_pad(key) if lead else np.uint64(0))
     return np.concatenate([numbers, told.view(np.int64)])
 
 
 def is_true_sum(total: np.ndarray, key: bytes) -> bool:
-    """Whether these [k + 32] integers are the sum of what the sites sent."""
-    numbers, told = total[:-CHECKS], total[-CHECKS:]
-    return bool(np.array_equal(with_checks(np.ascontiguousarray(numbers), key, True)[-CHECKS:], told))
+    """Whether these [k + 3] integers are the sum of what the sites sent."""
+    parts = total[-CHECKS:].view(np.uint64) - check_pad(key)
+    told = sum(int(part) << 32 * k for k, part in enumerate(parts))
+    return bool((_parts(told) == checks(total[:-CHECKS], key)).all())

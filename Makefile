@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 OUT ?= demo-out
 
-.PHONY: demo network-demo test test-all test-benchmark bench benchmark docs lint clean
+.PHONY: demo network-demo test test-all test-benchmark bench benchmark docs assurance lint clean
 
 .venv: .venv/installed
 
@@ -78,8 +78,14 @@ docs: .venv
 bench: .venv
 	$(BIN)/python -m fedci.benchmark.speed
 
+# Attacks, faults, fuzzers and a soak of 1000 rounds; their table in docs/assurance.md. About half an hour.
+assurance: .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[assurance]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps -c constraints.txt dp-accounting dm-tree mpmath wrapt
+	$(BIN)/python assurance/run.py
+
 lint: .venv
-	$(BIN)/ruff check src tests tests_benchmark
+	$(BIN)/ruff check src tests tests_benchmark assurance
 
 clean:
 	rm -rf .venv .venv-benchmark demo-out

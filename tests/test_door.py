@@ -329,7 +329,7 @@ def test_memory_is_the_same_live_and_from_the_ledger(opened, tmp_path):
 # --- what cannot be read, and what goes wrong
 
 
-@pytest.mark.parametrize("data", [b"", b"FCI1", b"\x80\x04junk", hello()[:-1], hello() + b"\0"])
+@pytest.mark.parametrize("data", [b"", b"FCI2", b"\x80\x04junk", hello()[:-1], hello() + b"\0"])
 def test_what_is_no_message_is_refused_and_recorded(opened, tmp_path, data):
     found = refusal(opened(), data)
     assert (found.run, found.round, found.site, found.code) == ("", 0, NAME, "message")

@@ -42,10 +42,10 @@ def test_the_gradient_is_the_derivative_of_the_objective(result, talk):
     """Central differences along three random lines, relative 1e-5: the objective is smooth with common draws."""
     model, rng = result.outcome.layout.model, np.random.default_rng(0)
     normals = evidence.common_normals(0, 0, 4, model.size)
-    q = shared.start(talk, model)
+    q, _ = talk.follow(shared.start(model))
 
     def at(vector):
-        return shared.evaluate(talk, model, vector, 77, normals, {})
+        return talk.follow(shared.evaluate(model, vector, 77, normals))[0]
 
     _, gradient = at(q)
     for _ in range(3):

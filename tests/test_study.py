@@ -297,11 +297,17 @@ def test_an_override_needs_a_reason_and_keeps_it():
 
 
 @pytest.mark.parametrize("value, sites, fragment", [
-    ({"secure_sum": True}, 2, "3 sites"), ({"secure_sum": True}, 3, "refuses rather than run without them"),
-    ({"epsilon": 1.0}, 5, "differential privacy"), ({"delta": 1e-5}, 5, "differential privacy")])
-def test_what_is_not_built_is_refused(value, sites, fragment):
+    ({"secure_sum": True}, 2, "3 sites"), ({"secure_sum": True}, 1, "Add sites")])
+def test_secure_sums_of_two_are_refused(value, sites, fragment):
     with pytest.raises(StudyError, match=fragment):
         check_available(policy(value), sites)
+
+
+@pytest.mark.parametrize("value, masked", [
+    ("standard", {1: False, 2: False, 3: True, 10: True}), ("simulation", {2: False, 3: False}),
+    ({"secure_sum": False}, {3: False}), ({"secure_sum": True}, {3: True})])
+def test_sums_are_masked_from_three_sites_on(value, masked):
+    assert {sites: policy(value).secures(sites) for sites in masked} == masked
 
 
 def test_the_shipped_policies_are_available():

@@ -36,8 +36,10 @@ class FedCI:
         """
         tables = [source.read(self.study) for source in _checked(list(sources))]
         secret = hashlib.sha256(f"{self.study.hash()} {self.seed}".encode()).digest()
-        # All parties are this process, with nothing to hide from itself: linkage too follows from the seed.
-        sites = {table.site: Site(self.study, table, Credentials(key=secret)) for table in tables}
+        # All parties are this process, with nothing to hide from itself: linkage, masks and noise follow from the seed.
+        own = {table.site: hashlib.sha256(secret + table.site.encode()).digest() for table in tables}
+        sites = {table.site: Site(self.study, table, Credentials(key=secret, secret=own[table.site]))
+                 for table in tables}
         engine = InProcessEngine(sites)
         outcome = run_study(engine, self.study, self.options, self.seed, progress, link_secret=secret)
         return Result(self.study, outcome, sites, engine.traffic)

@@ -1,6 +1,7 @@
 """What coordinator and sites say to each other: typed, versioned, size-checked; no pickle, nothing executable.
 
-    bytes = b"FCI1" | header length (u32, big endian) | header (JSON, UTF-8) | arrays (raw, little endian)
+    bytes = b"FCI2" | header length (u32, big endian) | header (JSON, UTF-8) | arrays (raw, little endian) | check
+    check = the first 8 bytes of the SHA-256 of all before: damage on the way is found (lies are TLS's part)
     header = {"type", "fields": {…}, "arrays": [[name, dtype, shape], …]}
 
 A request asks a site for one thing; a `Reply` carries *named sums* (gradients, moments, per-draw sums of effects)
@@ -10,6 +11,7 @@ All shapes are checked against the bytes that came before an array is made.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import struct
@@ -20,7 +22,8 @@ import numpy as np
 
 from fedci.errors import MessageError
 
-MAGIC = b"FCI1"
+MAGIC = b"FCI2"
+CHECK_BYTES = 8
 MAX_BYTES = 16 * 2**20
 MAX_NESTING = 8
 MAX_ARRAYS = 256
@@ -44,6 +47,8 @@ class Hello(Message):
     version: str
     study_hash: str
     options: dict
+    seed: int = 0
+    """Of the run: the start and the draws follow from it, so a site can tell what it will be asked."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +92,34 @@ class Exclude(Message):
 
 
 @dataclass(frozen=True)
+class AskMaskKey(Message):
+    """Secure sums begin: the site's public key of this run, signed by its identity."""
+
+
+@dataclass(frozen=True)
+class TakeMaskKeys(Message):
+    """All sites' public keys and signatures (hex): the cohort of every sum of this run. The lead site answers with the
+    key of the checks, wrapped for each of the others."""
+
+    publics: dict
+    signatures: dict
+
+
+@dataclass(frozen=True)
+class TakeCheckKey(Message):
+    """To every other site: the key of the checks that the lead site wrapped for it."""
+
+    wrapped: str
+
+
+@dataclass(frozen=True)
+class OpenSum(Message):
+    """All sites' uploads are there: every site's share for this site (hex), which it unseals and answers with."""
+
+    shares: dict
+
+
+@dataclass(frozen=True)
 class AskMoments(Message):
     """The four moments of each column (policy permitting)."""
 
@@ -105,6 +138,10 @@ class Prepare(Message):
     sites: int
     indicators: np.ndarray
     """Columns with missing values somewhere: each gets a 0/1 column of its own at every site."""
+    people: int = 0
+    """Of all sites."""
+    all_u: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
+    """[m, q] every site's moments in model units, where sites follow the fit of the model `paper`; else empty."""
 
 
 @dataclass(frozen=True)
@@ -114,6 +151,8 @@ class Evaluate(Message):
     theta: np.ndarray
     phi_roots: np.ndarray
     sigma_roots: np.ndarray
+    previous: dict[str, np.ndarray] = field(default_factory=dict)
+    """The sum over all sites that this request follows from, where sites follow the fit; else empty."""
 
 
 @dataclass(frozen=True)
@@ -126,6 +165,7 @@ class AskEffects(Message):
     g: np.ndarray
     correlations: np.ndarray
     """Noise correlations at which realised effects are summed; the first, NaN, stands for Σ's own draws."""
+    previous: dict[str, np.ndarray] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -133,6 +173,7 @@ class AskStatistics(Message):
     """Model `shared`, first half of a round: the site's sums T, v, c, l for each draw of θ."""
 
     thetas: np.ndarray
+    previous: dict[str, np.ndarray] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -144,6 +185,7 @@ class PullBack(Message):
     cross: np.ndarray
     square: np.ndarray
     log_det: np.ndarray
+    previous: dict[str, np.ndarray] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -153,6 +195,7 @@ class AskSharedEffects(Message):
     thetas: np.ndarray
     betas: np.ndarray
     correlations: np.ndarray
+    previous: dict[str, np.ndarray] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -177,9 +220,9 @@ class Refusal(Message):
     reason: str
 
 
-TYPES = {cls.__name__: cls for cls in (Hello, AskLinkKey, WrapLinkKey, TakeLinkKey, AskTokens, Exclude, AskMoments,
-                                       Prepare, Evaluate, AskEffects, AskStatistics, PullBack, AskSharedEffects,
-                                       Reply, Tokens, Refusal)}
+TYPES = {cls.__name__: cls for cls in (Hello, AskLinkKey, WrapLinkKey, TakeLinkKey, AskTokens, Exclude, AskMaskKey,
+                                       TakeMaskKeys, TakeCheckKey, OpenSum, AskMoments, Prepare, Evaluate, AskEffects,
+                                       AskStatistics, PullBack, AskSharedEffects, Reply, Tokens, Refusal)}
 
 
 _EFFECTS = {"cate_mean", "cate_var", "ite_mean", "ite_var", "ite_sd", "people"}
@@ -193,6 +236,23 @@ ANSWERS: dict[str, set[str]] = {
 }
 """The arrays that answer each type of request: no more may leave a site, no fewer are an answer. A type that is not
 here is answered without arrays."""
+SUMMED = {"Evaluate", "AskStatistics", "PullBack", "AskEffects", "AskSharedEffects"}
+"""Requests whose answers are summed over the sites; under secure sums only the masked sum leaves, and of the effects
+the site's own averages if the study asks for them."""
+MASKED, OWN = "masked", "own/"
+"""The name of a masked answer, and how the names of a site's own averages begin."""
+
+
+def answers(asked: str, secure: bool, site_effects: bool = False) -> set[str]:
+    """The arrays that answer a type of request."""
+    if not secure or asked not in SUMMED:
+        return ANSWERS.get(asked, set())
+    tells_own = site_effects and ANSWERS[asked] is _EFFECTS
+    return {MASKED, *(OWN + name for name in ANSWERS[asked] if tells_own)}
+
+
+NAMED = "dict[str, np.ndarray]"
+"""The type of a field of named arrays: they travel as arrays named FIELD/NAME."""
 
 
 def encode(message: Message) -> bytes:
@@ -202,18 +262,23 @@ def encode(message: Message) -> bytes:
         value = getattr(message, part.name)
         if isinstance(value, np.ndarray):
             arrays[part.name] = value
-        elif part.name == "sums":
-            arrays |= {f"sums/{name}": np.asarray(array) for name, array in value.items()}
+        elif part.type == NAMED:
+            arrays |= {f"{part.name}/{name}": np.asarray(array) for name, array in value.items()}
         else:
             plain[part.name] = value
     arrays = {name: _portable(name, array) for name, array in arrays.items()}
     header = json.dumps({"type": type(message).__name__, "fields": plain,
                          "arrays": [[name, a.dtype.str, list(a.shape)] for name, a in arrays.items()]}).encode()
-    data = b"".join([MAGIC, struct.pack(">I", len(header)), header, *(a.tobytes() for a in arrays.values())])
+    data = sealed(b"".join([MAGIC, struct.pack(">I", len(header)), header, *(a.tobytes() for a in arrays.values())]))
     if len(data) > MAX_BYTES:
         raise MessageError(f"a {type(message).__name__} of {len(data):,} bytes is over the limit of {MAX_BYTES:,}; "
                            f"use fewer draws or a smaller mean function")
     return data
+
+
+def sealed(data: bytes) -> bytes:
+    """The bytes, and their check."""
+    return data + hashlib.sha256(data).digest()[:CHECK_BYTES]
 
 
 def _portable(name: str, array: np.ndarray) -> np.ndarray:
@@ -227,8 +292,11 @@ def decode(data: bytes) -> Message:
     """The message in `data`; MessageError says what is wrong with anything else."""
     if len(data) > MAX_BYTES:
         raise MessageError(f"a message of {len(data):,} bytes is over the limit of {MAX_BYTES:,}")
-    if data[:4] != MAGIC or len(data) < 8:
+    if data[:4] != MAGIC or len(data) < 8 + CHECK_BYTES:
         raise MessageError("not a message of this version of fedci: the opening bytes differ")
+    if hashlib.sha256(memoryview(data)[:-CHECK_BYTES]).digest()[:CHECK_BYTES] != data[-CHECK_BYTES:]:
+        raise MessageError("the message was damaged on its way: its check differs")
+    data = data[:-CHECK_BYTES]
     (length,) = struct.unpack(">I", data[4:8])
     header = _header(data[8:8 + length], length)
     arrays = _arrays(header["arrays"], data[8 + length:])
@@ -297,12 +365,18 @@ def _message(header: dict, arrays: dict[str, np.ndarray]) -> Message:
     if cls is None:
         raise MessageError("the message is of a type this version does not know")
     given = dict(header["fields"])
-    if cls is Reply:
-        if "sums" in given or not all(name.startswith("sums/") for name in arrays):
+    named = {part.name: {} for part in fields(cls) if part.type == NAMED}
+    if named.keys() & given.keys():
+        raise MessageError("the sums of a message must be arrays named sums/…, and nothing else may be one")
+    for name, array in arrays.items():
+        holder, slash, rest = name.partition("/")
+        if holder in named and slash:
+            named[holder][rest] = array
+        elif cls is Reply:
             raise MessageError("the sums of a Reply must be arrays named sums/…, and nothing else may be one")
-        given["sums"] = {name.removeprefix("sums/"): a for name, a in arrays.items()}
-    else:
-        given |= arrays
+        else:
+            given[name] = array
+    given |= named
     expected = {part.name: part.type for part in fields(cls)}
     if given.keys() != expected.keys():
         raise MessageError(f"a {cls.__name__} must carry exactly {', '.join(expected)}")
@@ -318,7 +392,7 @@ KINDS = {"str": str, "int": int, "float": (int, float), "dict": dict, "np.ndarra
 def _check_field(cls, name: str, kind: str, value) -> None:
     if not isinstance(value, KINDS[kind]) or isinstance(value, bool):
         raise MessageError(f"the field {name!r} of a {cls.__name__} must be of type {kind}")
-    arrays = value.values() if name == "sums" else [value] if isinstance(value, np.ndarray) else []
+    arrays = value.values() if kind == NAMED else [value] if isinstance(value, np.ndarray) else []
     for array in arrays:
         unset = np.isnan(array) if name == "correlations" else False  # NaN stands for "Σ's own" there, and only there
         if array.dtype.kind == "f" and not (unset | np.isfinite(array)).all():

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import jax.numpy as jnp
 import numpy as np
 
-from fedci import optimise
+from fedci import account, optimise
 from fedci.data import Source, design_columns, design_from
 from fedci.errors import UsageError
 from fedci.estimands import Effect, average, check_alpha
@@ -94,6 +94,9 @@ class Result:
         if of == "cate":
             parts = [Effect(s["cate_mean"][:, column], s["cate_var"][:, column]) for s in sums]
         elif of == "ite":
+            if self.study.policy.noises("effects"):
+                raise UsageError("realised effects are not told under differential privacy of the effects: ask for "
+                                 "of='cate', or take 'effects' out of policy.noised")
             c = _correlation_index(noise_correlation)
             parts = [Effect(s["ite_mean"][:, c, column], s["ite_var"][:, c, column]) for s in sums]
         else:
@@ -101,7 +104,13 @@ class Result:
         return average(parts, people)
 
     def _sums(self, site: str | None) -> list[dict]:
-        return [self.outcome.effects.sums[self._known(site)]] if site else list(self.outcome.effects.sums.values())
+        effects = self.outcome.effects
+        if site is None:
+            return [effects.total] if effects.total is not None else list(effects.sums.values())
+        if self._known(site) not in effects.sums:
+            raise UsageError(f"the average effects of site '{site}' stay at the site: the study's policy says "
+                             f"site_effects = false. Ask the site")
+        return [effects.sums[site]]
 
     def _known(self, site: str) -> str:
         if site not in self.sites:
@@ -182,7 +191,8 @@ class Result:
         """ATE, ATT and ATC, of all sites together and of each: mean, sd, interval, people."""
         import pandas as pd
 
-        rows = [self._row(name, site, alpha) for site in (None, *self.sites) for name in ("ATE", "ATT", "ATC")]
+        rows = [self._row(name, site, alpha) for site in (None, *self.outcome.effects.sums)
+                for name in ("ATE", "ATT", "ATC")]
         return pd.DataFrame([row for row in rows if row])
 
     def _row(self, name: str, site: str | None, alpha: float) -> dict | None:
@@ -248,7 +258,8 @@ class Result:
                 found.append(f"site '{site}': linkage left out {left} of {left + layout.moments[site].rows} people, "
                              f"who stay at other sites: those left may not be typical of it.")
         for site, jitter in fit.jitters.items():
-            found.append(f"site '{site}': needed jitter {jitter:g} on its covariance; look for repeated rows.")
+            who = f"site '{site}': needed" if site else "one site or more (their own screens say which) needed up to"
+            found.append(f"{who} jitter {jitter:g} on its covariance; look for repeated rows.")
         limit, p = self.study.policy.parameters_per_row_warn, layout.model.size
         few = [site for site, moments in layout.moments.items() if p > limit * moments.rows]
         if few:
@@ -273,12 +284,18 @@ class Result:
             self.table(alpha).to_string(index=False, float_format=lambda v: f"{v:.4g}"),
             "",
             *_drivers_in_words(self.drivers()),
-            "Realised effects depend on the correlation of the two outcomes' noise, which no data inform "
-            "(its posterior is its prior):",
-            self.sensitivity(alpha).to_string(index=False, float_format=lambda v: f"{v:.4g}"),
+            *account.in_words(self.study, self.outcome),
+            *self._sensitivity_in_words(alpha),
         ]
         noted = self.warnings()
         return "\n".join(lines + ([""] + [f"warning: {text}" for text in noted] if noted else []))
+
+    def _sensitivity_in_words(self, alpha: float) -> list[str]:
+        if self.study.policy.noises("effects"):
+            return ["Realised effects are not told under differential privacy of the effects."]
+        return ["Realised effects depend on the correlation of the two outcomes' noise, which no data inform "
+                "(its posterior is its prior):",
+                self.sensitivity(alpha).to_string(index=False, float_format=lambda v: f"{v:.4g}")]
 
     def save(self, folder, force: bool = False) -> None:
         """Write the result to a folder; each local site's private part goes to sites/NAME with mode 0600."""

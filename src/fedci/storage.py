@@ -80,8 +80,9 @@ def _arrays(o: Outcome) -> dict[str, np.ndarray]:
     arrays = {"theta": o.fit.theta, "u": layout.u, "pooled_u": layout.pooled_u, "indicators": layout.indicators,
               **{f"draws/{name}": value for name, value in drawn.draws.items()},
               **{f"scales/{name}": np.asarray(value) for name, value in layout.scales._asdict().items()}}
+    arrays |= {f"total/{name}": value for name, value in (drawn.total or {}).items()}
     for site in layout.sites:
-        arrays |= {f"sums/{site}/{name}": value for name, value in drawn.sums[site].items()}
+        arrays |= {f"sums/{site}/{name}": value for name, value in drawn.sums.get(site, {}).items()}
         arrays |= {f"moments/{site}/{name}": value for name, value in _moment_arrays(layout.moments[site]).items()}
     return arrays
 
@@ -143,8 +144,8 @@ def _outcome(study: Study, facts: dict, arrays: dict, trace: Path) -> Outcome:
     layout = Layout(sites, model, scales, arrays["u"], arrays["pooled_u"], arrays["indicators"],
                     {name: _site_moments(arrays, name) for name in sites})
     fit = Fit(arrays["theta"], facts["verdict"], facts["objective"], _read_trace(trace), facts["jitters"])
-    sums = {name: _below(arrays, f"sums/{name}/") for name in sites}
-    effects = Effects(_below(arrays, "draws/"), sums)
+    sums = {name: found for name in sites if (found := _below(arrays, f"sums/{name}/"))}
+    effects = Effects(_below(arrays, "draws/"), sums, _below(arrays, "total/") or None)
     return Outcome(facts["run"], facts["seed"], options, layout, fit, effects, tuple(facts["warnings"]),
                    facts["seconds"], facts.get("excluded", {}))
 

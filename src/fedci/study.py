@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
@@ -208,7 +209,7 @@ class Study(_Stated):
         self._check_roles()
         self._check_level_counts()
         self._check_linkage()
-        self.fit_options()
+        self._check_noise(self.fit_options())
         return self
 
     def _check_roles(self) -> None:
@@ -241,6 +242,22 @@ class Study(_Stated):
             if column not in self.ids:
                 raise StudyError(f"linkage.dates: column {column!r} is not among the ids{nearest(column, self.ids)}; "
                                  f"ids = {', '.join(self.ids)}")
+
+    def _check_noise(self, options: FitOptions) -> None:
+        """Differential privacy needs bounds that are declared, and no answer that the noise does not cover."""
+        if self.policy.noises("moments"):
+            for one in self.covariates:
+                if one.type == "numeric" and not (one.range and all(map(math.isfinite, one.range))):
+                    raise StudyError(f"covariates.{one.name}.range is missing: the noise of the moments is measured by "
+                                     f"it. Give [smallest, largest]")
+                if self.imputes(one):
+                    raise StudyError(f"covariates.{one.name}: where values are missing is told without noise. Set "
+                                     f'missing = "refuse" under differential privacy of the moments')
+        optimiser = options.optimiser
+        blind = options.model.family == "paper" and optimiser.name != "lbfgs" and optimiser.tolerance == 0
+        if self.policy.noises("gradients") and not blind:
+            raise StudyError("policy.noised has 'gradients': they need the model of the presets 'classic' or 'paper', "
+                             "an optimiser other than lbfgs, and optimiser.tolerance = 0 (the objective is not told)")
 
     @property
     def links(self) -> bool:

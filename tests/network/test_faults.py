@@ -21,7 +21,7 @@ class Engine:
 
     def __init__(self, folder, fails=None, half=False):
         self.folder, self.fails, self.half, self.exchanges = folder, fails, half, 0
-        self.sites, self.parties, self.seen = SITES, {}, []
+        self.sites, self.parties, self.seen, self.names = SITES, {}, [], []
 
     def start(self, site):
         own = kit.read(self.folder / "kits" / site, "site")
@@ -35,6 +35,7 @@ class Engine:
 
     def exchange(self, requests):
         self.exchanges += 1
+        self.names.append(type(next(iter(requests.values()))).__name__)
         replies = {}
         for site, request in sorted(requests.items()):
             if self.fails == self.exchanges and (site == "oslo" or not self.half):
@@ -197,3 +198,47 @@ def test_each_phase_waits_for_a_persons_word(kits, study):
         run_study(Asking(kits), study, study.fit_options(), 0)
     thread.join(10)
     assert asked == ["handshake", "linkage", "moments"]
+
+
+# --- masked, and with sites that follow the fit
+
+
+@pytest.fixture(scope="module")
+def masked(tmp_path_factory):
+    """(folder with kits of a masked study, the study, its uninterrupted run's engine and numbers)."""
+    from fedci.network.demo import make_people, make_study
+    from fedci.network.provision import new_network
+
+    out = tmp_path_factory.mktemp("masked")
+    plan = make_study("classic", options={"optimiser": {"rounds": 12}, "prediction": {"draws": 16}},
+                      policy={"name": "simulation", "secure_sum": True, "check_trajectory": True},
+                      linkage={"enabled": False})
+    make_people(out, plan, people=40, twice=0)
+    new_network(plan, (), "localhost", out / "kits", port=8443)
+    return out, plan
+
+
+def copied(made, place):
+    import shutil
+
+    for part in ("kits", *SITES):
+        shutil.copytree(made / part, place / part)
+    return place
+
+
+def test_masked_and_killed_anywhere_the_result_is_the_same_to_the_bit(masked, tmp_path):
+    """Every party starts anew on its own disk alone: keys follow from identities, the course of the fit from its
+    places, and what was answered before is answered to the same bytes."""
+    made, plan = masked
+    engine, outcome = conducted(copied(made, tmp_path / "whole"), plan)
+    expected, names = numbers(outcome), engine.names
+    engine.kill()
+    first = {name: names.index(name) + 1 for name in ("TakeMaskKeys", "Evaluate", "OpenSum", "AskEffects")}
+    later = [k + 1 for k, name in enumerate(names) if name in ("Evaluate", "OpenSum")][12:16]
+    for number, at in enumerate([*first.values(), *later]):
+        folder = copied(made, tmp_path / f"kill-{number}")
+        again, found = conducted(folder, plan, fails=at, half=bool(number % 2))
+        for name, value in numbers(found).items():
+            np.testing.assert_array_equal(value, expected[name], err_msg=f"{names[at - 1]} {name}")
+        again.kill()
+        assert all(ledger.verify(folder / "kits" / site).ok for site in SITES)

@@ -2,11 +2,12 @@
 
 import json
 import stat
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from fedci.errors import AwayError, OutputError, StudyError, UsageError
-from fedci.network import command, hardening, kit
+from fedci.network import certificates, command, hardening, kit
 from fedci.network.provision import COORDINATOR, new_network
 
 PARTIES = (COORDINATOR, "lyon", "oslo", "turin")
@@ -162,3 +163,29 @@ def test_a_site_that_hears_nothing_gives_up_with_words(kits):
 def test_a_site_may_have_a_dash_in_its_name(study, tmp_path):
     made = new_network(study.model_copy(update={"sites": ()}), ("saint-denis", "oslo"), "localhost", tmp_path / "kits")
     assert command.check_kit(made["saint-denis"], "site").name == "saint-denis"
+
+
+# --- certificates
+
+
+def test_certificates_hold_now_and_not_in_two_years(made):
+    for party in PARTIES:
+        own = kit.read(made[0] / "kits" / party)
+        assert certificates.problems(own) == []
+        (late, *_), (early, *_) = (certificates.problems(own, datetime.now(UTC) + timedelta(days=days))
+                                   for days in (800, -800))
+        assert "expired on 20" in late
+        assert "clock" in early
+
+
+def test_a_certificate_of_another_authority_is_named_even_under_a_new_seal(kits, study, tmp_path):
+    new_network(study, (), "localhost", tmp_path / "other", port=8443)
+    own = kits / "kits" / "lyon"
+    (own / "startup" / "client.crt").write_bytes((tmp_path / "other" / "lyon" / "startup" / "client.crt").read_bytes())
+    kit.seal(own)
+    with pytest.raises(OutputError, match="client.crt is not of the kit's authority"):
+        command.check_kit(own, "site")
+    (own / "startup" / "client.crt").write_text("no certificate")
+    kit.seal(own)
+    with pytest.raises(OutputError, match="client.crt or its authority cannot be read"):
+        command.check_kit(own, "site")

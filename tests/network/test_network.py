@@ -24,13 +24,17 @@ PRESETS = {
     "paper": {"model": {"mean": {"kind": "network", "trunk": [8], "head": [8]}},
               "optimiser": {"rounds": 12}, "prediction": {"draws": 16}},
 }
+POLICIES = {"paper": {"name": "simulation", "secure_sum": True, "check_trajectory": True}}
+"""One of the two runs is masked, and its sites follow the fit."""
 
 
 class Network:
     """Kits, data and commands of one study below a folder."""
 
     def __init__(self, out: Path, preset: str, **changes):
-        self.out, self.study = out, demo.make_study(preset, options=PRESETS[preset], **changes)
+        self.out = out
+        self.study = demo.make_study(preset, options=PRESETS[preset], policy=POLICIES.get(preset, "simulation"),
+                                     **changes)
         self.tables = demo.make_people(out, self.study, people=40, twice=6)
         new_network(self.study, (), "localhost", out / "kits", demo.free_port())
         self.running: dict[str, subprocess.Popen] = {}
@@ -109,7 +113,10 @@ def test_networked_with_linkage_is_the_study_in_one_process(network):
         assert network.running[site].returncode == 0, network.logs()
         own = network.kit(site).folder
         assert ledger.verify(own).ok
-        assert {entry["phase"] for entry in ledger.read(own)} == {"handshake", "linkage", "moments", "fit", "effects"}
+        masked = {"keys"} if network.study.policy.secure_sum else set()
+        entries = ledger.read(own)
+        assert {e["phase"] for e in entries} == {"handshake", "linkage", "moments", "fit", "effects", *masked}
+        assert any("masked" in entry["sums"] for entry in entries) == bool(masked)
         people = pd.read_csv(next((own / "out").glob("people-*.csv")))
         assert list(people["row"]) == list(demo.kept_rows(network.out, site, found.outcome.run))
 

@@ -51,15 +51,16 @@ def measure(rows: int, rounds: int | None) -> dict:
 
 def seconds_per_evaluation(result, repeats: int) -> float:
     """One objective and gradient at the fitted Θ: draws, a message to and from each site, data-free terms."""
-    from fedci.federation.coordinator import Talk, evaluate
+    from fedci.federation import rounds
+    from fedci.federation.coordinator import Talk, rules_of
     from fedci.federation.engine import InProcessEngine
-    from fedci.model.posterior import common_uniforms
 
-    outcome, talk = result.outcome, Talk(InProcessEngine(result.local), "bench")
-    uniforms = common_uniforms(outcome.seed, 0, outcome.options.optimiser.draws)
+    outcome = result.outcome
+    rules = rules_of(outcome.layout, outcome.options, outcome.seed)
+    talk = Talk(InProcessEngine(result.local), "bench", outcome.layout.model)
     start = time.perf_counter()
     for _ in range(repeats):
-        evaluate(talk, outcome.layout, outcome.fit.theta, uniforms, {})
+        talk.follow(rounds.evaluation(rules, outcome.fit.theta, 0))
     return (time.perf_counter() - start) / repeats
 
 

@@ -19,7 +19,8 @@ from fedci.errors import OutputError
 from fedci.folder import whole_file
 from fedci.version import __version__
 
-FORMAT = 1
+FORMAT = 2
+PREVIOUS = "previous/"
 EVERY = 5
 """Rounds of the fit between two writings."""
 
@@ -50,6 +51,8 @@ class Checkpoint:
     """The talk's round when `state` was taken."""
     state: dict[str, np.ndarray] | None = None
     """Of the optimiser."""
+    previous: dict[str, np.ndarray] = field(default_factory=dict)
+    """The sum that the sites are told with the next request."""
     rounds: list[list] = field(default_factory=list)
     jitters: dict[str, float] = field(default_factory=dict)
 
@@ -66,7 +69,7 @@ class Checkpoint:
         try:
             with whole_file(self.path) as file:
                 np.savez(file, allow_pickle=False, facts=np.frombuffer(json.dumps(facts).encode(), np.uint8),
-                         **(self.state or {}))
+                         **(self.state or {}), **{f"{PREVIOUS}{name}": part for name, part in self.previous.items()})
         except OSError as problem:
             raise OutputError(f"the checkpoint could not be written to '{self.path}': {problem.strerror}. The one "
                               f"before it stands; free some space and start the same command again") from None
@@ -81,8 +84,9 @@ def load(path: Path | None, mark: Mark, run: str) -> Checkpoint:
         with np.load(path, allow_pickle=False) as file:
             arrays = dict(file)
         facts = json.loads(arrays.pop("facts").tobytes())
+        previous = {name.removeprefix(PREVIOUS): arrays.pop(name) for name in list(arrays) if name.startswith(PREVIOUS)}
         known = facts["format"] == FORMAT and facts["mark"] | {"sites": tuple(facts["mark"]["sites"])} == asdict(mark)
         return Checkpoint(mark, facts["run"], path, facts["linked"], facts["linked_round"], facts["fit_round"],
-                          arrays or None, facts["rounds"], facts["jitters"]) if known else fresh
+                          arrays or None, previous, facts["rounds"], facts["jitters"]) if known else fresh
     except (OSError, ValueError, KeyError, TypeError, EOFError, BadZipFile):
         raise OutputError(f"the checkpoint '{path}' is damaged. Remove it to start the run from the start") from None

@@ -1,6 +1,6 @@
 """The coordinator: runs a study by asking sites, and never sees a row.
 
-    handshake → linkage → moments → common units → fit (rounds) → effects
+    handshake → linkage → keys of the secure sums → moments → common units → fit (rounds) → effects
 
 `run_study` reads as the protocol. Everything a site sends is a named sum; sums over sites are taken in the order of
 the sites' names, so the order in which they were listed or answered cannot change a bit of the result.
@@ -14,21 +14,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import jax.numpy as jnp
 import numpy as np
 
 from fedci import optimise
 from fedci.data import design_columns
 from fedci.errors import DataError, NumericalError
-from fedci.federation import shared
+from fedci.federation import rounds as exchanges
+from fedci.federation import secure
 from fedci.federation.checkpoint import Checkpoint, Mark, load
 from fedci.federation.engine import Engine
 from fedci.federation.linkage import Linked, link
-from fedci.federation.talk import Talk, note_jitters, summed
-from fedci.messages import AskEffects, AskMoments, Evaluate, Hello, Prepare, Reply
-from fedci.model import elbo, evidence, posterior
+from fedci.federation.rounds import CORRELATIONS, Rules
+from fedci.federation.talk import Talk
+from fedci.messages import AskMoments, Hello, Prepare, Reply
 from fedci.model.law import AnyModel
-from fedci.model.posterior import Roots
 from fedci.model.shared import SharedModel
 from fedci.model.structure import model_of
 from fedci.moments import Moments, Scales, SiteMoments, describe_in_model_units, no_scales, pool, scales
@@ -37,11 +36,7 @@ from fedci.privacy.policy import check_available
 from fedci.study import Study
 from fedci.version import __version__
 
-CORRELATIONS = np.array([np.nan, 0.0, 0.5, 0.9])
-"""Noise correlations at which realised effects are reported; NaN: Σ's own draws, which equal its prior."""
-
-MANY_PEOPLE = 1000
-"""At all sites together: from there on the fit takes natural steps."""
+__all__ = ["CORRELATIONS", "Effects", "Fit", "Layout", "Outcome", "Round", "Talk", "run_study"]
 
 
 @dataclass(frozen=True)
@@ -80,18 +75,21 @@ class Fit:
     objective: float
     rounds: tuple[Round, ...]
     jitters: dict[str, float]
-    """The largest jitter each site needed beyond the model's own."""
+    """The largest jitter each site needed beyond the model's own; under '' where masks hide which site."""
 
 
 @dataclass(frozen=True)
 class Effects:
-    """The draws from q, and each site's per-draw sums in outcome units."""
+    """The draws from q, and the sums of effects in outcome units."""
 
     draws: dict[str, np.ndarray]
     """Model `paper`: 'phi_roots', 'sigma_roots' [L, 2, 2], 'g' [L, m, 2]. Model `shared`: 'thetas' [L, p], 'betas'
     [L, B, q]."""
     sums: dict[str, dict[str, np.ndarray]]
-    """Site → 'cate_mean' [L, 3], 'cate_var', 'ite_mean' [L, C, 3], 'ite_var', 'ite_sd' [C], 'people' [3]."""
+    """Site → 'cate_mean' [L, 3], 'cate_var', 'ite_mean' [L, C, 3], 'ite_var', 'ite_sd' [C], 'people' [3]. Under secure
+    sums L = 1: the site's averages over the draws, or no site at all."""
+    total: dict[str, np.ndarray] | None = None
+    """The same summed over sites, under secure sums; none: `sums` has all."""
 
 
 @dataclass(frozen=True)
@@ -121,15 +119,20 @@ def run_study(engine: Engine, study: Study, options: FitOptions, seed: int,
     kept = load(checkpoint, Mark(study.hash(), seed, tuple(sorted(engine.sites))), secrets.token_hex(8))
     talk = Talk(engine, kept.run)
     clock = _Clock()
-    warnings = handshake(talk, study, options)
+    warnings = handshake(talk, study, options, seed)
     clock.lap("handshake")
     linked = _linked(talk, study, link_secret or secrets.token_bytes(32), kept)
     clock.lap("linkage")
+    if study.policy.secures(len(talk.sites)):
+        talk.sums = secure.agree(talk)
     layout = agree_units(talk, study, options)
     clock.lap("moments")
-    fit = fit_theta(talk, layout, options, seed, progress, kept)
+    rules = rules_of(layout, options, seed)
+    talk.model, talk.tells = layout.model, study.policy.check_trajectory
+    talk.averaged = study.policy.noises("effects")
+    fit = fit_theta(talk, rules, progress, kept)
     clock.lap("fit")
-    effects = gather_effects(talk, layout, fit, options.prediction.draws, seed)
+    effects = gather_effects(talk, rules, fit)
     clock.lap("effects")
     return Outcome(talk.run, seed, options, layout, fit, effects, warnings + linked.warnings, clock.laps,
                    linked.excluded)
@@ -146,10 +149,15 @@ def _linked(talk: Talk, study: Study, secret: bytes, kept: Checkpoint) -> Linked
     return Linked(excluded, tuple(warnings))
 
 
-def handshake(talk: Talk, study: Study, options: FitOptions) -> tuple[str, ...]:
+def rules_of(layout: Layout, options: FitOptions, seed: int) -> Rules:
+    return Rules(layout.model, options, seed, layout.u, sum(site.rows for site in layout.moments.values()))
+
+
+def handshake(talk: Talk, study: Study, options: FitOptions, seed: int = 0) -> tuple[str, ...]:
     """Every site runs this study, these options and this version; returns the sites' warnings about their data."""
     check_available(study.policy, len(talk.sites))
-    replies = talk.ask_all(lambda base: Hello(*base, __version__, study.hash(), options.model_dump(mode="json")))
+    replies = talk.ask_all(lambda base: Hello(*base, __version__, study.hash(), options.model_dump(mode="json"),
+                                              seed))
     return tuple(warning for reply in replies.values() for warning in reply.notes.get("warnings", []))
 
 
@@ -166,8 +174,10 @@ def agree_units(talk: Talk, study: Study, options: FitOptions) -> Layout:
                   for site in told.values()])
     indicators = np.flatnonzero(np.any([site.incomplete for site in told.values()], axis=0))
     model = model_of(options.model, len(names) + len(indicators), len(names), len(told))
+    people = sum(site.rows for site in told.values())
+    shown = u if study.policy.check_trajectory and not isinstance(model, SharedModel) else np.zeros((0, 0))
     talk.ask_each({name: (lambda base, s=s: Prepare(*base, common.x_mean, common.x_sd, common.y_mean, common.y_sd,
-                                                    u[s], s, len(told), indicators))
+                                                    u[s], s, len(told), indicators, people, shown))
                    for s, name in enumerate(talk.sites)})
     pooled_u = describe_in_model_units(_pooled_site(told), pooled_x, common, options.model.moments_spread)
     return Layout(talk.sites, model, common, u, pooled_u, indicators, told)
@@ -199,107 +209,38 @@ def _check_variation(common: Scales, names, outcome: str, sites: int) -> None:
         raise DataError(f"the outcome '{outcome}' is constant {where}: there is no effect to estimate.")
 
 
-def fit_theta(talk: Talk, layout: Layout, options: FitOptions, seed: int, progress, kept: Checkpoint) -> Fit:
+def fit_theta(talk: Talk, rules: Rules, progress, kept: Checkpoint) -> Fit:
     """Ascend the summed objective until it settles; the verdict says how it ended."""
-    rounds, jitters = [Round(*values) for values in kept.rounds], dict(kept.jitters)
+    optimiser, sites = rules.options.optimiser, len(rules.u)
+    rounds, talk.jitters = [Round(*values) for values in kept.rounds], dict(kept.jitters)
     start = time.perf_counter() - (rounds[-1].seconds if rounds else 0.0)
-    ask, begin = _objective(talk, layout, options, seed, jitters)
-    state = optimise.init(options.optimiser, begin, len(layout.sites), _natural(layout))
+    state = optimise.init(optimiser, talk.follow(exchanges.start(rules))[0], sites, exchanges.natural(rules))
     if kept.state is not None:
-        state, talk.round = optimise.unpack(options.optimiser, len(layout.sites), kept.state), kept.fit_round
+        state, talk.round = optimise.unpack(optimiser, sites, kept.state), kept.fit_round
+        talk.previous = kept.previous
     while state.verdict is None:
-        objective, gradient = ask(state.query, state.round)
+        (objective, gradient), _ = talk.follow(exchanges.evaluation(rules, state.query, state.round))
         state = optimise.step(state, objective, gradient)
-        rounds.append(Round(state.round, options.optimiser.rounds, objective, float(np.linalg.norm(gradient)),
+        rounds.append(Round(state.round, optimiser.rounds, objective, float(np.linalg.norm(gradient)),
                             time.perf_counter() - start))
         if kept.due(state.round) and state.verdict is None:
-            kept.state, kept.fit_round = optimise.pack(state), talk.round
-            kept.rounds, kept.jitters = [list(vars(one).values()) for one in rounds], jitters
+            kept.state, kept.fit_round, kept.previous = optimise.pack(state), talk.round, dict(talk.previous)
+            kept.rounds, kept.jitters = [list(vars(one).values()) for one in rounds], talk.jitters
             kept.write()
         if progress:
             progress(rounds[-1])
-    if not state.objectives:
+    if not np.isfinite(state.best_objective):
         raise NumericalError("the objective is not finite at the starting values. Look for extreme values in the "
                              "covariates, set model.standardise = true, or raise model.jitter.")
-    return Fit(state.best, state.verdict, state.best_objective, tuple(rounds), jitters)
+    return Fit(state.best, state.verdict, state.best_objective, tuple(rounds), talk.jitters)
 
 
-def _natural(layout: Layout) -> bool:
-    """Whether steps are measured by q itself: with many people q is narrow, and fewer rounds do. With few, where there
-    may be several tops, plain steps find the higher one as often."""
-    options, people = layout.model.options, sum(site.rows for site in layout.moments.values())
-    return isinstance(layout.model, SharedModel) and options.posterior == "gaussian" and people >= MANY_PEOPLE
-
-
-def _objective(talk: Talk, layout: Layout, options: FitOptions, seed: int, jitters: dict):
-    """((vector, round) → (L, ∇L), the vector to start from) for the study's model."""
-    model = layout.model
-    if isinstance(model, SharedModel):
-        people = sum(site.rows for site in layout.moments.values())
-        return (lambda q, number: shared.evaluate(talk, model, q, people, _normals(options, seed, number, model.size),
-                                                  jitters),
-                shared.start(talk, model))
-    return (lambda theta, number: evaluate(talk, layout, theta, _uniforms(options, seed, number), jitters),
-            model.start(seed))
-
-
-def _normals(options: FitOptions, seed: int, number: int, size: int) -> np.ndarray:
-    stream = number if options.optimiser.fresh_draws else 0
-    return evidence.common_normals(seed, stream, options.optimiser.draws, size)
-
-
-def _uniforms(options: FitOptions, seed: int, number: int) -> np.ndarray:
-    """Behind round `number`'s draws: the same in all rounds (common random numbers) unless fresh ones are asked for."""
-    return posterior.common_uniforms(seed, number if options.optimiser.fresh_draws else 0, options.optimiser.draws)
-
-
-def evaluate(talk: Talk, layout: Layout, theta: np.ndarray, uniforms: np.ndarray, jitters: dict):
-    """(L, ∇_Θ L) at Θ: one exchange with every site, and the data-free terms. (−inf, 0) where a site failed."""
-    failed = -np.inf, np.zeros_like(theta)
-    drawn = elbo.draw(layout.model, theta, uniforms)
-    phi, sigma = drawn.roots
-    if not (np.isfinite(phi).all() and np.isfinite(sigma).all()):
-        return failed
-    replies = talk.ask_all(lambda base: Evaluate(*base, theta, phi, sigma))
-    note_jitters(jitters, replies)
-    total = summed(replies)
-    if total["failed"] > 0:
-        return failed
-    by_roots = Roots(total["phi_roots"], total["sigma_roots"])
-    value, gradient = elbo.evaluate_global(layout.model, theta, layout.u)
-    objective = float(total["objective"] + value)
-    gradient = total["gradient"] + np.asarray(gradient) + elbo.pull_back(layout.model, drawn.jacobian, by_roots)
-    return (objective, gradient) if np.isfinite(objective) and np.isfinite(gradient).all() else failed
-
-
-def gather_effects(talk: Talk, layout: Layout, fit: Fit, draws: int, seed: int) -> Effects:
-    """Draw from q once for all sites; each returns the per-draw sums over its people."""
-    if isinstance(layout.model, SharedModel):
-        drawn, replies = shared.gather(talk, layout.model, fit.theta, draws, seed, CORRELATIONS)
-    else:
-        drawn, replies = _gather_paper(talk, layout, fit, draws, seed)
-    return Effects(drawn, {name: dict(reply.sums) for name, reply in replies.items()})
-
-
-def _gather_paper(talk: Talk, layout: Layout, fit: Fit, draws: int, seed: int):
-    """Draws of (Φ, Σ, g), and the sites' answers."""
-    uniforms = posterior.common_uniforms(seed, 10**6, draws)
-    phi, sigma = elbo.draw(layout.model, fit.theta, uniforms).roots
-    g = draw_source_level(layout, fit.theta, draws, seed)
-    replies = talk.ask_each({
-        name: (lambda base, s=s: AskEffects(*base, fit.theta, phi, sigma, g[:, s], CORRELATIONS))
-        for s, name in enumerate(layout.sites)})
-    return {"phi_roots": np.asarray(phi), "sigma_roots": np.asarray(sigma), "g": g}, replies
-
-
-def draw_source_level(layout: Layout, theta: np.ndarray, draws: int, seed: int) -> np.ndarray:
-    """[L, m, 2] draws of g from q; zeros where inter-dependency is off."""
-    m = len(layout.sites)
-    if not layout.model.options.inter_dependency:
-        return np.zeros((draws, m, 2))
-    normals = np.random.default_rng(np.random.SeedSequence((seed, 2))).standard_normal((draws, m, 2))
-    law = posterior.g_posterior(layout.model, layout.model.unravel(jnp.asarray(theta)), jnp.asarray(layout.u))
-    return np.asarray(posterior.draw_g(law, jnp.asarray(normals)))
+def gather_effects(talk: Talk, rules: Rules, fit: Fit) -> Effects:
+    """Draw from q once for all sites; each answers with the per-draw sums over its people."""
+    drawn, found = talk.follow(exchanges.effects(rules, fit.theta))
+    masked = isinstance(talk.sums, secure.SecureSums)
+    return Effects(drawn, {name: dict(part) for name, part in found.sites.items()},
+                   dict(found.sums) if masked else None)
 
 
 class _Clock:

@@ -27,7 +27,7 @@ import numpy as np
 
 from fedci.errors import DisclosureError, FedciError, MessageError, SiteError, from_code
 from fedci.messages import ANSWERS as MAY_LEAVE
-from fedci.messages import MAX_BYTES, TYPES, Hello, Message, Refusal, decode, encode
+from fedci.messages import MASKED, MAX_BYTES, SUMMED, TYPES, Hello, Message, Refusal, answers, decode, encode
 from fedci.privacy.ledger import Ledger, Left, numbers, sha256
 
 if TYPE_CHECKING:
@@ -40,8 +40,9 @@ PHASES = {
     "Hello": "handshake",
     "AskLinkKey": "linkage", "WrapLinkKey": "linkage", "TakeLinkKey": "linkage", "AskTokens": "linkage",
     "Exclude": "linkage",
+    "AskMaskKey": "keys", "TakeMaskKeys": "keys", "TakeCheckKey": "keys",
     "AskMoments": "moments", "Prepare": "moments",
-    "AskStatistics": "fit", "PullBack": "fit", "Evaluate": "fit",
+    "OpenSum": "fit", "AskStatistics": "fit", "PullBack": "fit", "Evaluate": "fit",
     "AskEffects": "effects", "AskSharedEffects": "effects",
 }
 """By the name of a request's type."""
@@ -52,6 +53,7 @@ MAY_BE_NOTED: dict[str, set[str]] = {
     "Hello": {"warnings"},
     "AskLinkKey": {"people", "fingerprint", "public", "signature"}, "WrapLinkKey": {"wrapped"},
     "Exclude": {"excluded", "warnings"},
+    "AskMaskKey": {"public", "signature"}, "TakeMaskKeys": {"wrapped"}, "OpenSum": {"opened"},
     "Evaluate": _JITTER, "AskStatistics": _JITTER, "AskEffects": _JITTER, "AskSharedEffects": _JITTER,
 }
 """The keys of the notes that may answer each type of request; a type that is not here is answered without notes."""
@@ -66,6 +68,8 @@ WITHOUT_COUNTS = {
     "disclosure": "its policy does not let this leave; ask for less, such as fewer covariates or knots",
 }
 """What is told in place of a reason with numbers in it: a count below the policy's minimum is what the policy hides."""
+CIPHERTEXT = {"shares", "opened", "wrapped"}
+"""Notes that say nothing of the data: the ledger keeps their hash with the answer's, and not themselves."""
 LASTING = ("described",)
 """Parts of a site that a new run does not reset: once moments have left, linkage may not choose other rows."""
 
@@ -198,7 +202,7 @@ class Door:
         reply = self.site.answer(request)
         if isinstance(reply, Refusal):
             raise from_code(reply.code, reply.reason)
-        check_leaving(request, reply)
+        check_leaving(request, reply, self.site.sums is not None, self.site.study.policy.site_effects)
         back = encode(reply)
         decode(back)  # what the other side could not read (NaN, say) must not leave, nor enter the ledger
         released = self.memory.released(request)
@@ -296,7 +300,12 @@ def arrays_of(reply: Message) -> dict[str, np.ndarray]:
     return dict(parts.get("sums", {})) | {name: part for name, part in parts.items() if isinstance(part, np.ndarray)}
 
 
-def check_leaving(request: Message, reply: Message) -> None:
+def may_be_noted(asked: str, secure: bool) -> set[str]:
+    """The keys of the notes that may answer a type of request; under masks also no jitter, which would tell of rows."""
+    return {"shares"} if secure and asked in SUMMED else MAY_BE_NOTED.get(asked, set())
+
+
+def check_leaving(request: Message, reply: Message, secure: bool = False, site_effects: bool = False) -> None:
     """DisclosureError where a reply holds anything that is not among the answers to its request."""
     asked, site = _name(request), f"site '{request.site}'"
     if _name(reply) not in ANSWERED_BY.get(asked, {"Reply"}) or _name(reply) not in TYPES:
@@ -304,8 +313,8 @@ def check_leaving(request: Message, reply: Message) -> None:
     if (reply.run, reply.round, reply.site) != (request.run, request.round, request.site):
         raise DisclosureError(f"{site}: the answer to a {asked} belongs to another request")
     arrays = arrays_of(reply)
-    foreign = [name for name in arrays if name not in MAY_LEAVE.get(asked, set())]
-    foreign += [name for name in getattr(reply, "notes", {}) if name not in MAY_BE_NOTED.get(asked, set())]
+    foreign = [name for name in arrays if name not in answers(asked, secure, site_effects)]
+    foreign += [name for name in getattr(reply, "notes", {}) if name not in may_be_noted(asked, secure)]
     if foreign:
         problem = DisclosureError(f"{site}: the answer to a {asked} holds a name that may not leave in it")
         problem.add_note(f"such as {foreign[0]!r}")  # for the site's own log: a name could itself tell something
@@ -329,9 +338,11 @@ def left(request: Message | None, digest: str, reply: Message, back: bytes) -> L
     if isinstance(reply, Refusal):
         return replace(line, code=reply.code, reason=reply.reason)
     arrays = {name: np.asarray(array) for name, array in arrays_of(reply).items()}
-    kept = {name: array.tolist() for name, array in arrays.items()} if _name(request) in KEPT_IN_FULL else None
+    kept = {name: array.tolist() for name, array in arrays.items() if name != MASKED} \
+        if _name(request) in KEPT_IN_FULL else None
     return replace(line, sums={name: list(array.shape) for name, array in arrays.items()}, values=kept,
-                   notes=getattr(reply, "notes", None) or None)
+                   notes={name: note for name, note in getattr(reply, "notes", {}).items()
+                          if name not in CIPHERTEXT} or None)
 
 
 def describe(request: Message, reply: Message, size: int) -> str:
@@ -341,7 +352,8 @@ def describe(request: Message, reply: Message, size: int) -> str:
     parts += [f"{name} (in words)" for name in line.notes or {}]
     what = ", ".join(parts) or "no numbers, only that it agrees"
     count = numbers({"sums": line.sums})
-    later = sorted({name for asked, names in MAY_LEAVE.items() if PHASES[asked] == phase for name in names})
+    secure = MASKED in line.sums
+    later = sorted({name for asked in MAY_LEAVE if PHASES[asked] == phase for name in answers(asked, secure)})
     also = f" Later answers of the phase hold nothing but: {', '.join(later)}." if later else ""
     return (f"phase '{phase}' of run {request.run}: to a {_name(request)}, site '{request.site}' answers with {what}; "
             f"{count:,} numbers, {size:,} bytes.{also}")

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from fedci.errors import MessageError
 from fedci.federation.site import Site
 from fedci.messages import Message, decode, encode
 
@@ -48,4 +49,12 @@ class InProcessEngine:
         back = encode(self.local[name].answer(decode(outward)))
         seen = self.traffic.setdefault(name, Traffic())
         seen.sent, seen.received, seen.messages = seen.sent + len(outward), seen.received + len(back), seen.messages + 1
-        return decode(back)
+        return decode_from(name, back)
+
+
+def decode_from(site: str, data: bytes) -> Message:
+    """The message in a site's bytes; MessageError names the site."""
+    try:
+        return decode(data)
+    except MessageError as problem:
+        raise MessageError(f"site '{site}': {problem}") from None

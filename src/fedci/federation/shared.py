@@ -1,14 +1,17 @@
-"""The rounds of the model `shared`: statistics out and summed, their cotangents back, one gradient per draw of θ."""
+"""The rounds of the model `shared`: statistics out and summed, their cotangents back, one gradient per draw of θ.
+
+Generators, as in `federation.rounds`: they yield what is asked, and are sent the sums over all sites.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator
 
 import jax.numpy as jnp
 import numpy as np
 
-from fedci.federation.talk import Talk, note_jitters, summed
-from fedci.messages import AskSharedEffects, AskStatistics, PullBack, Reply
+from fedci.federation.ask import Ask, Sums
+from fedci.messages import AskSharedEffects, AskStatistics, PullBack
 from fedci.model import basis, evidence
 from fedci.model.evidence import Statistics
 from fedci.model.shared import SharedModel
@@ -21,18 +24,18 @@ BETAS = 8
 """Draws of β for each draw of θ: they cost a site no factorisation."""
 
 
-def start(talk: Talk, model: SharedModel) -> np.ndarray:
+def start(model: SharedModel) -> Generator[Ask, Sums, np.ndarray]:
     """q = [means, log sds]: directions from a federated ridge regression of each arm, the rest near its prior."""
     mean = model.unravel(jnp.asarray(model.prior[0]))
     mean = {name: np.asarray(value) if name != "kernel" else value for name, value in mean.items()}
     mean |= {"linear": np.array([-0.3, -0.3, 0.5]), "hinges": np.tile([-0.5, -0.5, 0.3], (model.options.directions, 1)),
-             "noise": np.full(2, -1.0), "directions": _ridge_directions(talk, model, mean)}
+             "noise": np.full(2, -1.0), "directions": (yield from _ridge_directions(model, mean))}
     vector = model.ravel(mean)
     sd = START_SD if model.options.posterior == "gaussian" else POINT_SD
     return np.concatenate([vector, np.full(vector.size, np.log(sd))])
 
 
-def _ridge_directions(talk: Talk, model: SharedModel, mean: dict) -> np.ndarray:
+def _ridge_directions(model: SharedModel, mean: dict) -> Generator[Ask, Sums, np.ndarray]:
     """[d, K]: a of both arms' coefficients (and, from the third, of their difference and its like), each of length √d.
 
     One exchange: with A = 0 the hinges are constant, and the posterior mean of β̃'s linear block is the ridge estimate.
@@ -40,8 +43,8 @@ def _ridge_directions(talk: Talk, model: SharedModel, mean: dict) -> np.ndarray:
     """
     flat = mean | {"linear": np.array([-1.0, -1.0, 0.0]), "noise": np.full(2, -1.0)}
     flat |= {name: np.array([-6.0, -6.0, 0.0]) for name in ("common",) if name in mean}
-    replies = talk.ask_all(lambda base: AskStatistics(*base, model.ravel(flat)[None]))
-    coefficients = _linear_part(model, flat, np.asarray(evidence.collapse(_statistics(replies)).mean[0]))
+    total = yield Ask(AskStatistics, {"thetas": model.ravel(flat)[None]})
+    coefficients = _linear_part(model, flat, np.asarray(evidence.collapse(_statistics(total)).mean[0]))
     two = coefficients / np.maximum(np.linalg.norm(coefficients, axis=0), 1e-12)
     more = np.random.default_rng(0).standard_normal((model.covariates, model.options.directions))
     columns = np.column_stack([two, two[:, 1] - two[:, 0], more / np.linalg.norm(more, axis=0)])
@@ -56,38 +59,38 @@ def _linear_part(model: SharedModel, theta: dict, beta: np.ndarray) -> np.ndarra
     return (np.asarray(basis.root(jnp.asarray(theta["linear"]))) @ block).T
 
 
-def _statistics(replies: Mapping[str, Reply]) -> Statistics:
-    total = summed(replies)
+def _statistics(total: Sums) -> Statistics:
     return Statistics(*(total[name] for name in Statistics._fields))
 
 
-def evaluate(talk: Talk, model: SharedModel, q: np.ndarray, people: int, normals: np.ndarray, jitters: dict):
+def evaluate(model: SharedModel, q: np.ndarray, people: int,
+             normals: np.ndarray) -> Generator[Ask, Sums, tuple[float, np.ndarray]]:
     """(L, ∂L/∂q): two exchanges with every site. (−inf, 0) where a site failed."""
     failed = -np.inf, np.zeros_like(q)
     thetas = evidence.draw(q, normals)
     if not np.isfinite(thetas).all():
         return failed
-    replies = talk.ask_all(lambda base: AskStatistics(*base, thetas))
-    note_jitters(jitters, replies)
-    if summed(replies)["failed"] > 0:
+    total = yield Ask(AskStatistics, {"thetas": thetas})
+    if total["failed"] > 0:
         return failed
-    values, cotangents = evidence.log_evidence(_statistics(replies), float(people))
+    values, cotangents = evidence.log_evidence(_statistics(total), float(people))
     if not np.isfinite(values).all():
         return failed
-    back = [np.asarray(part) for part in cotangents]
-    by_theta = summed(talk.ask_all(lambda base: PullBack(*base, thetas, *back)))["gradient"]
+    back = {name: np.asarray(part) for name, part in cotangents._asdict().items()}
+    by_theta = (yield Ask(PullBack, {"thetas": thetas} | back))["gradient"]
     objective, gradient = evidence.objective(model, q, normals, np.asarray(values), by_theta)
     return (objective, gradient) if np.isfinite(objective) and np.isfinite(gradient).all() else failed
 
 
-def gather(talk: Talk, model: SharedModel, q: np.ndarray, draws: int, seed: int, correlations: np.ndarray):
-    """(named draws, the sites' per-draw sums): θ from q, then β given θ and all sites' sums."""
+def gather(model: SharedModel, q: np.ndarray, draws: int, seed: int,
+           correlations: np.ndarray) -> Generator[Ask, Sums, dict[str, np.ndarray]]:
+    """Named draws: θ from q, then β given θ and all sites' sums; with them each site sums its people's effects."""
     count = max(draws // BETAS, 1)
     thetas = evidence.draw(q, evidence.common_normals(seed, 10**6, count, model.size))
-    found = evidence.collapse(_statistics(talk.ask_all(lambda base: AskStatistics(*base, thetas))))
-    betas = draw_betas(found, seed)
-    replies = talk.ask_all(lambda base: AskSharedEffects(*base, thetas, betas, correlations))
-    return {"thetas": thetas, "betas": betas}, replies
+    found = evidence.collapse(_statistics((yield Ask(AskStatistics, {"thetas": thetas}))))
+    drawn = {"thetas": thetas, "betas": draw_betas(found, seed)}
+    yield Ask(AskSharedEffects, drawn | {"correlations": correlations})
+    return drawn
 
 
 def draw_betas(found: evidence.Collapsed, seed: int) -> np.ndarray:

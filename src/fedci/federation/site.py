@@ -1,19 +1,20 @@
 """A site: owns its rows, answers typed requests with sums, and makes its own people's effects locally.
 
-    Hello → (linkage) → AskMoments → Prepare → Evaluate … → AskEffects
+    Hello → (linkage) → (keys of the secure sums) → AskMoments → Prepare → Evaluate … → AskEffects
 
 `answer` is the one door: whatever leaves the site leaves through it.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedci.data import Table, restricted
+from fedci.data import Table, id_records, restricted
 from fedci.errors import (
     DisclosureError,
     FedciError,
@@ -21,13 +22,23 @@ from fedci.errors import (
     MessageError,
     NumericalError,
     SiteError,
+    StudyError,
     UsageError,
 )
 from fedci.estimands import Effect
+from fedci.federation import trajectory
+from fedci.federation.ask import POPULATIONS, shapes
+from fedci.federation.rounds import Rules
 from fedci.federation.site_linkage import SiteLinkage
+from fedci.federation.site_noise import SiteNoise, site_noise
+from fedci.federation.site_sums import JITTERED, SiteSums, digest, is_wide, site_secret, with_jitter
+from fedci.federation.trajectory import Place
 from fedci.messages import (
+    MASKED,
+    OWN,
     AskEffects,
     AskLinkKey,
+    AskMaskKey,
     AskMoments,
     AskSharedEffects,
     AskStatistics,
@@ -36,11 +47,14 @@ from fedci.messages import (
     Exclude,
     Hello,
     Message,
+    OpenSum,
     Prepare,
     PullBack,
     Refusal,
     Reply,
+    TakeCheckKey,
     TakeLinkKey,
+    TakeMaskKeys,
     Tokens,
     WrapLinkKey,
 )
@@ -52,15 +66,18 @@ from fedci.model.posterior import Roots
 from fedci.model.shared import SharedModel
 from fedci.model.structure import model_of
 from fedci.moments import describe_site
-from fedci.options import FitOptions, SharedOptions, validated
+from fedci.options import FitOptions, SharedOptions, preset_names, validated
 from fedci.privacy.agreement import Credentials
+from fedci.privacy.policy import SECURE_SUM_SITES
+from fedci.privacy.released import Releases
 from fedci.study import Study
 from fedci.version import __version__
 
-POPULATIONS = ("all", "treated", "control")
-"""Whom an average effect is over: ATE, ATT, ATC."""
+__all__ = ["POPULATIONS", "Posterior", "Prepared", "Site", "Units", "stream_cate"]
 JITTERS = 7
 """The ladder: the model's jitter, then ten times more, … six times (1e-10 → 1e-4)."""
+PLACES = 16
+"""Exchanges that a coordinator may go back to: its checkpoint is at most five rounds of two exchanges old."""
 CHUNK = 512
 """New people predicted at a time: bounds memory, and one shape means one compilation."""
 
@@ -114,9 +131,12 @@ class Posterior:
 class Site:
     """One party of a study. `table` never leaves; `answer` sends sums."""
 
-    def __init__(self, study: Study, table: Table, credentials: Credentials | None = None):
+    def __init__(self, study: Study, table: Table, credentials: Credentials | None = None,
+                 releases: Releases | None = None):
         self.study, self.table, self.name = study, table, table.site
         self.whole, self.credentials = table, credentials or Credentials()
+        self.releases = releases
+        """Of which people the site has told before; none: nobody remembers."""
         self.linkage: SiteLinkage | None = None
         self.kept = np.arange(table.rows)
         """Rows of the whole table that are in `table`; linkage may leave some out."""
@@ -127,6 +147,17 @@ class Site:
         self.posterior: Posterior | None = None
         self.jitter: float | None = None
         """What the last statistics needed; their pull-back takes the same."""
+        self.run, self.seed, self.secret = "", 0, site_secret(self.credentials)
+        self.sums: SiteSums | None = None
+        """The secure sums of this run; none: not agreed on."""
+        self.counts: np.ndarray | None = None
+        """[3] people, treated, untreated as the moments told them."""
+        self.rules: Rules | None = None
+        """What the course of the fit follows from; none: the policy does not ask for it to be followed."""
+        self.evaluations: frozenset[int] = frozenset()
+        """Rounds of the talk in which the fit asked for something."""
+        self.places: dict[int, Place] = {}
+        """Round of the talk → where the fit stood at its request. Replaced, never changed."""
 
     def answer(self, request: Message) -> Reply | Tokens | Refusal:
         """The reply to one request; an error becomes a Refusal with its code and reason, never a traceback."""
@@ -136,9 +167,9 @@ class Site:
             return Refusal(request.run, request.round, self.name, problem.code, str(problem))
 
     def _handler(self, request: Message):
-        handlers = {Hello: self._hello, AskMoments: self._moments, Prepare: self._prepare,
-                    Evaluate: self._evaluate, AskEffects: self._effects, AskStatistics: self._statistics,
-                    PullBack: self._pull_back, AskSharedEffects: self._effects}
+        handlers = {Hello: self._hello, AskMoments: self._moments, Prepare: self._prepare}
+        handlers |= dict.fromkeys((Evaluate, AskEffects, AskStatistics, PullBack, AskSharedEffects), self._summed)
+        handlers |= dict.fromkeys((AskMaskKey, TakeMaskKeys, TakeCheckKey, OpenSum), self._secure)
         handlers |= dict.fromkeys((AskLinkKey, WrapLinkKey, TakeLinkKey, AskTokens, Exclude), self._link)
         if request.site != self.name:
             raise SiteError(f"site '{self.name}' got a request meant for another site")
@@ -159,8 +190,22 @@ class Site:
                 raise HandshakeError(f"site '{self.name}': the {what} differs: {ours} here, "
                                      f"{theirs} at the coordinator")
         self.options = validated(FitOptions, request.options, where="options sent by the coordinator")
+        if request.run != self.run:
+            self.run, self.sums, self.rules, self.places, self.evaluations = request.run, None, None, {}, frozenset()
+        self._check_options()
+        self.seed = request.seed
         self._check_memory()
         return self._reply(request, {}, warnings=list(self.whole.warnings))
+
+    def _check_options(self) -> None:
+        """The options are the coordinator's to send, and the study's to say; a preset may be chosen."""
+        policy, rounds = self.study.policy, self.options.optimiser.rounds
+        if rounds > policy.max_rounds:
+            raise DisclosureError(f"site '{self.name}': {rounds} rounds were asked for, the policy allows "
+                                  f"{policy.max_rounds}. Lower optimiser.rounds")
+        if policy.check_trajectory and self.options not in _options_of(self.study):
+            raise HandshakeError(f"site '{self.name}': the options of the fit are not the study's, nor those of a "
+                                 f"shipped preset with the study's changes. Put them into the study file")
 
     def _check_memory(self) -> None:
         n, model = len(self.table.y), self.options.model
@@ -194,23 +239,167 @@ class Site:
 
     def _moments(self, request: AskMoments) -> Reply:
         self._require(self.options, "a handshake")
+        t, policy = self.table, self.study.policy
+        if self.releases is not None and policy.min_difference:
+            self.releases.admit(self.name, self._people(), policy.min_difference)
         self.described = True
-        t = self.table
-        told = describe_site(t.x, t.w, t.y, t.kinds, self.study.policy)
+        noise = self._noise()
+        told = noise.moments(t) if policy.noises("moments") else describe_site(t.x, t.w, t.y, t.kinds, policy)
+        self.counts = np.array([told.rows, told.treated, told.rows - told.treated])
         return self._reply(request, {
             "x": told.x.values, "x_count": told.x.count, "suppressed": told.suppressed, "incomplete": told.incomplete,
             "y0": told.y[0].values, "y0_count": told.y[0].count, "y1": told.y[1].values, "y1_count": told.y[1].count,
             "w": told.w.values, "w_count": told.w.count})
 
+    def _people(self) -> list[bytes]:
+        """What identifies each person here: the ids, or else the row."""
+        t = self.table
+        if self.study.ids:
+            whole = id_records(self.study, self.whole)
+            return [whole[row] for row in self.kept]
+        return [row.tobytes() for row in np.column_stack([t.x, t.w, t.y]).astype(float)]
+
     def _prepare(self, request: Prepare) -> Reply:
         self._require(self.options, "a handshake")
+        self._check_secured(request)
         units = Units(request.x_mean, request.x_sd, request.y_mean, request.y_sd, request.indicators)
         x = units.covariates(self.table.x)
         model = model_of(self.options.model, x.shape[1], self.table.x.shape[1], request.sites)
         self._check_statistics(model)
         arrays = arrange(model, x, self.table.w, units.outcome(self.table.y), request.u, request.index)
         self.prepared = Prepared(model, units, arrays)
+        if self.study.policy.check_trajectory:
+            self.rules = self._rules(request, model)
         return self._reply(request, {})
+
+    def _rules(self, request: Prepare, model: AnyModel) -> Rules:
+        shape = (request.sites, len(request.u))
+        if isinstance(model, SharedModel):
+            return Rules(model, self.options, self.seed, np.zeros(shape), request.people)
+        if request.all_u.shape != shape or not np.array_equal(request.all_u[request.index], request.u):
+            raise MessageError(f"site '{self.name}': the moments of all sites are missing, and it cannot follow the "
+                               f"fit without them")
+        return Rules(model, self.options, self.seed, request.all_u, request.people)
+
+    # --- sums over sites
+
+    def _secure(self, request: Message) -> Reply:
+        """Keys of the secure sums, and the opening of one."""
+        self._require(self.options, "a handshake")
+        if self.study.policy.secure_sum is False:
+            raise SiteError(f"site '{self.name}': this study's policy has no secure sums")
+        if isinstance(request, AskMaskKey):
+            self.sums = self.sums or SiteSums(self.study, self.name, request.run, self.secret, self.credentials)
+            return self._reply(request, {}, **self.sums.offer(request))
+        sums, notes = self._require(self.sums, "a request for its key"), {}
+        if isinstance(request, OpenSum):
+            return self._reply(request, {}, opened=sums.open(request))
+        if isinstance(request, TakeMaskKeys):
+            self.sums, notes = sums.take(request)
+        else:
+            self.sums = sums.take_check(request)
+        return self._reply(request, {}, **notes)
+
+    def _check_secured(self, request: Prepare) -> None:
+        """A coordinator may not talk a site out of its masks by saying that there are but two sites."""
+        ready = self.sums is not None and self.sums.ready
+        if self.study.policy.secures(max(request.sites, len(self.study.sites))) and not ready:
+            raise DisclosureError(f"site '{self.name}': the policy asks for secure sums, and no keys were agreed. At "
+                                  f"least {SECURE_SUM_SITES} sites must take part")
+        if ready and request.sites != len(self.sums.cohort):
+            raise DisclosureError(f"site '{self.name}': the sums are over {len(self.sums.cohort)} sites and the model "
+                                  f"is of {request.sites}")
+
+    def _summed(self, request: Message) -> Reply:
+        """The answer to a request of the fit: followed if the policy says so, and masked under secure sums."""
+        ready = self._require(self.prepared, "the common units")
+        compute = {Evaluate: self._evaluate, AskStatistics: self._statistics, PullBack: self._pull_back}
+        self._check_count(request)
+        if self.rules is not None:
+            self._follow(request)
+        reply = self._with_noise(request, compute.get(type(request), self._effects)(request))
+        if self.sums is None:
+            return reply
+        steps = round(np.log10(reply.notes.get("jitter", ready.model.options.jitter) / ready.model.options.jitter))
+        self.sums, hidden, shares = self.sums.mask(request, dict(reply.sums) | {JITTERED: np.array(steps)},
+                                                  is_wide(ready.model, type(request)))
+        own = self._own_averages(reply) if isinstance(request, AskEffects | AskSharedEffects) else {}
+        return self._reply(request, {MASKED: hidden} | own, shares=shares)
+
+    def _noise(self) -> SiteNoise | None:
+        return site_noise(self.study, self.options, self.table, self.secret)
+
+    def _with_noise(self, request: Message, reply: Reply) -> Reply:
+        """The answer as differential privacy lets it out; as it is where the study asks for none."""
+        policy = self.study.policy
+        if isinstance(request, AskEffects | AskSharedEffects) and policy.noises("effects"):
+            return replace(reply, sums=self._noise().effects(reply.sums, self.counts), notes={})
+        if isinstance(request, Evaluate) and policy.noises("gradients"):
+            return replace(reply, sums=self._noise().evaluation(reply.sums, digest(request)), notes={})
+        return reply
+
+    def _check_count(self, request: Message) -> None:
+        """A fit asks no more often than the policy's rounds: each answer tells one more function of the rows."""
+        asked, most = self.evaluations | {request.round}, self.study.policy.max_rounds
+        exchanges = 2 * most + 3 if isinstance(self.prepared.model, SharedModel) else most + 1  # and start, effects
+        if len(asked) > exchanges:
+            raise DisclosureError(f"site '{self.name}': this run has asked {exchanges} times, which is all that the "
+                                  f"policy's {most} rounds take. Start another run, or agree on more rounds")
+        self.evaluations = asked
+
+    def _own_averages(self, reply: Reply) -> dict[str, np.ndarray]:
+        """The sums of effects over the site's people, averaged over the draws, if the study asks for them."""
+        if not self.study.policy.site_effects:
+            return {}
+        sums, own = reply.sums, {name: reply.sums[name] for name in ("ite_sd", "people")}
+        for kind in ("cate", "ite"):
+            means, variances = sums[f"{kind}_mean"], sums[f"{kind}_var"]
+            own |= {f"{kind}_mean": means.mean(0)[None], f"{kind}_var": (variances.mean(0) + means.var(0))[None]}
+        return {OWN + name: part for name, part in own.items()}
+
+    def _follow(self, request: Message) -> None:
+        """SiteError unless this is what the fit, from its seed and the sums so far, must ask now."""
+        number = request.round
+        place = self.places.get(number)
+        if place is not None:  # walked before: a coordinator that goes on from its checkpoint
+            ask = trajectory.now(self.rules, place)[1]
+        elif before := [at for at in self.places if at < number]:
+            last = self.places[max(before)]
+            place, ask = trajectory.after(self.rules, last, self._told(request, last, max(before)))
+        else:
+            place, ask = trajectory.now(self.rules, trajectory.begin())
+        if wrong := trajectory.differs(ask, request, int(self.prepared.arrays.index)):
+            raise SiteError(f"site '{self.name}': the coordinator left the agreed course of the fit in round {number} "
+                            f"({wrong}): it follows neither from the seed nor from the sums. Nothing was answered. "
+                            f"Stop the study, and ask the coordinator")
+        self.places = _newest(self.places | {number: place})
+
+    def _told(self, request: Message, last: Place, number: int) -> dict[str, np.ndarray]:
+        """The sum of the exchange before, as the coordinator tells it; under secure sums the sites' checks bind it."""
+        ask = trajectory.now(self.rules, last)[1]
+        expected = shapes(self.rules.model, ask.kind, ask.arrays, self.study.policy.noises("effects"))
+        if self.sums is not None:
+            wide = is_wide(self.rules.model, ask.kind)
+            return self.sums.told(request.previous, number, with_jitter(expected), wide)
+        found = request.previous
+        if any(name not in found or found[name].shape != shape for name, shape in expected.items()):
+            raise MessageError(f"site '{self.name}': the sum of round {number} is not told with the next request, and "
+                               f"it cannot follow the fit without")
+        return found
+
+    def place(self, number: int) -> dict[str, np.ndarray]:
+        """Where the fit stood in an exchange, as named arrays: for the site's own disk."""
+        asked = {} if self.sums is None else {"digest": np.array(self.sums.digests[number])}
+        return trajectory.pack(self.places[number]) | asked
+
+    def restore_places(self, packed: dict[int, dict[str, np.ndarray]]) -> None:
+        """What `place` gave before a restart, by round."""
+        self.places = {number: trajectory.unpack(self.rules, one) for number, one in packed.items()}
+        if self.sums is not None:
+            digests = {number: str(one["digest"]) for number, one in packed.items()}
+            self.sums = replace(self.sums, digests=digests | dict(self.sums.digests))
+
+    # --- what is summed
 
     def _evaluate(self, request: Evaluate) -> Reply:
         """The named sums of one round. A numerical failure is counted, not raised: the optimiser then steps back."""
@@ -229,12 +418,20 @@ class Site:
                                      "sigma_roots": zeros, "failed": 1})
 
     def _check_statistics(self, model: AnyModel) -> None:
-        """T of the model `shared` may tell rows apart when it has nearly as many columns as the site has people."""
-        limit = self.study.policy.statistics_per_row
-        if isinstance(model, SharedModel) and model.columns > limit * len(self.table.y):
+        """Nearly as many columns of T (model `shared`), or parameters, as people: sums may tell rows apart."""
+        policy, people = self.study.policy, len(self.table.y)
+        limit, where = policy.statistics_per_row, "in the clear"
+        if self.sums is not None:  # only the sum over sites leaves; of the others it knows the policy's minimum
+            people, where = people + (len(self.sums.cohort) - 1) * policy.min_rows, "in a sum of all sites"
+        if model.size > policy.max_parameters_per_row * people:
+            raise DisclosureError(
+                f"site '{self.name}': the model has {model.size} parameters for {people} people; the policy allows "
+                f"{policy.max_parameters_per_row:g} for each {where}. Use a smaller model or more people; or, if every "
+                f"site consents, raise policy.max_parameters_per_row in the study")
+        if isinstance(model, SharedModel) and model.columns > limit * people:
             raise DisclosureError(
                 f"site '{self.name}': the model 'shared' would send sums over {model.columns} columns of "
-                f"{len(self.table.y)} people; the policy allows {limit:g} columns per person in the clear. Use fewer "
+                f"{people} people; the policy allows {limit:g} columns per person {where}. Use fewer "
                 f"covariates or model.knots, more people, or the preset 'paper'.")
 
     def _statistics(self, request: AskStatistics) -> Reply:
@@ -369,6 +566,20 @@ class Site:
                        int(ready.arrays.index))
         rows = slice(len(self.table.y), len(y))
         return _one(_each(ready.model, q, both, _given(noise_correlation), ready.units.y_sd, rows))
+
+
+def _options_of(study: Study) -> list[FitOptions]:
+    """Of each shipped preset that the study allows, with the study's changes."""
+    found = []
+    for name in preset_names():
+        with suppress(StudyError):
+            found.append(study.fit_options(name))
+    return found
+
+
+def _newest(by_round: dict[int, Place]) -> dict[int, Place]:
+    """The last rounds: further back than to its checkpoint no coordinator goes."""
+    return {number: by_round[number] for number in sorted(by_round)[-PLACES:]}
 
 
 def _each(model, q: Posterior, arrays, correlations: np.ndarray, y_sd: float, rows: slice) -> Effect:

@@ -1,25 +1,54 @@
-"""How a coordinator asks: numbered exchanges, answers checked, sums taken in the order of the sites' names."""
+"""How a coordinator asks: numbered exchanges, answers checked, and the one operation of a fit, the sum over sites."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TypeVar
+from collections.abc import Callable, Generator, Mapping
+from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
 from fedci.errors import MessageError, from_code
+from fedci.federation.ask import Ask, Sums, shapes
 from fedci.federation.engine import Engine
-from fedci.messages import ANSWERS, Message, Refusal, Reply
+from fedci.messages import ANSWERS, MASKED, SUMMED, Message, Refusal, Reply
+from fedci.model.law import AnyModel
 
 Answer = TypeVar("Answer", bound=Message)
+HUGE = 1e200
+"""A number beyond this is no sum over people in model units: a site is broken, or lies."""
+
+
+class Total(NamedTuple):
+    """What the coordinator learns of one exchange."""
+
+    sums: Sums
+    """Σ_s of each named sum."""
+    told: Sums
+    """The same as the sites are told it."""
+    sites: dict[str, Sums]
+    """What each site lets be seen of itself: all its sums (plain), its average effects or nothing (secure)."""
+
+
+class SumsOverSites(Protocol):
+    """How answers become a sum: in the clear, or under masks."""
+
+    def total(self, talk: Talk, ask: Ask) -> Total: ...
 
 
 class Talk:
     """Numbers the exchanges of a run, checks that answers belong to them, and turns refusals into errors."""
 
-    def __init__(self, engine: Engine, run: str):
-        self.engine, self.run, self.round = engine, run, 0
+    def __init__(self, engine: Engine, run: str, model: AnyModel | None = None):
+        self.engine, self.run, self.round, self.model = engine, run, 0, model
         self.sites = tuple(sorted(engine.sites))
+        self.sums: SumsOverSites = PlainSums()
+        self.averaged = False
+        """Whether effects are told as averages over the draws (under differential privacy)."""
+        self.tells = False
+        """Whether the sites are told each sum with the next request, and follow the fit."""
+        self.previous: Sums = {}
+        self.jitters: dict[str, float] = {}
+        """The largest jitter each site needed beyond the model's own; under '' where nobody can say which site."""
 
     def ask_all(self, make: Callable[[tuple], Message], kind: type[Answer] = Reply) -> dict[str, Answer]:
         return self.ask_each(dict.fromkeys(self.sites, make), kind)
@@ -27,8 +56,11 @@ class Talk:
     def ask_each(self, make: Mapping[str, Callable[[tuple], Message]], kind: type[Answer] = Reply) -> dict[str, Answer]:
         self.round += 1
         requests = {name: build((self.run, self.round, name)) for name, build in make.items()}
-        replies = self.engine.exchange(requests)
-        return {name: self._checked(name, replies.get(name), kind, requests[name]) for name in sorted(make)}
+        return self.checked(requests, self.engine.exchange(requests), kind)
+
+    def checked(self, requests: Mapping[str, Message], replies: Mapping[str, Message],
+                kind: type[Answer] = Reply) -> dict[str, Answer]:
+        return {name: self._checked(name, replies.get(name), kind, requests[name]) for name in sorted(requests)}
 
     def _checked(self, name: str, reply: Message | None, kind: type[Answer], request: Message) -> Answer:
         if isinstance(reply, Refusal):
@@ -40,13 +72,65 @@ class Talk:
             _check_whole(reply, type(request).__name__)
         return reply
 
+    def total(self, ask: Ask) -> Total:
+        """One thing asked of all sites, and the sum of their answers."""
+        found = self.sums.total(self, ask)
+        self.previous = found.told if self.tells else {}
+        return found
+
+    def ask_sum(self, ask: Ask) -> dict[str, Reply]:
+        """The sites' answers to be summed, in this round."""
+        return self.ask_each({name: (lambda base, s=s: ask.to(base, s, self.previous))
+                              for s, name in enumerate(self.sites)})
+
+    def shapes(self, ask: Ask) -> dict[str, tuple[int, ...]]:
+        return shapes(self.model, ask.kind, ask.arrays, self.averaged)
+
+    def follow(self, steps: Generator[Ask, Sums, Answer]) -> tuple[Answer, Total | None]:
+        """(what the steps of `federation.rounds` come to, the last sum on their way)."""
+        total = None
+        try:
+            ask = next(steps)
+            while True:
+                total = self.total(ask)
+                ask = steps.send(total.sums)
+        except StopIteration as done:
+            return done.value, total
+
 
 def _check_whole(reply: Reply, asked: str) -> None:
     """A site's own filter may take a sum out of its answer; nothing can be made of the rest."""
-    missing = sorted(ANSWERS.get(asked, set()) - reply.sums.keys())
+    masked = asked in SUMMED and MASKED in reply.sums
+    missing = [] if masked else sorted(ANSWERS.get(asked, set()) - reply.sums.keys())
     if missing:
         raise MessageError(f"site '{reply.site}' answered a {asked} without {', '.join(map(repr, missing))}: a filter "
                            f"at the site takes it out. Ask the site to let it pass, or run the study without the site")
+
+
+class PlainSums:
+    """Every site's sums are seen; added in the order of the sites' names."""
+
+    def total(self, talk: Talk, ask: Ask) -> Total:
+        replies = talk.ask_sum(ask)
+        if talk.model is not None:
+            for reply in replies.values():
+                check_numbers(reply, talk.shapes(ask))
+        note_jitters(talk.jitters, replies)
+        total = summed(replies)
+        return Total(total, total, {name: dict(reply.sums) for name, reply in replies.items()})
+
+
+def check_numbers(reply: Reply, expected: Mapping[str, tuple]) -> None:
+    """MessageError names the site whose sums have another shape, or numbers that no sum over people has."""
+    for name, shape in expected.items():
+        found = reply.sums[name]
+        if found.shape != shape or found.dtype.kind not in "if":
+            raise MessageError(f"site '{reply.site}' answered with {name!r} of shape {found.shape} and type "
+                               f"{found.dtype}, needs {shape} and numbers. Is it of another version? Ask the site, or "
+                               f"run the study without it")
+        if found.size and not np.abs(found).max() < HUGE:  # NaN too
+            raise MessageError(f"site '{reply.site}' answered with {name!r} beyond {HUGE:g} or not finite: it is "
+                               f"broken, or lies. Ask the site, or run the study without it")
 
 
 def summed(replies: Mapping[str, Reply]) -> dict[str, np.ndarray]:

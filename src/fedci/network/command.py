@@ -12,7 +12,7 @@ from pathlib import Path
 
 from fedci.data import Source
 from fedci.errors import AwayError, HandshakeError, OutputError, from_code
-from fedci.network import hardening, kit, party, processes
+from fedci.network import certificates, hardening, kit, party, processes
 from fedci.network.kit import Kit
 from fedci.network.provision import place_server
 from fedci.study import Study
@@ -37,6 +37,7 @@ def check_kit(folder: str | Path, role: str) -> Kit:
     if role == "coordinator":
         place_server(own.engine)
     found = kit.check_seal(own) + hardening.problems(own.engine / "local", server=role == "coordinator")
+    found += certificates.problems(own)
     if own.folder.stat().st_mode & 0o077:
         found.append(f"the folder can be read by others: run `chmod 700 {own.folder}`")
     if own.study.hash() != own.study_hash:

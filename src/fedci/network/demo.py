@@ -53,9 +53,10 @@ def run_demo(out: Path, preset: str = "default", say=print) -> None:
     compare(out, study, tables, found, say)
 
 
-def make_study(preset: str = "default", sites: Sequence[str] = SITES, **changes) -> Study:
+def make_study(preset: str = "default", sites: Sequence[str] = SITES, policy: str | dict = "simulation",
+               **changes) -> Study:
     return Study(name="network demo", treatment="treated", outcome="score", covariates=["age", "severity", "weight"],
-                 ids=("person",), sites=tuple(sites), policy={"name": "simulation"}, preset=preset, **changes)
+                 ids=("person",), sites=tuple(sites), policy=policy, preset=preset, **changes)
 
 
 def make_people(out: Path, study: Study, people: int = PEOPLE, twice: int = TWICE) -> dict[str, pd.DataFrame]:

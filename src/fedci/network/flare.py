@@ -30,7 +30,7 @@ from nvflare.apis.signal import Signal
 from nvflare.fuel.flare_api.flare_api import new_secure_session
 
 from fedci.errors import AwayError, MessageError, SiteError
-from fedci.federation.engine import Traffic
+from fedci.federation.engine import Traffic, decode_from
 from fedci.messages import Message, decode, encode
 from fedci.network import kit, leaving, party, processes
 from fedci.network.provision import CONSOLE
@@ -87,7 +87,7 @@ class FlareEngine:
         seen = self.traffic[site]
         back = _body(site, reply, self.deadline)
         seen.sent, seen.received, seen.messages = seen.sent + len(outward), seen.received + len(back), seen.messages + 1
-        return decode(back)
+        return decode_from(site, back)
 
     def _alive(self, site: str) -> bool:
         """Whether its process answers at all, busy or not."""

@@ -5,7 +5,7 @@
           identity.key, identities.json   Ed25519 keys: a site signs its linkage key with its own, and knows the others'
           seal.json    SHA-256 of every file above
           run/         made while running: what to run on, what is happening       out/         results
-          ledger.jsonl, ledger.head       what left the site
+          ledger.jsonl, ledger.head       what left the site                      released.npz   of whom (fingerprints)
 
 A coordinator's kit holds the engine's server in server/ and its console in console/ instead of startup/ and local/.
 Nothing here knows the engine; `provision` writes its files and `hardening` says what they must hold.
@@ -25,7 +25,7 @@ from fedci.study import Study
 FORMAT = 1
 FACTS, STUDY, SEAL = "kit.json", "study.toml", "seal.json"
 RUN, OUT, EVENTS = "run", "out", "events.jsonl"
-UNSEALED = (RUN, OUT, "ledger", "site.log", SEAL)
+UNSEALED = (RUN, OUT, "ledger", "released", "site.log", SEAL)
 """What comes and goes while a kit is used."""
 ENGINE_MAKES = ("audit.log", "log", "error_log", "pid.fl", "daemon_pid.fl", "shutdown.fl", "restart.fl", "transfer",
                 "snapshot", "jobs", "pool_stats", "stats_pool", "error.log")

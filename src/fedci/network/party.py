@@ -7,24 +7,30 @@ import os
 import time
 import traceback
 import uuid
+from contextlib import suppress
 from copy import copy
 from pathlib import Path
 from threading import Thread
+from zipfile import BadZipFile
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from fedci.data import Source
-from fedci.errors import AwayError, FedciError, OutputError
+from fedci.errors import AwayError, FedciError, MessageError, OutputError
 from fedci.federation.coordinator import Round, run_study
 from fedci.federation.door import Door, Event
-from fedci.federation.site import Site
+from fedci.federation.retry import Retrying
+from fedci.federation.site import PLACES, Site
+from fedci.federation.site_sums import site_secret
 from fedci.folder import whole_file
-from fedci.messages import Refusal
+from fedci.messages import SUMMED, Refusal
 from fedci.network import kit
 from fedci.network.kit import Kit
 from fedci.privacy.agreement import Credentials, read_key
 from fedci.privacy.ledger import Ledger
+from fedci.privacy.released import Releases
+from fedci.privacy.secure_sum import derived, info
 from fedci.result import Result, people_effects
 
 LEDGER_SECONDS = 20.0
@@ -47,7 +53,9 @@ class SiteParty:
     def __init__(self, own: Kit):
         self.kit, told = own, read_run(own)
         study = own.study
-        self.site = Site(study, Source(own.name, Path(told["data"])).read(study), credentials(own, told))
+        known = credentials(own, told)
+        releases = Releases(own.folder, derived(site_secret(known), info("released"))) if known.identity else None
+        self.site = Site(study, Source(own.name, Path(told["data"])).read(study), known, releases)
         approve = self._asks if told["approve"] else None
         self.door = Door(self.site, _ledger(own), own.folder, approve, self._told)
         self.patience, self.last, self.writing = told["patience"], None, None
@@ -69,9 +77,21 @@ class SiteParty:
             case "Exclude" if self.site.linkage is not None and self.site.linkage.kept is not None:
                 with whole_file(place) as file:
                     np.save(file, self.site.kept, allow_pickle=False)
+            case "Prepare" if self.site.rules is not None and not self.site.places:
+                self.site.restore_places(_places(self.kit.run, event.run))
+            case request if request in SUMMED and self.site.rules is not None:
+                self._keep_place(event)
+        match event.request:
             case "AskEffects" | "AskSharedEffects":
                 self.writing = Thread(target=self._write_people, args=(copy(self.site), event.run))
                 self.writing.start()  # the coordinator need not wait for it
+
+    def _keep_place(self, event: Event) -> None:
+        """On disk before the answer leaves: a site that starts again knows where the fit stood."""
+        with whole_file(self.kit.run / f"place-{event.run}-{event.round}.npz") as file:
+            np.savez(file, allow_pickle=False, **self.site.place(event.round))
+        for _, path in sorted(_place_files(self.kit.run, event.run).items())[:-PLACES]:
+            path.unlink(missing_ok=True)
 
     def _write_people(self, site: Site, run: str) -> None:
         people = self.kit.out / f"people-{run}.csv"
@@ -111,6 +131,19 @@ class SiteParty:
         return False
 
 
+def _place_files(folder: Path, run: str) -> dict[int, Path]:
+    return {int(path.stem.rpartition("-")[2]): path for path in folder.glob(f"place-{run}-*.npz")}
+
+
+def _places(folder: Path, run: str) -> dict[int, dict[str, np.ndarray]]:
+    """Round → where the fit stood; a damaged file is as good as none: the site then refuses to go on from there."""
+    found = {}
+    for number, path in _place_files(folder, run).items():
+        with suppress(OSError, ValueError, BadZipFile, EOFError), np.load(path, allow_pickle=False) as file:
+            found[number] = dict(file)
+    return found
+
+
 def _ledger(own: Kit) -> Ledger:
     """Opened by one process at a time: the job before this one may take a moment to end."""
     until = time.monotonic() + LEDGER_SECONDS
@@ -138,7 +171,8 @@ def coordinate(own: Kit, engine, told: dict) -> None:
     try:
         engine.wait_ready()
         kit.note(own.run, "ready", sites=list(engine.sites))
-        outcome = run_study(engine, study, study.fit_options(), told["seed"], lambda r: _told_round(own, r),
+        patient = Retrying(engine, of=(MessageError,))
+        outcome = run_study(patient, study, study.fit_options(), told["seed"], lambda r: _told_round(own, r),
                             checkpoint=own.run / CHECKPOINT)
         result = Result(study, outcome, {}, engine.traffic)
         result.save(told["out"], force=True)

@@ -44,6 +44,8 @@ class Credentials:
     """Signs this site's public key."""
     peers: Mapping[str, Ed25519PublicKey] = field(default_factory=dict)
     """Site → its public identity; when there are any, the other sites' keys must be signed by them."""
+    secret: bytes | None = None
+    """What the masks and the noise follow from; none: the identity or, without one, chance."""
 
 
 @dataclass(frozen=True)
@@ -90,38 +92,39 @@ def public_key(private: X25519PrivateKey) -> str:
     return private.public_key().public_bytes_raw().hex()
 
 
-def sign(credentials: Credentials, context: Context, site: str, public: str) -> str:
-    """Of this site's public key in this run and study; empty without an identity."""
+def sign(credentials: Credentials, context: Context, site: str, public: str, purpose: str = "public key") -> str:
+    """Of this site's public key in this run and study, for this purpose alone; empty without an identity."""
     if credentials.identity is None:
         return ""
-    return credentials.identity.sign(context.info("public key", site, public)).hex()
+    return credentials.identity.sign(context.info(purpose, site, public)).hex()
 
 
-def check_signature(credentials: Credentials, context: Context, site: str, public: str, signature: str) -> None:
+def check_signature(credentials: Credentials, context: Context, site: str, public: str, signature: str,
+                    purpose: str = "public key") -> None:
     """HandshakeError unless the site's known identity signed this key; nothing to check without identities."""
     if not credentials.peers:
         return
     if site not in credentials.peers:
-        raise HandshakeError(f"site '{site}' has no identity here: its linkage key cannot be trusted. Add it to the "
+        raise HandshakeError(f"site '{site}' has no identity here: its key cannot be trusted. Add it to the "
                              "known identities, or leave the site out")
     try:
-        credentials.peers[site].verify(_raw(signature), context.info("public key", site, public))
+        credentials.peers[site].verify(_raw(signature), context.info(purpose, site, public))
     except InvalidSignature:
-        raise HandshakeError(f"the linkage key in the name of site '{site}' is not signed by it. Someone between the "
+        raise HandshakeError(f"the key in the name of site '{site}' is not signed by it. Someone between the "
                              "sites may have put it there: ask the site, and do not run the study before") from None
 
 
 def wrap(key: bytes, private: X25519PrivateKey, public: str, context: Context, lead: str, site: str) -> str:
     """The study's key, readable only by the owner of `public`."""
     bound = context.info("wrap", lead, site)
-    return ChaCha20Poly1305(_shared(private, public, bound)).encrypt(ONE_NONCE, key, bound).hex()
+    return ChaCha20Poly1305(shared_secret(private, public, bound)).encrypt(ONE_NONCE, key, bound).hex()
 
 
 def unwrap(wrapped: str, private: X25519PrivateKey, public: str, context: Context, lead: str, site: str) -> bytes:
     """The key that the owner of `public` wrapped for this site; MessageError when it is for another, or changed."""
     bound = context.info("wrap", lead, site)
     try:
-        key = ChaCha20Poly1305(_shared(private, public, bound)).decrypt(ONE_NONCE, _raw(wrapped), bound)
+        key = ChaCha20Poly1305(shared_secret(private, public, bound)).decrypt(ONE_NONCE, _raw(wrapped), bound)
     except InvalidTag:
         raise MessageError(f"site '{site}' cannot open the linkage key: it is not for this site, run and study, or was "
                            "changed on the way. Run the study again") from None
@@ -130,11 +133,12 @@ def unwrap(wrapped: str, private: X25519PrivateKey, public: str, context: Contex
     return key
 
 
-def _shared(private: X25519PrivateKey, public: str, info: bytes) -> bytes:
+def shared_secret(private: X25519PrivateKey, public: str, info: bytes) -> bytes:
+    """[32] what only the owners of the two keys know, for the purpose that `info` says."""
     try:
         return _derived(private.exchange(X25519PublicKey.from_public_bytes(_raw(public))), info)
     except ValueError:  # wrong length, or a point that makes every secret the same
-        raise MessageError("a linkage key is no public key of X25519. Run the study again") from None
+        raise MessageError("a site's key is no public key of X25519. Run the study again") from None
 
 
 def _derived(secret: bytes, info: bytes) -> bytes:

@@ -21,6 +21,7 @@ SECURE_SUM_SITES = 3
 """With two sites, each can subtract its own part from the sum and read the other's."""
 
 Count = Annotated[int, Field(strict=True, ge=0)]
+Bound = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 Share = Annotated[float, Field(strict=True, gt=0, le=1)]
 
 
@@ -42,6 +43,10 @@ class Policy(Options):
     """Parameters per row above which the result carries a warning: it could memorise rows."""
     statistics_per_row: Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)] = 0.33
     """Columns per row above which the sums of the model `shared` may not leave a site in the clear."""
+    max_parameters_per_row: Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)] = 1.0
+    """Parameters per row above which a site does not take part; a study that raises it has every site's consent."""
+    min_difference: Count = 20
+    """People by which a site's cohort must differ from one it has told of before, unless it is the same."""
     max_levels: Annotated[int, Field(strict=True, ge=2)] = 40
     """Levels a categorical covariate may have."""
     max_level_share: Share = 0.33
@@ -50,12 +55,24 @@ class Policy(Options):
     """Evaluations of the objective a fit may ask a site for; at most 1000 under `standard`."""
     allow_single_arm: Annotated[bool, Field(strict=True)] = False
     """Whether a site with only treated (or only untreated) rows may take part, with a warning."""
-    secure_sum: Annotated[bool, Field(strict=True)] = False
-    """Whether the coordinator may see only sums over sites. Not in this version: see `check_available`."""
+    secure_sum: Annotated[bool, Field(strict=True)] | Literal["auto"] = "auto"
+    """Whether the coordinator sees only sums over sites; "auto": whenever there are three or more."""
+    site_effects: Annotated[bool, Field(strict=True)] = True
+    """Under secure sums: whether each site's own average effects are told, or only those of all sites together."""
+    check_trajectory: Annotated[bool, Field(strict=True)] = True
+    """Whether sites follow the fit from the sums they are told, and answer only what it must ask next."""
     epsilon: Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)] | None = None
-    """ε of differential privacy. Not in this version: see `check_available`."""
+    """ε of differential privacy, of all that `noised` names together; none: no noise."""
     delta: Annotated[float, Field(strict=True, gt=0, lt=1)] | None = None
-    """δ of differential privacy. Not in this version: see `check_available`."""
+    """δ of differential privacy."""
+    noised: tuple[Literal["moments", "effects", "gradients"], ...] = ("moments", "effects")
+    """What is noised: moments (protects a record), final effects, and gradients (protect a site's answer)."""
+    outcome_range: tuple[Bound, Bound] | None = None
+    """Declared bounds of the outcome, for the noise of its moments; values beyond are moved to them."""
+    effect_bound: Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)] | None = None
+    """The largest average effect of a site, for the noise of the effects."""
+    gradient_clip: Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)] | None = None
+    """Norm to which a site's gradient is clipped, for its noise."""
     max_file_bytes: Annotated[int, Field(strict=True, ge=1)] = 4 * 2**30
     """Size of a site's file above which it is not opened."""
 
@@ -64,6 +81,28 @@ class Policy(Options):
         if self.name == "standard":
             self._check_floors()
         return self
+
+    @model_validator(mode="after")
+    def _noise_is_declared(self):
+        if (self.epsilon is None) != (self.delta is None):
+            raise StudyError("policy: epsilon and delta go together: differential privacy is a pair of both")
+        if self.epsilon is not None:
+            self._check_noise()
+        return self
+
+    def _check_noise(self) -> None:
+        if not self.noised or len(set(self.noised)) < len(self.noised):
+            raise StudyError("policy.noised: name what is noised, each once: moments, effects, gradients")
+        low, high = self.outcome_range or (0.0, 0.0)
+        for kind, key, there in (("moments", "outcome_range", low < high),
+                                 ("effects", "effect_bound", self.effect_bound),
+                                 ("gradients", "gradient_clip", self.gradient_clip)):
+            if kind in self.noised and not there:
+                raise StudyError(f"policy.{key} is missing: the noise of the {kind} is measured by it, and it must be "
+                                 f"declared, not taken from the data")
+
+    def noises(self, kind: str) -> bool:
+        return self.epsilon is not None and kind in self.noised
 
     def _check_floors(self) -> None:
         if self.min_arm_rows < ARM_FLOOR and not self.override_reason.strip():
@@ -77,6 +116,10 @@ class Policy(Options):
         if self.moment_digits is None:
             raise StudyError("policy: moment_digits must be a number under 'standard'; the usual one is 4")
 
+    def secures(self, sites: int) -> bool:
+        """Whether the sums of so many sites are masked."""
+        return self.secure_sum is True or (self.secure_sum == "auto" and sites >= SECURE_SUM_SITES)
+
     def changes(self) -> dict:
         """What differs from the policy of the same name: what a study file has to say besides that name."""
         usual = POLICIES[self.name].model_dump()
@@ -87,7 +130,8 @@ POLICIES = {
     "standard": Policy(),
     "simulation": Policy(
         name="simulation", min_rows=2, min_arm_rows=1, min_cell=0, moment_digits=None, max_level_share=1.0,
-        statistics_per_row=1e9, max_rounds=ROUND_CAP,
+        statistics_per_row=1e9, max_parameters_per_row=1e9, min_difference=0, max_rounds=ROUND_CAP, secure_sum=False,
+        check_trajectory=False,
     ),
 }
 
@@ -113,16 +157,7 @@ def _named(name: object) -> Policy:
 
 def check_available(policy: Policy, site_count: int) -> None:
     """Refuse a promise that this version cannot keep, rather than run without it."""
-    if policy.secure_sum and site_count < SECURE_SUM_SITES:
+    if policy.secure_sum is True and site_count < SECURE_SUM_SITES:
         raise StudyError(
             f"policy.secure_sum needs at least {SECURE_SUM_SITES} sites, got {site_count}: of two, "
-            "each could read the other's part. Add sites, or set secure_sum = false")
-    if policy.secure_sum:
-        raise StudyError(
-            "policy.secure_sum: secure sums are not available in this version, and fedci refuses "
-            "rather than run without them. Set secure_sum = false if every site agrees")
-    for key in ("epsilon", "delta"):
-        if getattr(policy, key) is not None:
-            raise StudyError(
-                f"policy.{key}: differential privacy is not available in this version, and fedci "
-                f"refuses rather than run without it. Remove {key} if every site agrees")
+            "each could read the other's part. Add sites, or set secure_sum = \"auto\" or false")

@@ -1,0 +1,120 @@
+"""`make assurance`: attacks, faults, fuzzers and the soak, and a table of them in docs/assurance.md.
+
+    python assurance/run.py [--seconds 30] [--soak 1000] [--out FILE]
+
+A row: what was tried, how often, how often it was survived, and how often something was lost (must be 0).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import xml.etree.ElementTree as ElementTree
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[1]
+SUITES = {
+    "attacks: brute force of linkage tokens": ["tests/attacks/test_linkage_attack.py"],
+    "attacks: reconstruction from moments": ["tests/attacks/test_moment_reconstruction.py"],
+    "attacks: a coordinator that lies (crafted weights, another Θ for one site, a sum that is none)":
+        ["tests/attacks/test_lying_coordinator.py"],
+    "attacks: single uploads, t − 1 shares, late uploads, wrong shares": ["tests/test_secure_sum.py"],
+    "attacks: keys in the middle, partial sums, garbage under masks": ["tests/test_secure_study.py"],
+    "attacks: differencing, too many parameters or rounds, foreign options": ["tests/test_disclosure.py"],
+    "attacks: replays, changed and foreign requests, second releases": ["tests/test_door.py"],
+    "faults: flipped, cut, lost, late and crossed messages; full and read-only disks": ["tests/test_faults.py"],
+    "faults: damaged messages of every type": ["tests/test_messages.py"],
+    "faults: changed, cut and torn ledgers": ["tests/test_ledger.py"],
+    "faults: parties killed at every protocol state": ["tests/network/test_faults.py"],
+    "bad inputs: files, values, study files": ["tests/test_bad_inputs.py"],
+    "fuzzing: corpus under a memory limit, properties": ["tests/test_fuzz.py"],
+}
+FUZZED = {"messages": "the message decoder", "study": "the study file", "csv": "the table reader"}
+
+
+class Row(NamedTuple):
+    what: str
+    tries: int
+    survived: int
+    note: str
+
+    @property
+    def lost(self) -> int:
+        return self.tries - self.survived
+
+
+def suite(what: str, paths: list[str]) -> Row:
+    """A row from pytest's own counts."""
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "report.xml"
+        subprocess.run([sys.executable, "-m", "pytest", "-q", f"--junitxml={report}", *paths], cwd=ROOT, check=False)
+        top = ElementTree.parse(report).getroot().find("testsuite")
+    counts = {name: int(top.get(name)) for name in ("tests", "failures", "errors", "skipped")}
+    tries = counts["tests"] - counts["skipped"]
+    note = f"{float(top.get('time')):.0f} s" + (f", {counts['skipped']} not run here" if counts["skipped"] else "")
+    return Row(what, tries, tries - counts["failures"] - counts["errors"], note)
+
+
+def fuzzed(kind: str, seconds: int) -> Row:
+    done = subprocess.run([sys.executable, "assurance/fuzz.py", kind, str(seconds)], cwd=ROOT, capture_output=True,
+                          text=True, check=False)
+    runs = re.search(r"number_of_executed_units:\s*(\d+)", done.stderr)
+    memory = re.search(r"peak_rss_mb:\s*(\d+)", done.stderr)
+    tries = int(runs[1]) if runs else 1
+    if done.returncode:
+        print(done.stderr[-3000:], file=sys.stderr)
+    return Row(f"fuzzing: {FUZZED[kind]}, coverage-guided", tries, tries - bool(done.returncode),
+               f"{seconds} s, peak {memory[1] if memory else '?'} MiB")
+
+
+def soaked(rounds: int) -> Row:
+    done = subprocess.run([sys.executable, "assurance/soak.py", "--rounds", str(rounds)], cwd=ROOT, capture_output=True,
+                          text=True, check=False)
+    if done.returncode and not done.stdout:
+        print(done.stderr[-3000:], file=sys.stderr)
+        return Row("soak", 1, 0, "did not come to an end")
+    told = json.loads(done.stdout.splitlines()[-1])
+    bits = "the same bits" if told["same bits"] else "OTHER BITS"
+    note = (f"{told['lost']} of {told['messages']} messages lost, {told['restarts']} restarts, {told['pauses']} "
+            f"pauses; {bits} as undisturbed; memory +{told['grown KiB']} KiB; {told['seconds']} s")
+    return Row("soak: rounds with 10 sites, 5 % loss, a restart every 50", told["rounds"],
+               told["rounds"] if done.returncode == 0 else 0, note)
+
+
+def page(rows: list[Row], seconds: float) -> str:
+    lines = ["# Assurance", "",
+             "Written by `make assurance`: the attacks, faults and fuzzers that are run against the package, and what",
+             "came of them. A row that lost anything fails the command.", "",
+             "| attack or fault | tries | survived | lost | |", "|---|---:|---:|---:|---|"]
+    lines += [f"| {row.what} | {row.tries:,} | {row.survived:,} | {row.lost} | {row.note} |" for row in rows]
+    lost = sum(row.lost for row in rows)
+    when = datetime.now(UTC).date().isoformat()
+    return "\n".join([*lines, "", f"Lost in all: **{lost}**. {when}, {seconds:.0f} s.", "",
+                      "What the rows mean and which promise each stands for: [security](security.md).", ""])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seconds", type=int, default=30, help="for each fuzzer")
+    parser.add_argument("--soak", type=int, default=1000, help="rounds of the soak; 0: none")
+    parser.add_argument("--out", type=Path, default=ROOT / "docs" / "assurance.md")
+    how = parser.parse_args()
+    start, rows = time.monotonic(), []
+    for what, paths in SUITES.items():
+        rows.append(suite(what, paths))
+    rows += [fuzzed(kind, how.seconds) for kind in FUZZED]
+    rows += [soaked(how.soak)] if how.soak else []
+    how.out.write_text(page(rows, time.monotonic() - start), encoding="utf-8")
+    print(how.out.read_text(encoding="utf-8"))
+    raise SystemExit(any(row.lost for row in rows))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,105 @@
+"""What a fit asks for, exchange by exchange, as generators: each yields an `Ask` and is sent the sum over all sites.
+
+    start(rules)                → Θ to begin with            evaluation(rules, Θ, number) → (L, ∇L)
+    effects(rules, Θ)           → the draws from q, once the sites have answered with their effects
+
+The coordinator follows them with the sites' answers; a site follows the same ones with the sums it is told, and so
+knows what it must be asked next (`federation.trajectory`). Nothing here knows who answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+from fedci.federation import shared
+from fedci.federation.ask import Ask, Sums
+from fedci.messages import AskEffects, Evaluate
+from fedci.model import elbo, evidence, posterior
+from fedci.model.law import AnyModel
+from fedci.model.posterior import Roots
+from fedci.model.shared import SharedModel
+from fedci.options import FitOptions
+
+CORRELATIONS = np.array([np.nan, 0.0, 0.5, 0.9])
+"""Noise correlations at which realised effects are reported; NaN: Σ's own draws, which equal its prior."""
+
+MANY_PEOPLE = 1000
+"""At all sites together: from there on the fit takes natural steps."""
+
+
+class Rules(NamedTuple):
+    """All that the course of a fit depends on, beside the sums."""
+
+    model: AnyModel
+    options: FitOptions
+    seed: int
+    u: np.ndarray
+    """[m, q] the sites' moments in model units."""
+    people: int
+
+
+def natural(rules: Rules) -> bool:
+    """Whether steps are measured by q itself: with many people q is narrow, and fewer rounds do. With few, where there
+    may be several tops, plain steps find the higher one as often."""
+    model = rules.model
+    return isinstance(model, SharedModel) and model.options.posterior == "gaussian" and rules.people >= MANY_PEOPLE
+
+
+def start(rules: Rules) -> Generator[Ask, Sums, np.ndarray]:
+    if isinstance(rules.model, SharedModel):
+        return (yield from shared.start(rules.model))
+    return rules.model.start(rules.seed)
+
+
+def evaluation(rules: Rules, query: np.ndarray, number: int) -> Generator[Ask, Sums, tuple[float, np.ndarray]]:
+    """(L, ∇L) at `query`, in round `number` (from 0). (−inf, 0) where a site failed."""
+    optimiser = rules.options.optimiser
+    stream = number if optimiser.fresh_draws else 0  # else the same draws in all rounds: common random numbers
+    if isinstance(rules.model, SharedModel):
+        normals = evidence.common_normals(rules.seed, stream, optimiser.draws, rules.model.size)
+        return (yield from shared.evaluate(rules.model, query, rules.people, normals))
+    uniforms = posterior.common_uniforms(rules.seed, stream, optimiser.draws)
+    return (yield from evaluate(rules.model, rules.u, query, uniforms))
+
+
+def evaluate(model: AnyModel, u: np.ndarray, theta: np.ndarray, uniforms: np.ndarray):
+    """(L, ∇_Θ L) of the model `paper`: one exchange with every site, and the data-free terms."""
+    failed = -np.inf, np.zeros_like(theta)
+    drawn = elbo.draw(model, theta, uniforms)
+    phi, sigma = (np.asarray(roots) for roots in drawn.roots)
+    if not (np.isfinite(phi).all() and np.isfinite(sigma).all()):
+        return failed
+    total = yield Ask(Evaluate, {"theta": theta, "phi_roots": phi, "sigma_roots": sigma})
+    if total["failed"] > 0:
+        return failed
+    by_roots = Roots(total["phi_roots"], total["sigma_roots"])
+    value, gradient = elbo.evaluate_global(model, theta, u)
+    objective = float(total["objective"] + value)
+    gradient = total["gradient"] + np.asarray(gradient) + elbo.pull_back(model, drawn.jacobian, by_roots)
+    return (objective, gradient) if np.isfinite(objective) and np.isfinite(gradient).all() else failed
+
+
+def effects(rules: Rules, theta: np.ndarray) -> Generator[Ask, Sums, dict[str, np.ndarray]]:
+    """Draws from q, once for all sites, with which each sums its people's effects."""
+    draws = rules.options.prediction.draws
+    if isinstance(rules.model, SharedModel):
+        return (yield from shared.gather(rules.model, theta, draws, rules.seed, CORRELATIONS))
+    uniforms = posterior.common_uniforms(rules.seed, 10**6, draws)
+    phi, sigma = (np.asarray(roots) for roots in elbo.draw(rules.model, theta, uniforms).roots)
+    drawn = {"phi_roots": phi, "sigma_roots": sigma, "g": draw_source_level(rules, theta)}
+    yield Ask(AskEffects, {"theta": theta, **drawn, "correlations": CORRELATIONS})
+    return drawn
+
+
+def draw_source_level(rules: Rules, theta: np.ndarray) -> np.ndarray:
+    """[L, m, 2] draws of g from q; zeros where inter-dependency is off."""
+    model, draws, m = rules.model, rules.options.prediction.draws, len(rules.u)
+    if not model.options.inter_dependency:
+        return np.zeros((draws, m, 2))
+    normals = np.random.default_rng(np.random.SeedSequence((rules.seed, 2))).standard_normal((draws, m, 2))
+    law = posterior.g_posterior(model, model.unravel(jnp.asarray(theta)), jnp.asarray(rules.u))
+    return np.asarray(posterior.draw_g(law, jnp.asarray(normals)))

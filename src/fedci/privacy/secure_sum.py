@@ -1,0 +1,229 @@
+"""Sums that nobody sees the parts of: fixed point, masks that cancel, shares of the seeds, and a check of the sum.
+
+    number     v · 2⁴⁰ as an int64: |v| up to 2²² / m to 2⁻⁴¹; added modulo 2⁶⁴ without error
+    wide       v = (high + low · 2⁻⁵²) · 2⁻²⁰, two int64: |v| up to 2⁴² / m to 2⁻⁷³
+    pair       S_ij = HKDF(X25519(i, j); run, study, cohort), then for one request  HKDF(S_ij; round, request) =
+               mask seed | key of i's share for j | key of j's share for i
+    upload     y_i = x_i + PRG(b_i) + Σ_{j>i} PRG(s_ij) − Σ_{j<i} PRG(s_ij),      b_i = HKDF(i's own secret; …)
+    shares     b_i cut by Shamir into m shares, t = ⌊2m/3⌋ + 1 of which open it, one sealed for every site
+    sum        Σ y_i − Σ PRG(b_i) = Σ x_i mod 2⁶⁴
+    check      Σ_j r_j x_ij mod 2⁹⁶ (+ a pad, once) rides along as three more numbers; r and the pad are the sites' own
+               secret, so a coordinator that tells another sum is caught but once in 2³² times
+
+PRG is ChaCha20. Everything is a function of a site's secret and of the request: asked again, a site says the same
+bytes, and to another request its masks are others. Docs: docs/security.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers import Cipher
+from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from fedci.errors import MessageError, NumericalError
+
+BITS = 40
+"""Fractional bits of a number in model units."""
+HIGH_BITS, LOW_BITS = 20, 72
+"""Of the two parts of a wide one: statistics and effects lie between 1e-6 and 1e12, and keep a float64's 53 bits."""
+SPARE = 62
+"""Bits of an int64 that the sum may take: one is left for rounding, one for the sign."""
+CHECKS = 3
+CHUNK = 2**15
+PRIME = 2**521 - 1
+"""Shamir's field: larger than a seed, and a Mersenne prime needs no table."""
+SEED_BYTES, SHARE_BYTES = 32, 66
+ONE_NONCE = bytes(12)
+"""Every key below is made for one message."""
+DOMAIN = "fedci-secure-sum-1"
+
+
+def threshold(sites: int) -> int:
+    """How many sites open a sum, ⌊2m/3⌋ + 1."""
+    return 2 * sites // 3 + 1
+
+
+def info(*parts: str | int) -> bytes:
+    """Every part length-prefixed: no two contexts read the same."""
+    words = [str(part).encode() for part in (DOMAIN, *parts)]
+    return b"".join(len(word).to_bytes(4, "big") + word for word in words)
+
+
+def derived(secret: bytes, about: bytes, length: int = SEED_BYTES) -> bytes:
+    return HKDF(SHA256(), length, salt=None, info=about).derive(secret)
+
+
+# --- numbers as integers
+
+
+def encode(values: np.ndarray, sites: int, wide: bool) -> np.ndarray:
+    """[k] or, wide, [2k] int64 of [k] floats, high parts first; NumericalError where one is not finite or the sum could
+    overflow."""
+    values = np.asarray(values, float).ravel()
+    if not np.isfinite(values).all():
+        raise NumericalError("a number to be summed is not finite")
+    first = HIGH_BITS if wide else BITS
+    most = 2.0 ** (SPARE - first) / sites
+    if values.size and np.abs(values).max() >= most:
+        raise NumericalError(f"a number to be summed is beyond ±{most:.3g}, the range of the secure sum of {sites} "
+                             f"sites. Look for extreme values, or standardise (model.standardise = true)")
+    high = np.rint(values * 2.0**first)
+    if not wide:
+        return high.astype(np.int64)
+    low = np.rint((values - high * 2.0**-HIGH_BITS) * 2.0**LOW_BITS)  # the difference is exact
+    return np.concatenate([high, low]).astype(np.int64)
+
+
+def decode(total: np.ndarray, wide: bool) -> np.ndarray:
+    """[k] floats of the summed integers."""
+    if not wide:
+        return np.ldexp(total.astype(float), -BITS)
+    high, low = np.split(np.asarray(total, np.int64), 2)
+    return np.ldexp(high.astype(float), -HIGH_BITS) + np.ldexp(low.astype(float), -LOW_BITS)
+
+
+# --- masks
+
+
+def stream(seed: bytes, count: int) -> np.ndarray:
+    """[count] uniform uint64 from ChaCha20."""
+    cipher = Cipher(ChaCha20(seed, bytes(16)), mode=None).encryptor()
+    return np.frombuffer(cipher.update(bytes(8 * count)), "<u8")
+
+
+@dataclass(frozen=True)
+class PairKeys:
+    """What two sites share for one request."""
+
+    mask: bytes
+    seal: bytes
+    """Of this site's share for the peer."""
+    unseal: bytes
+    """Of the peer's share for this site."""
+
+
+def pair_keys(secret: bytes, about: bytes, own: str, peer: str) -> PairKeys:
+    made = derived(secret, about, 3 * SEED_BYTES)
+    mask, first, second = (made[k:k + SEED_BYTES] for k in range(0, 3 * SEED_BYTES, SEED_BYTES))
+    return PairKeys(mask, first, second) if own < peer else PairKeys(mask, second, first)
+
+
+def masked(numbers: np.ndarray, own: str, self_seed: bytes, pairs: Mapping[str, PairKeys]) -> np.ndarray:
+    """y_i [k] int64: uniform to whoever lacks one of the seeds."""
+    count = len(numbers)
+    found = numbers.view(np.uint64) + stream(self_seed, count)
+    for peer, keys in pairs.items():
+        mask = stream(keys.mask, count)
+        found = found + mask if own < peer else found - mask
+    return found.view(np.int64)
+
+
+def opened(uploads: Sequence[np.ndarray], self_seeds: Sequence[bytes]) -> np.ndarray:
+    """Σ x_i [k] int64 from all sites' uploads and self seeds: the pairwise masks have cancelled."""
+    total = np.zeros(len(uploads[0]), np.uint64)
+    for upload, seed in zip(uploads, self_seeds, strict=True):
+        total += np.asarray(upload, np.int64).view(np.uint64) - stream(seed, len(upload))
+    return total.view(np.int64)
+
+
+# --- shares of a seed
+
+
+def split(seed: bytes, coins: bytes, places: int, needed: int) -> list[bytes]:
+    """Shamir: f(1) … f(places), f of degree needed − 1 with f(0) = seed and its other coefficients from `coins`."""
+    wide = SHARE_BYTES + 16  # 128 bits more than the field: the remainder is as good as uniform
+    made = np.ascontiguousarray(stream(coins, -(-wide * (needed - 1) // 8))).tobytes()
+    rest = [int.from_bytes(made[k * wide:(k + 1) * wide], "big") % PRIME for k in range(needed - 1)]
+    return [_polynomial([int.from_bytes(seed, "big"), *rest], x).to_bytes(SHARE_BYTES, "big")
+            for x in range(1, places + 1)]
+
+
+def _polynomial(coefficients: Sequence[int], x: int) -> int:
+    value = 0
+    for coefficient in reversed(coefficients):
+        value = (value * x + coefficient) % PRIME
+    return value
+
+
+def weights(places: Sequence[int]) -> list[int]:
+    """Lagrange's at 0, for shares from these places (from 1)."""
+    found = []
+    for one in places:
+        top = bottom = 1
+        for other in places:
+            if other != one:
+                top, bottom = top * other % PRIME, bottom * (other - one) % PRIME
+        found.append(top * pow(bottom, -1, PRIME) % PRIME)
+    return found
+
+
+def join(shares: Sequence[bytes], at: Sequence[int]) -> bytes:
+    """f(0) from `needed` shares and their `weights`; MessageError where it is no seed (a share was wrong)."""
+    secret = sum(int.from_bytes(share, "big") * weight for share, weight in zip(shares, at, strict=True)) % PRIME
+    if secret.bit_length() > 8 * SEED_BYTES:
+        raise MessageError("the shares of a site's mask do not fit together: one of them is wrong")
+    return secret.to_bytes(SEED_BYTES, "big")
+
+
+def seal(share: bytes, key: bytes, about: bytes) -> str:
+    return ChaCha20Poly1305(key).encrypt(ONE_NONCE, share, about).hex()
+
+
+def unseal(sealed: str, key: bytes, about: bytes) -> bytes | None:
+    """The share; None where it was made for another request, cohort or site, or was changed."""
+    try:
+        share = ChaCha20Poly1305(key).decrypt(ONE_NONCE, bytes.fromhex(sealed), about)
+    except (InvalidTag, ValueError, TypeError):
+        return None
+    return share if len(share) == SHARE_BYTES else None
+
+
+# --- the check of the sum
+
+
+def checks(numbers: np.ndarray, key: bytes) -> np.ndarray:
+    """[3] Σ r_j x_j mod 2⁹⁶, r_j of 32 random bits, in three parts of 32 bits: linear, so the sites' add up to that of
+    the sum. A difference in x_j has its lowest bit among the 64 below, and r_j moves it to 2³² different places."""
+    count, total = len(numbers), 0
+    for start in range(0, count, CHUNK):
+        x = np.ascontiguousarray(numbers[start:start + CHUNK]).view(np.uint64)
+        r = _factors(key, start, len(x))
+        for r_shift, r_part in ((0, r & np.uint64(0xFFFF)), (16, r >> np.uint64(16))):
+            for x_shift, x_part in ((0, x & np.uint64(0xFFFFFFFF)), (32, x >> np.uint64(32))):
+                total += int((r_part * x_part).sum()) << r_shift + x_shift  # 2¹⁵ products of 48 bits fit
+        total -= int(r[x >> np.uint64(63) == 1].sum()) << 64  # a negative x is its 64 bits less 2⁶⁴
+    return _parts(total)
+
+
+def _factors(key: bytes, start: int, count: int) -> np.ndarray:
+    """[count] uint64 of 32 bits; each chunk has a stream of its own."""
+    seed = derived(key, info("factors", start))
+    return stream(seed, -(-count // 2)).view(np.uint32)[:count].astype(np.uint64)
+
+
+def _parts(value: int) -> np.ndarray:
+    return np.array([value >> 32 * k & 0xFFFFFFFF for k in range(CHECKS)], np.uint64)
+
+
+def check_pad(key: bytes) -> np.ndarray:
+    return stream(derived(key, info("pad")), CHECKS)
+
+
+def with_checks(numbers: np.ndarray, key: bytes, lead: bool) -> np.ndarray:
+    """[k + 3]: one site of the cohort, the lead, adds the pad that hides the checks from the coordinator."""
+    told = checks(numbers, key) + (check_pad(key) if lead else np.uint64(0))
+    return np.concatenate([numbers, told.view(np.int64)])
+
+
+def is_true_sum(total: np.ndarray, key: bytes) -> bool:
+    """Whether these [k + 3] integers are the sum of what the sites sent."""
+    parts = total[-CHECKS:].view(np.uint64) - check_pad(key)
+    told = sum(int(part) << 32 * k for k, part in enumerate(parts))
+    return bool((_parts(told) == checks(total[:-CHECKS], key)).all())

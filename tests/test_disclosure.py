@@ -1,0 +1,135 @@
+"""What a site refuses to let out: cohorts that differ by few, too many parameters, too many rounds, foreign options."""
+
+import numpy as np
+import pytest
+
+from fedci import Source
+from fedci.errors import OutputError
+from fedci.federation.site import Site
+from fedci.messages import AskMoments, AskStatistics, Hello, Prepare, Refusal, Reply
+from fedci.privacy.released import FILE, Releases, difference, fingerprints
+from fedci.version import __version__
+from tests_support import frame, study
+
+KEY = bytes(range(32))
+STANDARD = {"name": "standard"}
+
+
+def hello(site: Site, run="run", **changes) -> Hello:
+    options = site.study.fit_options().model_dump(mode="json")
+    return Hello(run, 1, site.name, __version__, site.study.hash(), options | changes)
+
+
+def told(rows, folder, agreed=None, **policy):
+    """The answer of a site with these rows to a question for its moments; the folder is its kit."""
+    agreed = agreed or study(policy=STANDARD | policy)
+    site = Site(agreed, Source("a", rows).read(agreed), releases=Releases(folder, KEY))
+    site.answer(hello(site))
+    return site.answer(AskMoments("run", 2, "a"))
+
+
+# --- differencing
+
+
+def test_one_patient_more_is_refused_and_the_same_patients_are_not(tmp_path):
+    rows = frame(130, 0)
+    assert isinstance(told(rows.iloc[:100], tmp_path), Reply)
+    assert isinstance(told(rows.iloc[:100], tmp_path), Reply)
+    assert isinstance(told(rows.iloc[:100].sample(frac=1, random_state=0), tmp_path), Reply)  # in another order
+    refused = told(rows.iloc[:101], tmp_path)
+    assert isinstance(refused, Refusal)
+    assert refused.code == "disclosure"
+    assert "differ from those of an earlier release by 1," in refused.reason
+    assert "20 people more or fewer" in refused.reason
+    assert isinstance(told(rows.iloc[:120], tmp_path), Reply)  # twenty are a group that may be told of
+
+
+def test_one_patient_exchanged_and_one_left_out_are_refused(tmp_path):
+    rows = frame(130, 0)
+    assert isinstance(told(rows.iloc[:100], tmp_path), Reply)
+    for other in (rows.iloc[1:101], rows.iloc[1:100], rows.iloc[:100].assign(bmi=rows.bmi.iloc[:100].replace(
+            rows.bmi.iloc[3], 40.0))):
+        assert isinstance(told(other, tmp_path), Refusal)
+
+
+def test_every_earlier_release_counts(tmp_path):
+    rows = frame(200, 0)
+    for start in (0, 40, 80):
+        assert isinstance(told(rows.iloc[start:start + 80], tmp_path), Reply)
+    for start in (1, 39, 81):
+        assert isinstance(told(rows.iloc[start:start + 80], tmp_path), Refusal), start
+
+
+def test_with_ids_a_person_is_the_same_though_a_value_changed(tmp_path):
+    agreed = study(policy=STANDARD, ids=("id",))
+    rows = frame(100, 0).assign(id=[f"p{k}" for k in range(100)])
+    assert isinstance(told(rows, tmp_path, agreed), Reply)
+    assert isinstance(told(rows.assign(bmi=rows.bmi + 1), tmp_path, agreed), Reply)
+    assert isinstance(told(rows.assign(id=[f"p{k + 1}" for k in range(100)]), tmp_path, agreed), Refusal)
+
+
+def test_the_memory_holds_no_person(tmp_path):
+    """Fingerprints under the site's key: nobody without it can ask for a person."""
+    told(frame(100, 0), tmp_path)
+    with np.load(tmp_path / FILE) as file:
+        (kept,) = (file[name] for name in file.files)
+    assert kept.dtype == np.uint64
+    assert (tmp_path / FILE).stat().st_mode & 0o077 == 0
+    people = [bytes([k]) for k in range(100)]
+    assert difference(fingerprints(people, KEY), fingerprints(people, KEY[::-1])) == 200
+
+
+def test_without_its_memory_a_site_tells_nothing(tmp_path):
+    told(frame(100, 0), tmp_path)
+    (tmp_path / FILE).write_bytes(b"PK damaged")
+    assert "damaged" in told(frame(100, 0), tmp_path).reason
+    with pytest.raises(OutputError, match="backup"):
+        Releases(tmp_path, KEY).known()
+
+
+def test_simulated_people_are_not_remembered(tmp_path):
+    agreed = study()
+    assert isinstance(told(frame(60, 0), tmp_path, agreed), Reply)
+    assert isinstance(told(frame(61, 0), tmp_path, agreed), Reply)
+    assert not (tmp_path / FILE).exists()
+
+
+# --- options, parameters, rounds
+
+
+def prepared(agreed, rows=60) -> tuple[Site, Reply | Refusal]:
+    site = Site(agreed, Source("a", frame(rows, 0)).read(agreed))
+    site.answer(hello(site))
+    site.answer(AskMoments("run", 2, "a"))
+    return site, site.answer(Prepare("run", 3, "a", np.zeros(3), np.ones(3), 0.0, 1.0, np.zeros(24), 0, 1,
+                                     np.zeros(0, int), rows, np.zeros((1, 24))))
+
+
+@pytest.mark.parametrize("changes, code", [
+    ({"optimiser": {"name": "ascent", "rounds": 100, "learning_rate": 1e6}}, "handshake"),
+    ({"optimiser": {"name": "adam", "rounds": 900}}, "disclosure"), ({"prediction": {"draws": 4096}}, "handshake")])
+def test_options_that_no_study_says_are_refused(changes, code):
+    agreed = study(policy=STANDARD)
+    site = Site(agreed, Source("a", frame(60, 0)).read(agreed))
+    assert site.answer(hello(site, **changes)).code == code
+
+
+def test_more_parameters_than_rows_need_consent():
+    wide = {"model": {"mean": {"kind": "network", "trunk": [40]}}}
+    refused = prepared(study(policy=STANDARD, options=wide))[1]
+    assert refused.code == "disclosure"
+    assert "parameters for 60 people; the policy allows 1 for each in the clear" in refused.reason
+    assert "if every site consents, raise policy.max_parameters_per_row" in refused.reason
+    assert isinstance(prepared(study(policy=STANDARD | {"max_parameters_per_row": 10.0}, options=wide))[1], Reply)
+
+
+def test_a_run_asks_no_more_often_than_its_rounds_take(monkeypatch):
+    agreed = study(preset="default", policy=STANDARD | {"max_rounds": 4, "check_trajectory": False},
+                   options={"optimiser": {"rounds": 4}, "model": {"knots": 1, "directions": 1}})
+    site, ready = prepared(agreed, 120)
+    assert isinstance(ready, Reply)
+    monkeypatch.setattr(site, "_statistics", lambda request: site._reply(request, {}))
+    ask = [AskStatistics("run", 4 + k, "a", np.zeros((1, site.prepared.model.size))) for k in range(12)]
+    answers = [site.answer(request) for request in (*ask[:11], ask[3], ask[11])]
+    assert all(isinstance(answer, Reply) for answer in answers[:-1])  # the same question again is no further one
+    assert "asked 11 times" in answers[-1].reason

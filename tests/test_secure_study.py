@@ -1,0 +1,410 @@
+"""A study under secure sums: equal to the plain one, and the coordinator sees nothing but the sums."""
+
+import secrets
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+from fedci import FedCI, Result
+from fedci.errors import (
+    AwayError,
+    DisclosureError,
+    FederationError,
+    HandshakeError,
+    MessageError,
+    StudyError,
+    UsageError,
+)
+from fedci.federation import coordinator, rounds, secure
+from fedci.federation.coordinator import run_study
+from fedci.federation.door import Door
+from fedci.federation.engine import InProcessEngine
+from fedci.federation.site import Site
+from fedci.federation.talk import PlainSums, Talk
+from fedci.messages import SUMMED, AskEffects, Evaluate, OpenSum, Refusal, TakeMaskKeys, decode, encode
+from fedci.privacy import agreement, secure_sum
+from fedci.privacy.agreement import Credentials
+from fedci.privacy.ledger import Ledger, read
+from tests_support import hospitals, study
+
+SIZES = (40, 37, 39)
+FEW = {"optimiser": {"rounds": 6}, "prediction": {"draws": 16}}
+SECURE = {"name": "simulation", "secure_sum": "auto", "check_trajectory": True}
+PLAIN = {"name": "simulation"}
+
+
+def plan(preset="classic", policy=SECURE, **changes):
+    few = FEW if preset == "classic" else FEW | {"model": {"knots": 3}}
+    return study(preset=preset, policy=policy, options=few, **changes)
+
+
+def local(agreed, sizes=SIZES, credentials=None):
+    return {source.name: Site(agreed, source.read(agreed), (credentials or {}).get(source.name))
+            for source in hospitals(*sizes)}
+
+
+class Wire(InProcessEngine):
+    """Keeps all that is said; `change(request, reply)` may put another reply in its place."""
+
+    def __init__(self, sites, change=lambda request, reply: reply):
+        super().__init__(sites)
+        self.said, self.change = [], change
+
+    def _ask(self, name, request):
+        reply = self.change(request, super()._ask(name, request))
+        self.said.append((request, reply))
+        return reply
+
+
+def prepared(policy=SECURE, sizes=SIZES, change=lambda request, reply: reply, engine=Wire, **changes):
+    """(talk, rules) of a study whose fit is about to begin."""
+    agreed = plan(policy=policy, **changes)
+    talk = Talk(engine(local(agreed, sizes), change), "run")
+    options = agreed.fit_options()
+    coordinator.handshake(talk, agreed, options)
+    if agreed.policy.secures(len(sizes)):
+        talk.sums = secure.agree(talk)
+    layout = coordinator.agree_units(talk, agreed, options)
+    talk.model, talk.tells = layout.model, agreed.policy.check_trajectory
+    return talk, coordinator.rules_of(layout, options, 0)
+
+
+# --- the same study
+
+
+def test_masked_is_plain_to_rounding():
+    """Masked numbers are rounded to 2⁻⁴¹ each, 1e-12 in the sum of three; six rounds of the optimiser multiply that by
+    less than 1e4 (the curvature's condition)."""
+    one = FedCI(plan()).fit(hospitals(*SIZES))
+    two = FedCI(plan(policy=PLAIN)).fit(hospitals(*SIZES))
+    assert one.verdict == two.verdict
+    np.testing.assert_allclose([r.objective for r in one.outcome.fit.rounds],
+                               [r.objective for r in two.outcome.fit.rounds], rtol=1e-10)
+    for of in ("cate", "ite"):
+        for site in (None, *two.sites):
+            assert one.ate(site, of).mean == pytest.approx(two.ate(site, of).mean, rel=1e-8)
+            assert one.ate(site, of).sd == pytest.approx(two.ate(site, of).sd, rel=1e-8)
+    assert one.ate().interval() == pytest.approx(two.ate().interval(), rel=1e-7)
+    assert list(one.table()["people"]) == list(two.table()["people"])
+
+
+def test_a_masked_round_of_the_model_shared_is_the_plain_one():
+    """Two exchanges, statistics from 1e-3 to 1e4: the same objective and gradient to the rounding of the plain sums,
+    1e-16 times the condition of P (1e4 here)."""
+    found = []
+    for policy in (SECURE, PLAIN):
+        talk, rules = prepared(policy, preset="default")
+        q, _ = talk.follow(rounds.start(rules))
+        found.append(talk.follow(rounds.evaluation(rules, q, 0))[0])
+    assert found[0][0] == pytest.approx(found[1][0], rel=1e-11)
+    np.testing.assert_allclose(found[0][1], found[1][1], rtol=1e-8, atol=1e-9 * np.abs(found[1][1]).max())
+
+
+@pytest.fixture(scope="module")
+def through_doors(tmp_path_factory):
+    """(outcome, all that was said, folder of the ledgers) with each site behind its door, under a study without the
+    sites' own effects."""
+    folder = tmp_path_factory.mktemp("doors")
+    agreed = plan(policy=SECURE | {"site_effects": False})
+    sites = local(agreed)
+    doors = {name: Door(site, Ledger(folder / name), folder / name) for name, site in sites.items()}
+
+    class Doors(Wire):
+        def _ask(self, name, request):
+            reply = decode(doors[name].answer(encode(request)))
+            self.said.append((request, reply))
+            return reply
+
+    engine = Doors(sites)
+    outcome = run_study(engine, agreed, agreed.fit_options(), 0)
+    for door in doors.values():
+        door.ledger.close()
+    return outcome, engine.said, folder, agreed
+
+
+def test_the_sum_does_not_depend_on_the_masks(through_doors):
+    """Other secrets, other masks, and every bit of the result the same."""
+    outcome, agreed = through_doors[0], through_doors[3]
+    again = run_study(InProcessEngine(local(agreed)), agreed, agreed.fit_options(), 0)
+    assert again.fit.theta.tobytes() == outcome.fit.theta.tobytes()
+    assert all(again.effects.total[name].tobytes() == outcome.effects.total[name].tobytes()
+               for name in outcome.effects.total)
+
+
+def test_the_coordinator_sees_nothing_but_masked_sums(through_doors):
+    outcome, said, _, _ = through_doors
+    summed = [(request, reply) for request, reply in said if type(request).__name__ in SUMMED]
+    assert len(summed) == len(SIZES) * (len(outcome.fit.rounds) + 1)
+    for _, reply in summed:
+        assert reply.sums.keys() == {"masked"}
+        assert reply.notes.keys() == {"shares"}
+    assert outcome.effects.sums == {}
+
+
+def test_what_a_site_keeps_of_its_own(through_doors, tmp_path):
+    """Without site_effects the result has no line of a site, before and after it was saved, and says why."""
+    result = Result(through_doors[3], through_doors[0], {})
+    result.save(tmp_path / "out")
+    for found in (result, Result.load(tmp_path / "out")):
+        assert set(found.table()["site"]) == {"all"}
+        with pytest.raises(UsageError, match="site_effects = false"):
+            found.ate("site-1")
+    assert Result.load(tmp_path / "out").ate().mean == result.ate().mean
+
+
+def test_the_ledger_has_every_masked_answer_and_no_masked_number(through_doors):
+    _, said, folder, _ = through_doors
+    for name in ("site-0", "site-1", "site-2"):
+        entries = read(folder / name)
+        wire = [(request, encode(reply)) for request, reply in said if request.site == name]
+        assert [entry["bytes"] for entry in entries] == [len(data) for _, data in wire]
+        assert {entry["phase"] for entry in entries} == {"handshake", "keys", "moments", "fit", "effects"}
+        assert not any("masked" in entry.get("values", {}) for entry in entries)
+        assert not any({"shares", "opened", "wrapped"} & set(entry.get("notes", {})) for entry in entries)
+
+
+def test_two_sites_are_summed_in_the_clear_unless_masks_are_demanded():
+    talk, _ = prepared(sizes=(40, 37))
+    assert isinstance(talk.sums, PlainSums)
+    with pytest.raises(StudyError, match="needs at least 3 sites, got 2"):
+        FedCI(plan(policy=SECURE | {"secure_sum": True})).fit(hospitals(40, 37))
+
+
+# --- what a site refuses
+
+
+def test_a_site_is_not_talked_out_of_its_masks():
+    """The study lists three sites; a coordinator that says two, or agrees on no keys, gets no sums."""
+    names = ("site-0", "site-1", "site-2")
+    agreed = plan(sites=names)
+    sites = local(agreed)
+    two = {name: sites[name] for name in names[:2]}
+    with pytest.raises(DisclosureError, match="no keys were agreed"):
+        run_study(InProcessEngine(two), agreed, agreed.fit_options(), 0)
+
+
+def with_identities(count=3):
+    keys = {f"site-{s}": Ed25519PrivateKey.generate() for s in range(count)}
+    peers = {name: key.public_key() for name, key in keys.items()}
+    return {name: Credentials(identity=key, peers=peers) for name, key in keys.items()}
+
+
+class Middle(InProcessEngine):
+    """A coordinator that puts its own keys between the sites."""
+
+    def exchange(self, requests):
+        return super().exchange({name: replace(request, publics=self._own_keys(name, request.publics))
+                                 if isinstance(request, TakeMaskKeys) else request
+                                 for name, request in requests.items()})
+
+    def _own_keys(self, name, publics):
+        return {site: public if site == name else agreement.public_key(X25519PrivateKey.generate())
+                for site, public in publics.items()}
+
+
+def test_a_coordinator_in_the_middle_is_refused():
+    agreed = plan()
+    options = agreed.fit_options()
+    talk = Talk(Middle(local(agreed, credentials=with_identities())), "run")
+    coordinator.handshake(talk, agreed, options)
+    with pytest.raises(HandshakeError, match="not signed by it"):
+        secure.agree(talk)
+
+
+def test_identities_let_the_true_keys_through_and_give_the_same_bytes_after_a_restart():
+    agreed, known = plan(), with_identities()
+    uploads = []
+    for _ in range(2):  # a site that starts again is a new object with the same identity
+        talk = Talk(Wire(local(agreed, credentials=known)), "run")
+        options = agreed.fit_options()
+        coordinator.handshake(talk, agreed, options)
+        talk.sums = secure.agree(talk)
+        layout = coordinator.agree_units(talk, agreed, options)
+        talk.model = layout.model
+        talk.follow(rounds.evaluation(coordinator.rules_of(layout, options, 0), layout.model.start(0), 0))
+        uploads.append([encode(reply) for request, reply in talk.engine.said if isinstance(request, Evaluate)])
+    assert uploads[0] == uploads[1]
+
+
+def test_a_cohort_of_two_or_of_one_site_twice_is_refused():
+    agreed = plan()
+    site = local(agreed)["site-0"]
+    site.options, site.run = agreed.fit_options(), "run"
+    own = site.answer(coordinator.secure.AskMaskKey("run", 1, "site-0")).notes["public"]
+    other = agreement.public_key(X25519PrivateKey.generate())
+    for publics in ({"site-0": own, "site-1": other}, {"site-0": own, "site-1": other, "site-2": other},
+                    {"site-1": other, "site-2": own, "site-3": own[::-1]}):
+        answer = site.answer(TakeMaskKeys("run", 2, "site-0", publics, {}))
+        assert isinstance(answer, Refusal)
+        assert answer.code in ("disclosure", "handshake")
+
+
+# --- opening
+
+
+def one_round(talk, rules):
+    return talk.follow(rounds.evaluation(rules, rules.model.start(0), 0))[0]
+
+
+def test_a_sum_opens_for_all_sites_right_after_it_or_not_at_all():
+    talk, rules = prepared()
+    one_round(talk, rules)
+    opening = [request for request, _ in talk.engine.said if isinstance(request, OpenSum)]
+    site = talk.engine.local[opening[0].site]
+    assert not isinstance(site.answer(opening[0]), Refusal)
+    some = {name: share for name, share in opening[0].shares.items() if name != "site-2"}
+    assert "all 3 sites or is not opened" in site.answer(replace(opening[0], shares=some)).reason
+    assert "right after it answered" in site.answer(replace(opening[0], round=opening[0].round + 2)).reason
+    swapped = dict(zip(opening[0].shares, reversed(opening[0].shares.values()), strict=True))
+    assert "was not asked the same" in site.answer(replace(opening[0], shares=swapped)).reason
+
+
+def test_a_site_that_answered_and_went_away_is_not_missed(monkeypatch):
+    """Two of three open a sum here; without the third it is the same sum, of all three."""
+    monkeypatch.setattr(secure_sum, "threshold", lambda sites: 2)
+
+    class Leaving(Wire):
+        gone = None
+
+        def exchange(self, requests):
+            if self.gone and any(isinstance(r, OpenSum) for r in requests.values()) and self.gone in requests:
+                raise AwayError("gone")
+            return super().exchange(requests)
+
+    talk, rules = prepared(engine=Leaving)
+    whole = one_round(talk, rules)
+    again, _ = prepared(engine=Leaving)
+    again.engine.gone = "site-1"
+    found = one_round(again, rules)
+    assert found[0] == whole[0]
+    assert found[1].tobytes() == whole[1].tobytes()
+
+
+def test_too_few_to_open_is_a_pause():
+    class Gone(Wire):
+        def exchange(self, requests):
+            if any(isinstance(r, OpenSum) for r in requests.values()) and set(requests) & {"site-1"}:
+                raise AwayError("gone")
+            return super().exchange(requests)
+
+    talk, rules = prepared(engine=Gone)
+    with pytest.raises(AwayError, match="2 of 3 sites are there to open a sum, 3 are needed"):
+        one_round(talk, rules)
+
+
+# --- sites that break or lie
+
+
+def test_a_number_out_of_range_counts_as_a_failure(monkeypatch):
+    """The optimiser then steps back, and nobody learns whose it was."""
+    talk, rules = prepared()
+    monkeypatch.setattr(secure_sum, "SPARE", 43)
+    objective, gradient = one_round(talk, rules)
+    assert objective == -np.inf
+    assert not gradient.any()
+
+
+def test_garbage_under_a_mask_shows_as_an_absurd_sum():
+    def change(request, reply):
+        if isinstance(request, Evaluate) and request.site == "site-1":
+            noise = np.frombuffer(secrets.token_bytes(reply.sums["masked"].nbytes), np.int64)
+            return replace(reply, sums={"masked": noise})
+        return reply
+
+    talk, rules = prepared(change=change)
+    with pytest.raises(FederationError, match="a site sent garbage under its mask, and which one cannot be told"):
+        one_round(talk, rules)
+
+
+@pytest.mark.parametrize("masked", [np.zeros(3, np.int64), np.zeros(3)])
+def test_a_masked_answer_of_the_wrong_form_is_named(masked):
+    talk, rules = prepared(change=lambda request, reply: replace(reply, sums={"masked": masked})
+                           if isinstance(request, Evaluate) and request.site == "site-1" else reply)
+    with pytest.raises(MessageError, match="site 'site-1' answered with masked numbers of shape"):
+        one_round(talk, rules)
+
+
+def test_a_site_that_answers_in_the_clear_is_named():
+    talk, rules = prepared(change=lambda request, reply: replace(reply, sums={"gradient": np.zeros(3)})
+                           if isinstance(request, Evaluate) and request.site == "site-2" else reply)
+    with pytest.raises(MessageError, match="site 'site-2' answered"):
+        one_round(talk, rules)
+
+
+def test_effects_of_a_site_are_averages_over_the_draws():
+    talk, rules = prepared()
+    fit = coordinator.fit_theta(talk, rules, None, coordinator.load(None, None, "run"))
+    found = coordinator.gather_effects(talk, rules, fit)
+    assert found.sums["site-1"]["cate_mean"].shape == (1, 3)
+    replies = [reply for request, reply in talk.engine.said if isinstance(request, AskEffects)]
+    assert all(part.size < 50 for reply in replies for name, part in reply.sums.items() if name != "masked")
+
+
+# --- the coordinator dies
+
+
+class Dying(InProcessEngine):
+    """Dies before the number-th exchange; the sites live on."""
+
+    left = None
+
+    def exchange(self, requests):
+        if self.left is not None:
+            self.left -= 1
+            if self.left < 0:
+                raise KeyboardInterrupt
+        return super().exchange(requests)
+
+
+def test_a_coordinator_killed_at_every_round_of_twenty_comes_to_the_same_bits(tmp_path):
+    """Masked, and with sites that follow the fit: each run goes on from its checkpoint, whatever it died in."""
+    agreed = study(policy=SECURE, options={"optimiser": {"rounds": 20}, "prediction": {"draws": 16}})
+    options = agreed.fit_options()
+    expected = run_study(InProcessEngine(local(agreed)), agreed, options, 0)
+    before = 1 + 3 + 2  # handshake, keys, moments and units
+    for number in range(1, 21):
+        path = tmp_path / f"{number}.npz"
+        engine = Dying(local(agreed))
+        engine.left = before + 2 * number - number % 2  # after the round, or before its sum is opened
+        with pytest.raises(KeyboardInterrupt):
+            run_study(engine, agreed, options, 0, checkpoint=path)
+        engine.left = None
+        found = run_study(engine, agreed, options, 0, checkpoint=path)
+        assert found.fit.theta.tobytes() == expected.fit.theta.tobytes(), number
+        assert [r.objective for r in found.fit.rounds] == [r.objective for r in expected.fit.rounds]
+        assert found.effects.total["cate_mean"].tobytes() == expected.effects.total["cate_mean"].tobytes()
+
+
+# --- noise
+
+
+def test_a_study_under_noise_says_what_it_protects_and_what_is_left_to_see():
+    noisy = SECURE | {"epsilon": 4.0, "delta": 1e-5, "outcome_range": [-2.0, 12.0], "effect_bound": 5.0}
+    bounded = {"age": {"range": [20, 100]}, "bmi": {"range": [5, 60]}, "sex": {"type": "binary"}}
+    found = FedCI(plan(policy=noisy, covariates=bounded)).fit(hospitals(*SIZES))
+    words = found.summary()
+    assert "ε = 4 at δ = 1e-05 for moments, effects together" in words
+    assert "moments: protects one record of a site" in words
+    assert "effects: protects all that one site answers" in words
+    assert "the noise is larger than the signal" in words  # three sites hide no site
+    assert "Not covered by it: the sums of the fit." in words
+    assert found.outcome.effects.total["cate_mean"].shape == (1, 3)
+    with pytest.raises(UsageError, match="realised effects are not told"):
+        found.ate(of="ite")
+    again = FedCI(plan(policy=noisy, covariates=bounded)).fit(hospitals(*SIZES))
+    assert again.ate().mean == found.ate().mean  # the same people, the same noise: asking twice tells no more
+    assert found.ate().sd > 5.0  # the noise is in the interval
+
+
+def test_noised_gradients_reach_the_coordinator_clipped():
+    blind = {"optimiser": {"name": "adam", "rounds": 3, "tolerance": 0.0}, "prediction": {"draws": 16}}
+    noisy = SECURE | {"epsilon": 8.0, "delta": 1e-5, "noised": ["gradients"], "gradient_clip": 1.0}
+    agreed = study(policy=noisy, options=blind)
+    found = FedCI(agreed).fit(hospitals(*SIZES))
+    bare = FedCI(study(policy=SECURE, options=blind)).fit(hospitals(*SIZES))
+    assert [r.objective for r in found.outcome.fit.rounds] != [r.objective for r in bare.outcome.fit.rounds]
+    assert "gradients: protects all that one site answers; noise" in found.summary()
+    assert ", 3 times; signal to noise" in found.summary()

@@ -1,0 +1,162 @@
+"""The pieces of a secure sum: numbers as integers, masks that cancel, shares, and the check of the sum."""
+
+import secrets
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedci.errors import MessageError, NumericalError
+from fedci.privacy import secure_sum as ss
+
+NAMES = ("a", "b", "c", "d", "e")
+
+
+def uploads(numbers, names=NAMES, about=b"round 1"):
+    """(each site's masked numbers, its self seed, its pair keys)."""
+    secret = {pair: secrets.token_bytes(32) for pair in combinations(names, 2)}
+    pairs = {own: {peer: ss.pair_keys(secret[min(own, peer), max(own, peer)], about, own, peer)
+                   for peer in names if peer != own} for own in names}
+    seeds = [secrets.token_bytes(32) for _ in names]
+    hidden = [ss.masked(part, own, seed, pairs[own]) for part, own, seed in zip(numbers, names, seeds, strict=True)]
+    return hidden, seeds, pairs
+
+
+values = st.floats(-1e11, 1e11, allow_nan=False).filter(lambda v: v == 0 or abs(v) > 1e-6)
+
+
+@given(st.lists(values, min_size=1, max_size=20))
+def test_a_number_keeps_its_53_bits(numbers):
+    assert ss.decode(ss.encode(np.array(numbers), 10, True), True).tolist() == numbers
+
+
+@given(st.lists(st.floats(-1e-6, 1e-6), min_size=1, max_size=20))
+def test_a_small_number_is_kept_to_the_last_fractional_bit(numbers):
+    np.testing.assert_allclose(ss.decode(ss.encode(np.array(numbers), 3, True), True), numbers, rtol=0, atol=2.0**-73)
+    np.testing.assert_allclose(ss.decode(ss.encode(np.array(numbers), 3, False), False), numbers, rtol=0, atol=2.0**-41)
+
+
+@pytest.mark.parametrize("wide, limit", [(True, 2.0**42), (False, 2.0**22)])
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e300, None])
+def test_what_cannot_be_summed_is_refused_before_it_is_sent(bad, wide, limit):
+    with pytest.raises(NumericalError, match="not finite|beyond"):
+        ss.encode(np.array([1.0, limit / 3 if bad is None else bad]), 3, wide)
+
+
+@pytest.mark.parametrize("wide, limit", [(True, 2.0**42), (False, 2.0**22)])
+def test_the_largest_numbers_of_all_sites_do_not_overflow(wide, limit):
+    most = np.nextafter(limit / 4096, 0)
+    one = ss.encode(np.array([most, -most]), 4096, wide)
+    assert all(4096 * abs(int(part)) < 2**63 for part in one)
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 40))
+def test_the_sum_is_exact_whatever_the_order(seed, count):
+    rng = np.random.default_rng(seed)
+    numbers = [rng.integers(-2**58, 2**58, count) for _ in NAMES]
+    hidden, seeds, _ = uploads(numbers)
+    order = rng.permutation(len(NAMES))
+    for at in (range(len(NAMES)), order):
+        assert ss.opened([hidden[k] for k in at], [seeds[k] for k in at]).tolist() == sum(numbers).tolist()
+
+
+def test_an_upload_is_uniform():
+    """4096 bytes of an upload of zeros, χ² over 256 values: beyond ±5 sd once in a million uploads."""
+    hidden, seeds, pairs = uploads([np.zeros(512, np.int64) for _ in NAMES])
+    for view in (hidden[2],  # as the coordinator sees it
+                 hidden[2] - ss.stream(seeds[2], 512).view(np.int64),  # with its self seed: the pair masks stay
+                 ss.masked(np.zeros(512, np.int64), "c", seeds[2], {})):  # with all its peers' help: the self mask
+        counts = np.bincount(view.view(np.uint8), minlength=256)
+        chi = ((counts - 16.0) ** 2 / 16.0).sum()
+        assert abs(chi - 255) < 5 * np.sqrt(2 * 255)
+    assert pairs["c"]["d"].mask == pairs["d"]["c"].mask
+
+
+def test_masks_of_another_request_are_others():
+    secret = secrets.token_bytes(32)
+    one, two = (ss.pair_keys(secret, ss.info("sum", 7, asked), "a", "b") for asked in ("theta", "crafted"))
+    assert len({one.mask, two.mask, one.seal, two.seal, one.unseal, two.unseal}) == 6
+
+
+def test_a_sum_with_one_site_asked_otherwise_stays_closed():
+    """The masks do not cancel: what is opened is noise."""
+    numbers = [np.ones(64, np.int64) for _ in NAMES]
+    alike, seeds, _ = uploads(numbers)
+    other, more, _ = uploads(numbers, about=b"another request")
+    total = ss.opened([*alike[:-1], other[-1]], [*seeds[:-1], more[-1]])
+    assert np.median(np.abs(total.astype(float))) > 2.0**58
+
+
+def test_any_t_shares_open_a_seed_and_t_minus_1_fit_every_seed():
+    seed, needed = secrets.token_bytes(32), ss.threshold(5)
+    shares = ss.split(seed, secrets.token_bytes(32), 5, needed)
+    assert needed == 4
+    for places in combinations(range(5), needed):
+        at = ss.weights([k + 1 for k in places])
+        assert ss.join([shares[k] for k in places], at) == seed
+    with pytest.raises(MessageError, match="do not fit together"):  # a third share too few: a number, and no seed
+        ss.join(shares[:needed - 1], ss.weights(range(1, needed)))
+
+
+def test_t_minus_1_shares_say_nothing():
+    """Whatever the seed, its first t − 1 shares look alike: one bit of each, over 400 splittings of two seeds that
+    differ in every bit, agrees between them within 5 sd of a fair coin (a false alarm once in a million runs)."""
+    ones = {}
+    for seed in (bytes(32), b"\xff" * 32):
+        made = [ss.split(seed, secrets.token_bytes(32), 5, 4)[:3] for _ in range(400)]
+        ones[seed] = sum(share[40] & 1 for shares in made for share in shares)
+    assert all(abs(count - 600) < 5 * np.sqrt(300) for count in ones.values())
+
+
+def test_a_late_upload_stays_closed():
+    """Its peers gave up all they share with the site, as if it were gone; its self mask still hides it."""
+    numbers = [np.arange(512) for _ in NAMES]
+    hidden, seeds, pairs = uploads(numbers)
+    late = hidden[1]
+    for peer, keys in pairs["b"].items():
+        mask = ss.stream(keys.mask, 512).view(np.int64)
+        late = late - mask if peer > "b" else late + mask
+    assert np.median(np.abs((late - numbers[1]).astype(float))) > 2.0**58
+    assert (late - ss.stream(seeds[1], 512).view(np.int64) == numbers[1]).all()  # with it: open, so the test can tell
+
+
+def test_a_share_opens_only_where_it_was_sealed_for():
+    about, key = ss.info("sum", 3, "x"), secrets.token_bytes(32)
+    share = secrets.token_bytes(ss.SHARE_BYTES)
+    sealed = ss.seal(share, key, about)
+    assert ss.unseal(sealed, key, about) == share
+    flipped = f"{int(sealed[0], 16) ^ 1:x}{sealed[1:]}"
+    for wrong in ((flipped, key, about), (sealed, secrets.token_bytes(32), about),
+                  (sealed, key, ss.info("sum", 4, "x")), ("no hex", key, about), ("", key, about)):
+        assert ss.unseal(*wrong) is None
+
+
+def test_the_check_knows_the_sum_from_any_other():
+    rng, key = np.random.default_rng(0), secrets.token_bytes(32)
+    numbers = [rng.integers(-2**60, 2**60, 70_000) for _ in range(3)]
+    told = [ss.with_checks(part, key, s == 0).view(np.uint64) for s, part in enumerate(numbers)]
+    total = (told[0] + told[1] + told[2]).view(np.int64)
+    assert ss.is_true_sum(total, key)
+    exact = sum(int(r) * int(x) for start in range(0, 70_000, ss.CHUNK)
+                for r, x in zip(ss._factors(key, start, len(numbers[0][start:start + ss.CHUNK])),
+                                numbers[0][start:start + ss.CHUNK], strict=True)) % 2**96
+    assert sum(int(part) << 32 * k for k, part in enumerate(ss.checks(numbers[0], key))) == exact
+    for at, change in ((0, 1), (69_999, -(2**63)), (12, 2**40), (70_000, 1)):
+        other = total.copy()
+        other[at] ^= change
+        assert not ss.is_true_sum(other, key)
+    assert not ss.is_true_sum(total, secrets.token_bytes(32))
+
+
+def test_the_checks_say_nothing_of_the_sum():
+    """Hidden by the pad: two sums under one key, told by the lead, differ; the pad alone is left of a sum of zeros."""
+    key = secrets.token_bytes(32)
+    assert (ss.with_checks(np.zeros(4, np.int64), key, True)[4:].view(np.uint64) == ss.check_pad(key)).all()
+    assert not ss.with_checks(np.zeros(4, np.int64), key, False)[4:].any()
+
+
+@pytest.mark.parametrize("sites, needed", [(3, 3), (4, 3), (5, 4), (10, 7), (50, 34)])
+def test_the_threshold(sites, needed):
+    assert ss.threshold(sites) == needed

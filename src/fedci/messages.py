@@ -25,6 +25,8 @@ MAX_BYTES = 16 * 2**20
 MAX_NESTING = 8
 MAX_ARRAYS = 256
 DTYPES = {"<f8": 8, "<i8": 8, "|b1": 1}
+NAMED_ARRAYS = "dict[str, np.ndarray]"
+"""The type of a field that holds arrays by name; a message has at most one, and then no other arrays."""
 
 
 @dataclass(frozen=True)
@@ -156,6 +158,14 @@ class AskSharedEffects(Message):
 
 
 @dataclass(frozen=True)
+class AskDiagnostic(Message):
+    """One kind of diagnostic (`DIAGNOSTICS`), at parameters that the site checks (docs/diagnostics.md)."""
+
+    kind: str
+    values: dict[str, np.ndarray]
+
+
+@dataclass(frozen=True)
 class Reply(Message):
     sums: dict[str, np.ndarray] = field(default_factory=dict)
     notes: dict = field(default_factory=dict)
@@ -179,9 +189,17 @@ class Refusal(Message):
 
 TYPES = {cls.__name__: cls for cls in (Hello, AskLinkKey, WrapLinkKey, TakeLinkKey, AskTokens, Exclude, AskMoments,
                                        Prepare, Evaluate, AskEffects, AskStatistics, PullBack, AskSharedEffects,
-                                       Reply, Tokens, Refusal)}
+                                       AskDiagnostic, Reply, Tokens, Refusal)}
 
 
+DIAGNOSTICS: dict[str, set[str]] = {
+    "propensity": {"log_likelihood", "gradient", "hessian"},
+    "balance": {"size", "mean", "variance", "told", "weight", "square"},
+    "overlap": {"counts", "hidden", "totals", "totals_hidden", "where_size", "where_mean", "where_variance",
+                "where_told"},
+    "outcome": {"effect", "residuals", "places", "places_hidden", "bins", "bins_hidden", "line", "treated_share"},
+}
+"""The arrays that answer each kind of diagnostic."""
 _EFFECTS = {"cate_mean", "cate_var", "ite_mean", "ite_var", "ite_sd", "people"}
 ANSWERS: dict[str, set[str]] = {
     "AskTokens": {"tokens"},
@@ -190,9 +208,15 @@ ANSWERS: dict[str, set[str]] = {
     "AskStatistics": {"gram", "cross", "square", "log_det", "failed"},
     "PullBack": {"gradient"},
     "AskEffects": _EFFECTS, "AskSharedEffects": _EFFECTS,
-}
+} | {f"AskDiagnostic.{kind}": names for kind, names in DIAGNOSTICS.items()}
 """The arrays that answer each type of request: no more may leave a site, no fewer are an answer. A type that is not
 here is answered without arrays."""
+
+
+def asked(message: Message) -> str:
+    """The name under which a request is answered: its type's, for a known diagnostic with its kind."""
+    name = type(message).__name__
+    return f"{name}.{message.kind}" if isinstance(message, AskDiagnostic) and message.kind in DIAGNOSTICS else name
 
 
 def encode(message: Message) -> bytes:
@@ -202,8 +226,8 @@ def encode(message: Message) -> bytes:
         value = getattr(message, part.name)
         if isinstance(value, np.ndarray):
             arrays[part.name] = value
-        elif part.name == "sums":
-            arrays |= {f"sums/{name}": np.asarray(array) for name, array in value.items()}
+        elif part.type == NAMED_ARRAYS:
+            arrays |= {f"{part.name}/{name}": np.asarray(array) for name, array in value.items()}
         else:
             plain[part.name] = value
     arrays = {name: _portable(name, array) for name, array in arrays.items()}
@@ -297,13 +321,15 @@ def _message(header: dict, arrays: dict[str, np.ndarray]) -> Message:
     if cls is None:
         raise MessageError("the message is of a type this version does not know")
     given = dict(header["fields"])
-    if cls is Reply:
-        if "sums" in given or not all(name.startswith("sums/") for name in arrays):
-            raise MessageError("the sums of a Reply must be arrays named sums/…, and nothing else may be one")
-        given["sums"] = {name.removeprefix("sums/"): a for name, a in arrays.items()}
+    expected = {part.name: part.type for part in fields(cls)}
+    if NAMED_ARRAYS in expected.values():
+        group = next(name for name, kind in expected.items() if kind == NAMED_ARRAYS)
+        if group in given or not all(name.startswith(f"{group}/") for name in arrays):
+            raise MessageError(f"the {group} of a {cls.__name__} must be arrays named {group}/…, and nothing else may "
+                               f"be one")
+        given[group] = {name.removeprefix(f"{group}/"): a for name, a in arrays.items()}
     else:
         given |= arrays
-    expected = {part.name: part.type for part in fields(cls)}
     if given.keys() != expected.keys():
         raise MessageError(f"a {cls.__name__} must carry exactly {', '.join(expected)}")
     for name, value in given.items():
@@ -311,14 +337,13 @@ def _message(header: dict, arrays: dict[str, np.ndarray]) -> Message:
     return cls(**given)
 
 
-KINDS = {"str": str, "int": int, "float": (int, float), "dict": dict, "np.ndarray": np.ndarray,
-         "dict[str, np.ndarray]": dict}
+KINDS = {"str": str, "int": int, "float": (int, float), "dict": dict, "np.ndarray": np.ndarray, NAMED_ARRAYS: dict}
 
 
 def _check_field(cls, name: str, kind: str, value) -> None:
     if not isinstance(value, KINDS[kind]) or isinstance(value, bool):
         raise MessageError(f"the field {name!r} of a {cls.__name__} must be of type {kind}")
-    arrays = value.values() if name == "sums" else [value] if isinstance(value, np.ndarray) else []
+    arrays = value.values() if kind == NAMED_ARRAYS else [value] if isinstance(value, np.ndarray) else []
     for array in arrays:
         unset = np.isnan(array) if name == "correlations" else False  # NaN stands for "Σ's own" there, and only there
         if array.dtype.kind == "f" and not (unset | np.isfinite(array)).all():

@@ -1,6 +1,6 @@
 """The coordinator: runs a study by asking sites, and never sees a row.
 
-    handshake → linkage → moments → common units → fit (rounds) → effects
+    handshake → linkage → moments → common units → design (diagnostics) → fit (rounds) → effects → checks
 
 `run_study` reads as the protocol. Everything a site sends is a named sum; sums over sites are taken in the order of
 the sites' names, so the order in which they were listed or answered cannot change a bit of the result.
@@ -19,8 +19,10 @@ import numpy as np
 
 from fedci import optimise
 from fedci.data import design_columns
+from fedci.diagnostics.fit import Step
+from fedci.diagnostics.record import Diagnostics
 from fedci.errors import DataError, NumericalError
-from fedci.federation import shared
+from fedci.federation import diagnostics, shared
 from fedci.federation.checkpoint import Checkpoint, Mark, load
 from fedci.federation.engine import Engine
 from fedci.federation.linkage import Linked, link
@@ -89,6 +91,8 @@ class Effects:
     [L, B, q]."""
     sums: dict[str, dict[str, np.ndarray]]
     """Site → 'cate_mean' [L, 3], 'cate_var', 'ite_mean' [L, C, 3], 'ite_var', 'ite_sd' [C], 'people' [3]."""
+    beta: evidence.Collapsed | None = None
+    """Model `shared`: β's law for each θ, which the checks need; not saved."""
 
 
 @dataclass(frozen=True)
@@ -106,6 +110,8 @@ class Outcome:
     """Per phase."""
     excluded: dict[str, int] = field(default_factory=dict)
     """Site → people left out by linkage; empty when there was none."""
+    diagnostics: Diagnostics | None = None
+    """None where the study does not want them."""
 
 
 def run_study(engine: Engine, study: Study, options: FitOptions, seed: int,
@@ -124,12 +130,24 @@ def run_study(engine: Engine, study: Study, options: FitOptions, seed: int,
     clock.lap("linkage")
     layout = agree_units(talk, study, options)
     clock.lap("moments")
+    wanted = study.diagnostics.enabled
+    design = diagnostics.design(talk, study, layout.moments, layout.indicators) if wanted else None
+    clock.lap("design")
     fit = fit_theta(talk, layout, options, seed, progress, kept)
     clock.lap("fit")
     effects = gather_effects(talk, layout, fit, options.prediction.draws, seed)
     clock.lap("effects")
+    found = diagnostics.checks(talk, layout.moments, design, _fitted(layout, fit, effects)) if wanted else None
+    clock.lap("checks")
     return Outcome(talk.run, seed, options, layout, fit, effects, warnings + linked.warnings, clock.laps,
-                   linked.excluded)
+                   linked.excluded, found)
+
+
+def _fitted(layout: Layout, fit: Fit, effects: Effects) -> diagnostics.Fitted:
+    steps = tuple(Step(round=r.number, objective=r.objective, gradient_norm=r.gradient_norm, seconds=r.seconds)
+                  for r in fit.rounds if np.isfinite(r.objective) and np.isfinite(r.gradient_norm))
+    return diagnostics.Fitted(layout.model, fit.theta, effects.draws, effects.beta, steps, fit.rounds[-1].cap,
+                              fit.verdict, effects.sums, CORRELATIONS, layout.scales.y_sd)
 
 
 def _linked(talk: Talk, study: Study, secret: bytes, kept: Checkpoint) -> Linked:
@@ -265,10 +283,10 @@ def evaluate(talk: Talk, layout: Layout, theta: np.ndarray, uniforms: np.ndarray
 def gather_effects(talk: Talk, layout: Layout, fit: Fit, draws: int, seed: int) -> Effects:
     """Draw from q once for all sites; each returns the per-draw sums over its people."""
     if isinstance(layout.model, SharedModel):
-        drawn, replies = shared.gather(talk, layout.model, fit.theta, draws, seed, CORRELATIONS)
+        drawn, replies, beta = shared.gather(talk, layout.model, fit.theta, draws, seed, CORRELATIONS)
     else:
-        drawn, replies = _gather_paper(talk, layout, fit, draws, seed)
-    return Effects(drawn, {name: dict(reply.sums) for name, reply in replies.items()})
+        (drawn, replies), beta = _gather_paper(talk, layout, fit, draws, seed), None
+    return Effects(drawn, {name: dict(reply.sums) for name, reply in replies.items()}, beta)
 
 
 def _gather_paper(talk: Talk, layout: Layout, fit: Fit, draws: int, seed: int):

@@ -81,13 +81,13 @@ def evaluate(talk: Talk, model: SharedModel, q: np.ndarray, people: int, normals
 
 
 def gather(talk: Talk, model: SharedModel, q: np.ndarray, draws: int, seed: int, correlations: np.ndarray):
-    """(named draws, the sites' per-draw sums): θ from q, then β given θ and all sites' sums."""
+    """(named draws, the sites' per-draw sums, β's law): θ from q, then β given θ and all sites' sums."""
     count = max(draws // BETAS, 1)
     thetas = evidence.draw(q, evidence.common_normals(seed, 10**6, count, model.size))
     found = evidence.collapse(_statistics(talk.ask_all(lambda base: AskStatistics(*base, thetas))))
     betas = draw_betas(found, seed)
     replies = talk.ask_all(lambda base: AskSharedEffects(*base, thetas, betas, correlations))
-    return {"thetas": thetas, "betas": betas}, replies
+    return {"thetas": thetas, "betas": betas}, replies, found
 
 
 def draw_betas(found: evidence.Collapsed, seed: int) -> np.ndarray:

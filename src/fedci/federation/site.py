@@ -24,8 +24,10 @@ from fedci.errors import (
     UsageError,
 )
 from fedci.estimands import Effect
+from fedci.federation import site_diagnostics
 from fedci.federation.site_linkage import SiteLinkage
 from fedci.messages import (
+    AskDiagnostic,
     AskEffects,
     AskLinkKey,
     AskMoments,
@@ -118,6 +120,8 @@ class Site:
         self.posterior: Posterior | None = None
         self.jitter: float | None = None
         """What the last statistics needed; their pull-back takes the same."""
+        self.diagnosed: frozenset[tuple[str, str]] = frozenset()
+        """Diagnostics that this run asked for, by kind and digest of their parameters."""
 
     def answer(self, request: Message) -> Reply | Tokens | Refusal:
         """The reply to one request; an error becomes a Refusal with its code and reason, never a traceback."""
@@ -129,7 +133,7 @@ class Site:
     def _handler(self, request: Message):
         handlers = {Hello: self._hello, AskMoments: self._moments, Prepare: self._prepare,
                     Evaluate: self._evaluate, AskEffects: self._effects, AskStatistics: self._statistics,
-                    PullBack: self._pull_back, AskSharedEffects: self._effects}
+                    PullBack: self._pull_back, AskSharedEffects: self._effects, AskDiagnostic: self._diagnostic}
         handlers |= dict.fromkeys((AskLinkKey, WrapLinkKey, TakeLinkKey, AskTokens, Exclude), self._link)
         if request.site != self.name:
             raise SiteError(f"site '{self.name}' got a request meant for another site")
@@ -183,6 +187,7 @@ class Site:
 
     def _prepare(self, request: Prepare) -> Reply:
         self._require(self.options, "a handshake")
+        self.diagnosed = frozenset()
         units = Units(request.x_mean, request.x_sd, request.y_mean, request.y_sd, request.indicators)
         x = units.covariates(self.table.x)
         model = model_of(self.options.model, x.shape[1], self.table.x.shape[1], request.sites)
@@ -302,6 +307,13 @@ class Site:
         return {"cate_mean": s * own.cate.mean, "cate_var": s**2 * own.cate.var,
                 "ite_mean": s * own.ite.mean, "ite_var": s**2 * own.ite.var,
                 "ite_sd": each.sd.sum(1), "people": self._weights().sum(1).astype(np.int64)}
+
+    def _diagnostic(self, request: AskDiagnostic) -> Reply:
+        ready = self._require(self.prepared, "the common units")
+        self.diagnosed = site_diagnostics.admitted(self.diagnosed, request)
+        here = site_diagnostics.Here(self.table, self.study.policy, ready.units.indicators, ready.model, ready.arrays,
+                                     int(ready.arrays.index), ready.units.y_mean, ready.units.y_sd, self.posterior)
+        return self._reply(request, site_diagnostics.answer(here, request))
 
     def _weights(self) -> np.ndarray:
         """[3, padded rows] indicators of the populations."""

@@ -23,7 +23,7 @@ ORDER = [
     "federation.site", "federation.engine",
     "federation.talk", "privacy.ledger", "federation.door", "ledger_command",
     "federation.shared", "federation.linkage", "federation.diagnostics", "federation.checkpoint",
-    "federation.coordinator",
+    "federation.coordinator", "refits",
     "result", "storage", "estimator", "network.kit", "network.hardening", "network.leaving", "network.provision",
     "network.party", "network.flare", "network.processes", "network.command", "network.demo", "datasets", "ihdp",
     "progress", "demo", "benchmark.learners.estimate", "benchmark.learners.shared", "benchmark.learners.regression",

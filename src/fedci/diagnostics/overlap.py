@@ -23,7 +23,7 @@ from fedci.diagnostics.propensity import Propensity
 from fedci.diagnostics.verdict import Plain, Verdict, graded
 
 BINS = 20
-EDGES = np.linspace(0.0, 1.0, BINS + 1)
+EDGES = np.arange(BINS + 1) / BINS
 LIMITS = (0.1, 0.3, 0.7, 0.9)
 GROUP = np.searchsorted(LIMITS, EDGES[:-1] + 0.5 / BINS)
 """[20] each bin's group: outside below, low, equipoise, high, outside above."""
@@ -111,6 +111,11 @@ class Overlap(Plain):
     withheld: tuple[str, ...]
     """Sites that do not tell: too few of their people are comparable, or too few for so many columns."""
     verdicts: tuple[Verdict, ...]
+
+    def propensity(self, x: np.ndarray, site: str) -> np.ndarray:
+        """[n] e(x) of rows [n, p] in the data's units, NaN where missing, at a site."""
+        away = np.nan_to_num((x - np.array(self.centre)) / np.array(self.spread), nan=0.0)
+        return expit(away @ np.array(self.slopes) + self.intercepts[site])
 
 
 def preference(e: np.ndarray, share: float) -> np.ndarray:

@@ -193,5 +193,5 @@ def _correlation_verdict(correlations) -> tuple[Verdict, ...]:
         name="noise correlation", value=value, threshold=SPREAD_THRESHOLD,
         verdict=graded(value, SPREAD_THRESHOLD, SPREAD_PROBLEM),
         words=f"A person's realised effect has sd {first.person_sd:.3g} if the noise of the two outcomes has "
-              f"correlation {first.correlation:g} and {last.person_sd:.3g} if it is {last.correlation:g}; no data can tell which. "
-              f"Average and expected effects (CATE) do not depend on it."),)
+              f"correlation {first.correlation:g} and {last.person_sd:.3g} if it is {last.correlation:g}; no data can "
+              f"tell which. Average and expected effects (CATE) do not depend on it."),)

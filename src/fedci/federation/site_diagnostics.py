@@ -120,7 +120,8 @@ def _propensity(here: Here, values: dict) -> dict[str, np.ndarray]:
     design = _design(here, centre, spread, coefficients)
     _check_columns(here)
     e = propensities.scores(design, coefficients)
-    if min(propensities.effective(e * (1.0 - e)), propensities.effective(here.table.w - e)) < here.policy.min_cell:
+    carried = propensities.effective(e * (1.0 - e)), propensities.effective(np.abs(here.table.w - e))
+    if min(carried) < here.policy.min_cell:
         raise DisclosureError(
             f"site '{here.table.site}': the propensity model's sums would rest on fewer than {here.policy.min_cell} "
             f"people's worth: nearly everybody's treatment is decided by the covariates. The diagnostics go on without "

@@ -57,7 +57,8 @@ def _check_whole(reply: Reply, request: str) -> None:
     missing = sorted(ANSWERS.get(request, set()) - reply.sums.keys())
     if missing:
         raise MessageError(f"site '{reply.site}' answered a {request} without {', '.join(map(repr, missing))}: a "
-                           f"filter at the site takes it out. Ask the site to let it pass, or run the study without the site")
+                           f"filter at the site takes it out. Ask the site to let it pass, or run the study without "
+                           f"the site")
 
 
 def summed(replies: Mapping[str, Reply]) -> dict[str, np.ndarray]:

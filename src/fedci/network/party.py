@@ -25,6 +25,7 @@ from fedci.network import kit
 from fedci.network.kit import Kit
 from fedci.privacy.agreement import Credentials, read_key
 from fedci.privacy.ledger import Ledger
+from fedci.refits import not_run
 from fedci.result import Result, people_effects
 
 LEDGER_SECONDS = 20.0
@@ -74,7 +75,8 @@ class SiteParty:
                 self.writing.start()  # the coordinator need not wait for it
 
     def _write_people(self, site: Site, run: str) -> None:
-        people = self.kit.out / f"people-{run}.csv"
+        sealed = "sealed-" if site.study.diagnostics.blinded else ""
+        people = self.kit.out / f"{sealed}people-{run}.csv"
         with whole_file(people) as file:
             people_effects(site).to_csv(file, index_label="row")
         kit.note(self.kit.run, "effects", people=str(people))
@@ -140,7 +142,7 @@ def coordinate(own: Kit, engine, told: dict) -> None:
         kit.note(own.run, "ready", sites=list(engine.sites))
         outcome = run_study(engine, study, study.fit_options(), told["seed"], lambda r: _told_round(own, r),
                             checkpoint=own.run / CHECKPOINT)
-        result = Result(study, outcome, {}, engine.traffic)
+        result = Result(study, not_run(study, outcome), {}, engine.traffic)
         result.save(told["out"], force=True)
         engine.finish()
         (own.run / CHECKPOINT).unlink(missing_ok=True)

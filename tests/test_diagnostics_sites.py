@@ -267,6 +267,33 @@ def test_a_site_that_may_not_tell_is_left_out_and_named():
     assert nobody.balance.columns[0].after is None
 
 
+class Silent:
+    """Sites whose people refuse some kinds of diagnostics."""
+
+    def __init__(self, engine, kinds):
+        self.engine, self.sites, self.kinds = engine, engine.sites, kinds
+
+    def exchange(self, requests):
+        return {name: Refusal(r.run, r.round, name, "disclosure", f"not {r.kind} at {name}") if r.kind in self.kinds
+                else self.engine.exchange({name: r})[name] for name, r in requests.items()}
+
+
+@pytest.mark.parametrize("kinds", [("balance",), ("overlap",), ("propensity", "balance"), ("balance", "overlap")])
+def test_whatever_the_sites_refuse_the_study_goes_on_and_says_so(frames, kinds):
+    talk, sites, layout = begun({"a": frames["s0"], "b": frames["s2"]})
+    talk.engine = Silent(talk.engine, kinds)
+    found = design(talk, sites["a"].study, layout.moments, layout.indicators)
+    assert (found.balance is None) == ("balance" in kinds)
+    if "propensity" in kinds:
+        assert found.overlap is None
+    elif "overlap" in kinds:
+        assert found.overlap.equipoise is None
+    else:
+        assert found.overlap.equipoise > 0
+        assert found.overlap.effective_treated is None
+    assert {f"not {kind} at {name}" for kind in kinds for name in "ab"} == set(found.notes)
+
+
 def test_a_filter_that_takes_out_a_sum_is_named(frames):
     talk, sites, layout = begun({"a": frames["s0"]})
 

@@ -349,7 +349,8 @@ def coordinator_run(
 
     place = check_folder(out, force) if out else kit / "out" / "result"
     run_coordinator(kit, Study.read(study), place, typer.echo, seed, deadline, wait)
-    typer.echo(Result.load(place).summary())
+    found = Result.load(place)
+    typer.echo(f"{found.summary()}\n\n{found.diagnostics or ''}".rstrip())
 
 
 @app.command()

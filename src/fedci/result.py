@@ -303,6 +303,9 @@ class Result:
         """Everything a reader of the effects should know before trusting them."""
         fit, layout = self.outcome.fit, self.outcome.layout
         found = list(self.outcome.warnings)
+        if self.diagnostics is not None and self.diagnostics.problems:
+            named = ", ".join(one.name for one in self.diagnostics.problems)
+            found.append(f"the diagnostics name problems: {named}. print(result.diagnostics) says what to do.")
         absent = sorted(set(self.study.sites) - set(self.sites))
         if absent:
             found.append(f"sites of the study that took no part: {', '.join(absent)}.")

@@ -102,7 +102,8 @@ def test_networked_with_linkage_is_the_study_in_one_process(network):
         assert network.running[site].returncode == 0, network.logs()
         own = network.kit(site).folder
         assert ledger.verify(own).ok
-        assert {entry["phase"] for entry in ledger.read(own)} == {"handshake", "linkage", "moments", "fit", "effects"}
+        assert {entry["phase"] for entry in ledger.read(own)} == {"handshake", "linkage", "moments", "design", "fit",
+                                                                   "effects", "checks"}
         people = pd.read_csv(next((own / "out").glob("people-*.csv")))
         assert list(people["row"]) == list(demo.kept_rows(network.out, site, found.outcome.run))
 

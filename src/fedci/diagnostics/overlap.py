@@ -129,12 +129,12 @@ def bin_of(f: np.ndarray) -> np.ndarray:
 
 
 def summary(found: Mapping[str, SiteCounts], sizes: Mapping[str, np.ndarray], effective: Mapping[str, np.ndarray],
-            everyone: np.ndarray | None, model: Propensity, names: Sequence[str], scales: tuple[np.ndarray, np.ndarray],
+            everyone: np.ndarray, model: Propensity, names: Sequence[str], scales: tuple[np.ndarray, np.ndarray],
             all_sites: Sequence[str], shifts: tuple[Shift, ...]) -> Overlap:
     """From what each site told.
 
     sizes       site → [2] untreated and treated people        effective   site → [2] effective numbers, NaN: withheld
-    everyone    [2] effective numbers over all sites, or None
+    everyone    [2] effective numbers over all sites
     """
     sites = tuple(_site(name, one, sizes[name], effective[name]) for name, one in found.items())
     equipoise, outside = (_share([one.totals[:, list(groups)] for one in found.values()],
@@ -143,7 +143,7 @@ def summary(found: Mapping[str, SiteCounts], sizes: Mapping[str, np.ndarray], ef
     where = _where([one.where for one in found.values()], names)
     withheld = tuple(name for name in all_sites if name not in found)
     total = sum(sizes[name] for name in found) if found else np.zeros(2)
-    both = _known(everyone) if everyone is not None else (None, None)
+    both = _known(everyone)
     return Overlap(
         slopes=tuple(map(float, model.slopes)), columns=tuple(names), steps=model.steps, converged=model.converged,
         intercepts={name: float(a) for name, a in zip(all_sites, model.intercepts, strict=True)},
@@ -234,7 +234,7 @@ def _outside_verdict(share: float | None, where: Sequence[Difference], sites: Se
     worst = max((site for site in sites if site.outside is not None), key=lambda site: site.outside, default=None)
     if share is None:
         words = "How many people are outside common support is withheld at all sites: too few to be told."
-    elif share <= OUTSIDE_THRESHOLD:
+    elif share <= OUTSIDE_THRESHOLD or worst is None:
         words = f"{_percent(share)} of the people are outside common support (preference score below 0.1 or above 0.9)."
     else:
         named = ", ".join(f"{one.column} ({one.value:+.1f} sd)" for one in where[:NAMED])

@@ -43,7 +43,7 @@ class Design:
     scales: tuple[np.ndarray, np.ndarray]
     willing: tuple[str, ...]
     """Sites that take part in the propensity model."""
-    balance: balance.Balance
+    balance: balance.Balance | None
     overlap: overlap.Overlap | None
     notes: tuple[str, ...]
 
@@ -62,7 +62,7 @@ def design(talk: Talk, study: Study, moments: Mapping[str, SiteMoments], indicat
     notes += _noted(away)
     # Without the propensity model its weights are those of a model that knows nothing: they adjust nothing.
     told = {name: _arm_moments(reply, weighted=name in willing) for name, reply in replies.items()}
-    found = balance.summary(told, names)
+    found = balance.summary(told, names) if told else None
     shown = None
     if willing:
         shown, more = _overlap(talk, parts, willing, replies, model, names, (centre, spread), moments, columns)
@@ -123,8 +123,8 @@ def _overlap(talk: Talk, parts: dict, willing: Sequence[str], balanced: Mapping[
     replies, away = _ask(talk, "overlap", parts, willing)
     found = {name: _site_counts(reply) for name, reply in replies.items()}
     sizes = {name: np.array([moments[name].rows - moments[name].treated, moments[name].treated]) for name in moments}
-    effective = {name: _effective([balanced[name]]) for name in found}
-    everyone = _effective([balanced[name] for name in found]) if found else None
+    effective = {name: _effective([balanced[name]] if name in balanced else []) for name in found}
+    everyone = _effective([balanced[name] for name in found if name in balanced])
     values, counts = (np.stack([getattr(moments[name].x, key) for name in talk.sites]) for key in ("values", "count"))
     shifts = overlap.shift_of_sites(values[:, 0], values[:, 1], counts, columns, talk.sites) if len(moments) > 1 else ()
     made = overlap.summary(found, sizes, effective, everyone, model, names, own_scales, talk.sites, shifts)
@@ -133,6 +133,8 @@ def _overlap(talk: Talk, parts: dict, willing: Sequence[str], balanced: Mapping[
 
 def _effective(replies: Sequence[Reply]) -> np.ndarray:
     """[2] (Σω)²/Σω² of inverse probability weights over these sites; NaN where one of them withholds its own."""
+    if not replies:
+        return np.full(2, np.nan)
     which = balance.WEIGHTINGS.index("iptw")
     weight, square = (np.array([reply.sums[key][which] for reply in replies]) for key in ("weight", "square"))
     known = (square > 0).all(0)

@@ -24,37 +24,39 @@ REFUTE = {"refute": ["placebo", "random-cause", "subset"], "negative_control": "
 
 
 def sources():
-    """As `hospitals`, with an outcome that treatment does not touch."""
+    """With an outcome that treatment does not touch. 80% of 24 and of 22 rows have the same size class: one compilation
+    less."""
     rng = np.random.default_rng(3)
-    return [Source(f"site-{s}", frame(n, s).assign(falls=rng.normal(size=n))) for s, n in enumerate((40, 37))]
+    return [Source(f"site-{s}", frame(n, s).assign(falls=rng.normal(size=n))) for s, n in enumerate((24, 22))]
 
 
 @pytest.fixture(scope="module")
 def result():
-    return fit(sources(), preset="default", options=SHARED, diagnostics=REFUTE)
+    return fit(sources(), options=QUICK, diagnostics=REFUTE)
 
 
 @pytest.fixture(scope="module")
 def blinded(result):
     """The same study, sealed: the outcome is the same object."""
-    plan = study(preset="default", options=SHARED, diagnostics=REFUTE | {"blinded": True})
+    plan = study(options=QUICK, diagnostics=REFUTE | {"blinded": True})
     return lambda: replace(result, study=plan, opened=None)
 
 
 def test_diagnostics_change_no_number_of_the_study(result):
-    plain = fit(hospitals(40, 37), preset="default", options=SHARED)
+    plain = fit(sources(), options=QUICK)
     assert plain.diagnostics is None
     assert plain.outcome.fit.theta.tobytes() == result.outcome.fit.theta.tobytes()
     assert plain.ate().means.tobytes() == result.ate().means.tobytes()
 
 
-def test_the_model_of_the_paper_has_the_same_sections():
-    found = fit(hospitals(40, 37), options=QUICK, diagnostics={}).diagnostics
+def test_every_section_is_there(result):
+    found = result.diagnostics
     for section in (found.balance, found.overlap, found.fit, found.heterogeneity, found.sensitivity):
         assert section is not None
-    assert found.refuters == ()
     assert len(found.fit.trace) == 6
     assert found.fit.ended == "stopped at the cap"
+    assert sum(found.fit.places) == 46
+    assert sum(one.people for one in found.fit.calibration) <= 46
 
 
 def test_each_site_effect_is_its_aipw_and_the_sums_are_consistent(result):
@@ -123,7 +125,7 @@ def test_on_a_network_refuters_are_said_not_to_be_run(result):
 
 def test_a_missing_control_is_told_before_the_fit():
     with pytest.raises(DataError, match="falls"):
-        fit(hospitals(40, 37), diagnostics=REFUTE)
+        fit(hospitals(24, 22), diagnostics=REFUTE)
 
 
 # --- through doors
@@ -137,15 +139,17 @@ class Doors:
         return {name: decode(self.doors[name].answer(encode(request))) for name, request in requests.items()}
 
 
-def test_through_doors_the_diagnostics_are_the_same_and_stand_in_the_ledger(tmp_path, result):
+def test_through_doors_the_diagnostics_are_the_same_and_stand_in_the_ledger(tmp_path):
+    """Of the model `shared`, whose checks need the law of β as well."""
     plan = study(preset="default", options=SHARED, diagnostics={})
     tables = [source.read(plan) for source in sources()]
+    engine = InProcessEngine({t.site: Site(plan, t) for t in tables})
+    expected = run_study(engine, plan, plan.fit_options(), 0).diagnostics
     ledgers = {t.site: Ledger(tmp_path / t.site) for t in tables}
     doors = {t.site: Door(Site(plan, t), ledgers[t.site], tmp_path / t.site) for t in tables}
     found = run_study(Doors(doors), plan, plan.fit_options(), 0).diagnostics
-    expected = result.diagnostics.model_copy(update={"refuters": (), "fit": found.fit})
-    assert found == expected
-    assert replace_seconds(found) == replace_seconds(result.diagnostics)
+    assert without_clock(found) == without_clock(expected)
+    assert found.heterogeneity is not None
     for name, book in ledgers.items():
         entries = read(tmp_path / name)
         assert list(dict.fromkeys(e["phase"] for e in entries)) == ["handshake", "moments", "design", "fit", "effects",
@@ -156,9 +160,9 @@ def test_through_doors_the_diagnostics_are_the_same_and_stand_in_the_ledger(tmp_
         book.close()
 
 
-def replace_seconds(found: Diagnostics):
-    """The fit without its clock."""
-    return [(step.round, step.objective) for step in found.fit.trace], found.fit.verdicts, found.fit.calibration
+def without_clock(found: Diagnostics) -> Diagnostics:
+    steps = tuple(step.model_copy(update={"seconds": 0.0}) for step in found.fit.trace)
+    return found.model_copy(update={"fit": found.fit.model_copy(update={"trace": steps})})
 
 
 # --- saved, sealed, opened
@@ -277,7 +281,7 @@ def test_a_wrong_table_is_told_by_its_key(table, words):
 
 def test_one_site_has_no_heterogeneity_and_its_diagnostics_go_through():
     plan = study(options=QUICK, diagnostics={})
-    engine = InProcessEngine({"site-0": Site(plan, hospitals(40)[0].read(plan))})
+    engine = InProcessEngine({"site-0": Site(plan, hospitals(24)[0].read(plan))})
     found = run_study(engine, plan, plan.fit_options(), 0).diagnostics
     assert found.heterogeneity is None
     assert found.overlap.shifts == ()

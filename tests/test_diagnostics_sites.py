@@ -157,6 +157,13 @@ def test_a_site_with_other_people_is_named_with_its_covariate():
     assert "age" in verdict.words
 
 
+def test_one_site_alone_is_compared_with_no_other():
+    found = designed({"a": trial(150, 0)})
+    assert found.overlap.shifts == ()
+    assert "balance within sites" not in {one.name for one in found.balance.verdicts}
+    assert found.overlap.equipoise > 0
+
+
 # --- disclosure
 
 

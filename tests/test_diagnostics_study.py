@@ -277,12 +277,3 @@ def test_the_table_of_a_study_file_is_read_and_written():
 def test_a_wrong_table_is_told_by_its_key(table, words):
     with pytest.raises(StudyError, match=words):
         study(diagnostics=table)
-
-
-def test_one_site_has_no_heterogeneity_and_its_diagnostics_go_through():
-    plan = study(options=QUICK, diagnostics={})
-    engine = InProcessEngine({"site-0": Site(plan, hospitals(24)[0].read(plan))})
-    found = run_study(engine, plan, plan.fit_options(), 0).diagnostics
-    assert found.heterogeneity is None
-    assert found.overlap.shifts == ()
-    assert found.sensitivity.e_value > 1.0

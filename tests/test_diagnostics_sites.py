@@ -14,7 +14,7 @@ from fedci.federation.diagnostics import design
 from fedci.federation.engine import InProcessEngine
 from fedci.federation.site import Site
 from fedci.federation.talk import Talk
-from fedci.messages import DIAGNOSTICS, AskDiagnostic, Refusal, Reply
+from fedci.messages import DIAGNOSTICS, AskDiagnostic, Prepare, Refusal, Reply
 from tests_support import frame, study
 
 STANDARD = {"name": "standard", "max_rounds": 200}
@@ -200,6 +200,20 @@ def test_small_counts_and_cells_stay_at_the_site():
     assert None in found.overlap.histogram.treated
 
 
+def test_the_number_of_a_few_missing_values_stays_at_the_site():
+    """Its indicator is a small cell; the sizes of the column itself must not tell it either."""
+    gaps = trial(150, 0)
+    gaps.loc[[3, 7, 20], "bmi"] = np.nan
+    talk, sites, layout = begun({"a": gaps, "b": trial(120, 1)}, policy=STANDARD, missing="impute")
+    talk.engine = Listening(talk.engine)
+    found = design(talk, sites["a"].study, layout.moments, layout.indicators)
+    told = next(reply.sums for request, reply in talk.engine.left
+                if (request.kind, request.site) == ("balance", "a"))
+    assert list(told["size"][0, :, 1]) == list(told["weight"][0]) == [150 - gaps.w.sum(), gaps.w.sum()]
+    assert not told["told"][:, 3].any()
+    assert found.balance.columns[1].before is not None
+
+
 def ask(sites, kind="overlap", site="a", number=9, **changes):
     base = {"centre": np.zeros(3), "spread": np.ones(3), "coefficients": np.zeros(5)}
     base |= {"share": np.array(0.5)} if kind == "balance" else {}
@@ -233,6 +247,9 @@ def test_a_second_question_of_a_kind_is_refused_and_the_first_is_answered_again(
     assert all(np.array_equal(first.sums[name], again.sums[name]) for name in DIAGNOSTICS["overlap"])
     other = ask(sites, coefficients=np.full(5, 1e-3))
     assert (other.code, "answered at other parameters" in other.reason) == (SiteError.code, True)
+    told = Prepare("run", 11, "a", np.zeros(3), np.ones(3), 0.0, 1.0, np.zeros(24), 0, 2, np.zeros(0, int))
+    assert isinstance(sites["a"].answer(told), Reply)  # new units do not open it again
+    assert ask(sites, coefficients=np.full(5, 1e-3)).code == SiteError.code
     for step in range(propensity.STARTS * propensity.STEPS):
         assert isinstance(ask(sites, "propensity", coefficients=np.full(5, 1e-5 * step)), Reply)
     assert ask(sites, "propensity", coefficients=np.full(5, -1e-3)).code == SiteError.code

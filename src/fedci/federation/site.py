@@ -120,8 +120,7 @@ class Site:
         self.posterior: Posterior | None = None
         self.jitter: float | None = None
         """What the last statistics needed; their pull-back takes the same."""
-        self.diagnosed: frozenset[tuple[str, str]] = frozenset()
-        """Diagnostics that this run asked for, by kind and digest of their parameters."""
+        self.diagnosed: site_diagnostics.Asked = frozenset()
 
     def answer(self, request: Message) -> Reply | Tokens | Refusal:
         """The reply to one request; an error becomes a Refusal with its code and reason, never a traceback."""
@@ -187,7 +186,6 @@ class Site:
 
     def _prepare(self, request: Prepare) -> Reply:
         self._require(self.options, "a handshake")
-        self.diagnosed = frozenset()
         units = Units(request.x_mean, request.x_sd, request.y_mean, request.y_sd, request.indicators)
         x = units.covariates(self.table.x)
         model = model_of(self.options.model, x.shape[1], self.table.x.shape[1], request.sites)

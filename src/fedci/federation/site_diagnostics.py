@@ -61,16 +61,20 @@ class Here:
         return (*self.table.kinds, *("binary" for _ in self.indicators))
 
 
-def admitted(past: frozenset[tuple[str, str]], request: AskDiagnostic) -> frozenset[tuple[str, str]]:
+Asked = frozenset[tuple[str, str, str]]
+"""(run, kind, digest of the parameters) of what was asked."""
+
+
+def admitted(past: Asked, request: AskDiagnostic) -> Asked:
     """What this run has been asked for, with this request; SiteError for a second question of a kind.
 
     Counts at slightly other cuts, or moments at other weights, could be subtracted from the first to tell one person's.
     The propensity model needs a question for each step, and no more.
     """
     digest = hashlib.sha256(b"".join(name.encode() + array.tobytes() for name, array in sorted(request.values.items())))
-    asked = past | {(request.kind, digest.hexdigest())}
+    asked = frozenset(one for one in past if one[0] == request.run) | {(request.run, request.kind, digest.hexdigest())}
     most = propensities.STARTS * propensities.STEPS if request.kind == "propensity" else 1
-    if sum(kind == request.kind for kind, _ in asked) > most:
+    if sum(kind == request.kind for _, kind, _ in asked) > most:
         raise SiteError(f"site '{request.site}': the diagnostic '{request.kind[:20]}' of this run was answered at "
                         f"other parameters, and is not answered at more. Start a new run")
     return asked
@@ -147,7 +151,8 @@ def _balance(here: Here, values: dict) -> dict[str, np.ndarray]:
     weight, square = omega @ arms, omega**2 @ arms
     carried = np.array([[propensities.effective(one[w == arm]) for arm in (0, 1)] for one in omega])
     carries = np.array([True, *(carried[1:].min(1) >= here.policy.min_cell)])
-    told = _moments_told(here, found, carries[:, None] & ~_small(here, w)[None])
+    told = _moments_told(here, found._replace(size=_without_small_gaps(here, w, found.size, weight)),
+                         carries[:, None] & ~_small(here, w)[None])
     return told | {"weight": np.where(carries[:, None], weight, 0.0), "square": np.where(carries[:, None], square, 0.0)}
 
 
@@ -155,6 +160,14 @@ def _small(here: Here, group: np.ndarray) -> np.ndarray:
     """[p] 0/1 columns with a small cell in one of the two groups: withheld in both, or one tells the other."""
     x, kinds = here.rows(), here.kinds()
     return np.any([small_cells(x[group == one], kinds, here.policy.min_cell) for one in (0, 1)], axis=0)
+
+
+def _without_small_gaps(here: Here, group: np.ndarray, size: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """[S, 2, p] Σω over known values; over all people where so few values are missing that their number may not be told
+    (the mean then counts a little too much when sites are pooled)."""
+    gone = np.stack([np.isnan(here.rows()[group == one]).sum(0) for one in (0, 1)])
+    few = ((gone > 0) & (gone < here.policy.min_cell)).any(0)
+    return np.where(few, weight[:, :, None], size)
 
 
 def _moments_told(here: Here, found: balance.ArmMoments, shown: np.ndarray) -> dict[str, np.ndarray]:
@@ -176,7 +189,8 @@ def _overlap(here: Here, values: dict) -> dict[str, np.ndarray]:
     tails_told = not totals_hidden[:, list(overlap.OUTSIDE)].any()
     enough = min(outside.sum(), (1 - outside).sum()) >= max(least, 1)
     shown = (tails_told and enough) & ~_small(here, outside)[None]
-    told = _moments_told(here, where, shown)
+    people = np.array([[np.sum(1 - outside), np.sum(outside)]])
+    told = _moments_told(here, where._replace(size=_without_small_gaps(here, outside, where.size, people)), shown)
     return {"counts": counts.told(np.stack(arms), hidden), "hidden": hidden,
             "totals": counts.told(totals, totals_hidden), "totals_hidden": totals_hidden,
             **{f"where_{name}": value for name, value in told.items()}}

@@ -101,6 +101,20 @@ def test_overlap_counts_are_those_of_the_pooled_rows(frames, found):
         assert told == pytest.approx(omega[w == arm].sum() ** 2 / (omega[w == arm] ** 2).sum())
 
 
+def test_what_decided_is_the_signed_mean_of_those_outside(frames, found):
+    z, w, site, e = together(frames, found)
+    share = np.array([w[site == s].mean() for s in range(3)])[site]
+    odds = e / (1 - e) * (1 - share) / share
+    outside = (odds < 1 / 9) | (odds >= 9)
+    value = np.nanmean(np.where(odds < 1, -1, 1)[outside, None] * z[outside], axis=0)
+    part = found.model.slopes * value
+    for one in found.overlap.where:
+        c = found.names.index(one.column)
+        assert one.value == pytest.approx(value[c])
+        assert one.share == pytest.approx(part[c] / np.abs(part).sum())
+    assert len(found.overlap.where) == 4
+
+
 def test_the_saved_model_gives_each_persons_propensity(frames, found):
     _, _, site, e = together(frames, found)
     rows = frames["s1"][["age", "bmi", "sex"]].to_numpy(float)
@@ -126,7 +140,10 @@ def test_treatment_decided_by_age_is_outside_support_because_of_age():
     found = designed({name: trial(400, k, steep=6.0) for k, name in enumerate(("a", "b"))})
     verdict = next(one for one in found.overlap.verdicts if one.name == "common support")
     assert verdict.verdict == "problem"
+    assert "above all age (" in verdict.words
     assert found.overlap.outside > 0.5
+    assert found.overlap.where[0].column == "age"
+    assert found.overlap.where[0].share > 0.9
     quiet = {one.name: one.verdict for one in found.overlap.verdicts}
     assert quiet["equipoise"] == "look" or quiet["equipoise"] == "problem"
     assert quiet["people across sites"] == "fine"
@@ -143,8 +160,8 @@ def test_people_outside_are_described_by_the_covariate_that_put_them_there():
     where = found.overlap.where
     assert where[0].column == "age"
     assert where[0].value > 1.0
-    assert abs(where[1].value) < 0.5 * where[0].value
-    assert "age (+" in next(v.words for v in found.overlap.verdicts if v.name == "common support")
+    assert where[0].share > 0.9
+    assert "above all age (" in next(v.words for v in found.overlap.verdicts if v.name == "common support")
 
 
 def test_a_site_with_other_people_is_named_with_its_covariate():

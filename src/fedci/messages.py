@@ -195,8 +195,7 @@ TYPES = {cls.__name__: cls for cls in (Hello, AskLinkKey, WrapLinkKey, TakeLinkK
 DIAGNOSTICS: dict[str, set[str]] = {
     "propensity": {"log_likelihood", "gradient", "hessian"},
     "balance": {"size", "mean", "variance", "told", "weight", "square"},
-    "overlap": {"counts", "hidden", "totals", "totals_hidden", "where_size", "where_mean", "where_variance",
-                "where_told"},
+    "overlap": {"counts", "hidden", "totals", "totals_hidden", "where_size", "where_mean", "where_told"},
     "outcome": {"effect", "residuals", "places", "places_hidden", "bins", "bins_hidden", "line", "treated_share"},
 }
 """The arrays that answer each kind of diagnostic."""

@@ -124,7 +124,7 @@ def reml(effects: np.ndarray, variances: np.ndarray) -> float:
     best = int(np.argmin([minus(tau) for tau in grid]))
     around = grid[max(best - 1, 0)], grid[min(best + 1, 60)]
     found = minimize_scalar(minus, bounds=around, method="bounded", options={"xatol": 1e-10 * top})
-    return 0.0 if minus(0.0) <= found.fun else float(found.x) ** 2
+    return 0.0 if minus(0.0) <= found.fun + 1e-10 else float(found.x) ** 2
 
 
 def random_effects(effects: np.ndarray, variances: np.ndarray, tau2: float):

@@ -2,8 +2,9 @@
 
     preference score   logit F = logit e(x) − logit π_s          π_s: the share of treated people at the site
     equipoise          the share of people with 0.3 ≤ F < 0.7    at least 0.2
-    outside            the share of people with F < 0.1 or F ≥ 0.9: treatment was all but decided; who they are, by the
-                       covariates in which they differ most from the others
+    outside            the share of people with F < 0.1 or F ≥ 0.9: treatment was all but decided
+    where              by which covariates: v_c, the mean over these people of ±x_c (− for those below), in standard
+                       deviations, and b_c v_c / Σ|b_c v_c|, its share of what decided
     effective size     (Σω)² / Σω² of the inverse probability weights in each arm, beside the arm's people
 
 Counts come in 20 bins of F; bins and their five groups are hidden where they are small (`counts`), and equipoise and
@@ -18,7 +19,6 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import expit, logit
 
-from fedci.diagnostics.balance import ArmMoments, differences, pooled
 from fedci.diagnostics.propensity import Propensity
 from fedci.diagnostics.verdict import Plain, Verdict, graded
 
@@ -44,8 +44,11 @@ class SiteCounts(NamedTuple):
     totals: np.ndarray
     """[2, 5] of the groups; 0 where hidden."""
     totals_hidden: np.ndarray
-    where: ArmMoments
-    """Moments of the covariates of the people inside (0) and outside (1)."""
+    where_size: np.ndarray
+    """[p] people outside whose value is known."""
+    where_mean: np.ndarray
+    """[p] v_c."""
+    where_told: np.ndarray
 
 
 class Histogram(Plain):
@@ -67,11 +70,14 @@ class SiteOverlap(Plain):
     effective_treated: float | None
 
 
-class Difference(Plain):
-    """A covariate and a difference of means in standard deviations."""
+class Decider(Plain):
+    """A covariate that put people outside common support."""
 
     column: str
     value: float
+    """How far they are along it, in standard deviations: + if those with more of it are the treated ones."""
+    share: float
+    """Of what decided their treatment, by the propensity model; below 0 where it spoke against it."""
 
 
 class Shift(Plain):
@@ -102,8 +108,8 @@ class Overlap(Plain):
     """All sites' bins that may be told, added up; None where no site may tell."""
     equipoise: float | None
     outside: float | None
-    where: tuple[Difference, ...]
-    """Covariates by which the people outside differ from those inside (outside minus inside), the largest first."""
+    where: tuple[Decider, ...]
+    """The covariates by which treatment was decided for the people outside, the largest share first."""
     effective_untreated: float | None
     effective_treated: float | None
     sites: tuple[SiteOverlap, ...]
@@ -140,7 +146,7 @@ def summary(found: Mapping[str, SiteCounts], sizes: Mapping[str, np.ndarray], ef
     equipoise, outside = (_share([one.totals[:, list(groups)] for one in found.values()],
                                  [one.totals_hidden[:, list(groups)] for one in found.values()],
                                  [sizes[name] for name in found]) for groups in ((EQUIPOISE,), OUTSIDE))
-    where = _where([one.where for one in found.values()], names)
+    where = _where(list(found.values()), model.slopes, names) if outside else ()
     withheld = tuple(name for name in all_sites if name not in found)
     total = sum(sizes[name] for name in found) if found else np.zeros(2)
     both = _known(everyone)
@@ -186,12 +192,14 @@ def _histogram(parts: Sequence[SiteCounts]) -> Histogram:
     return Histogram(untreated=arms[0], treated=arms[1])
 
 
-def _where(parts: Sequence[ArmMoments], names: Sequence[str]) -> tuple[Difference, ...]:
-    if not parts:
-        return ()
-    smd = differences(pooled(parts))[0]
-    order = [c for c in np.argsort(-np.abs(np.nan_to_num(smd))) if not np.isnan(smd[c])]
-    return tuple(Difference(column=names[c], value=float(smd[c])) for c in order)
+def _where(parts: Sequence[SiteCounts], slopes: np.ndarray, names: Sequence[str]) -> tuple[Decider, ...]:
+    sizes = [np.where(part.where_told, part.where_size, 0.0) for part in parts]
+    size = sum(sizes)
+    value = sum(n * part.where_mean for n, part in zip(sizes, parts, strict=True)) / np.where(size > 0, size, 1.0)
+    part = np.where(size > 0, slopes * value, 0.0)
+    total = np.abs(part).sum()
+    return tuple(Decider(column=names[c], value=float(value[c]), share=float(part[c] / total))
+                 for c in np.argsort(-part) if size[c] > 0 and total > 0)
 
 
 def shift_of_sites(means: np.ndarray, variances: np.ndarray, counts: np.ndarray, names: Sequence[str],
@@ -230,18 +238,18 @@ def _equipoise_verdict(share: float | None) -> Verdict:
                    verdict=graded(share, EQUIPOISE_THRESHOLD, EQUIPOISE_PROBLEM), words=words)
 
 
-def _outside_verdict(share: float | None, where: Sequence[Difference], sites: Sequence[SiteOverlap]) -> Verdict:
+def _outside_verdict(share: float | None, where: Sequence[Decider], sites: Sequence[SiteOverlap]) -> Verdict:
     worst = max((site for site in sites if site.outside is not None), key=lambda site: site.outside, default=None)
     if share is None:
         words = "How many people are outside common support is withheld at all sites: too few to be told."
     elif share <= OUTSIDE_THRESHOLD or worst is None:
         words = f"{_percent(share)} of the people are outside common support (preference score below 0.1 or above 0.9)."
     else:
-        named = ", ".join(f"{one.column} ({one.value:+.1f} sd)" for one in where[:NAMED])
-        named = f"They differ most in {named}. " if named else ""
+        named = ", ".join(f"{one.column} ({_percent(one.share)} of it)" for one in where[:NAMED])
+        named = f"What decided is above all {named}. " if named else ""
         words = (f"{_percent(share)} of the people are outside common support: hardly anybody like them got the other "
                  f"treatment, and their effects are extrapolated. {named}"
-                 f"Most of them are at site '{worst.site}' ({_percent(worst.outside)} of its people). "
+                 f"The most are at site '{worst.site}' ({_percent(worst.outside)} of its people). "
                  f"Restrict the study in these covariates, or report effects for the others.")
     return Verdict(name="common support", value=share, threshold=OUTSIDE_THRESHOLD,
                    verdict=graded(share, OUTSIDE_THRESHOLD, OUTSIDE_PROBLEM), words=words)

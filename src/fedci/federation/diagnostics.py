@@ -143,8 +143,8 @@ def _effective(replies: Sequence[Reply]) -> np.ndarray:
 
 def _site_counts(reply: Reply) -> overlap.SiteCounts:
     s = reply.sums
-    where = balance.ArmMoments(s["where_size"], s["where_mean"], s["where_variance"], s["where_told"])
-    return overlap.SiteCounts(s["counts"], s["hidden"], s["totals"], s["totals_hidden"], where)
+    return overlap.SiteCounts(s["counts"], s["hidden"], s["totals"], s["totals_hidden"], s["where_size"],
+                              s["where_mean"], s["where_told"])
 
 
 # --- after the effects

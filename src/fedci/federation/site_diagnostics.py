@@ -185,15 +185,16 @@ def _overlap(here: Here, values: dict) -> dict[str, np.ndarray]:
     nested = [counts.hide_nested(arm, overlap.GROUP, least) for arm in arms]
     hidden, totals, totals_hidden = (np.stack(part) for part in zip(*nested, strict=True))
     outside = np.isin(overlap.GROUP[place], overlap.OUTSIDE).astype(float)
-    where = balance.arm_moments((here.rows() - centre) / spread, outside, np.ones((1, len(w))))
+    side = np.where(place < overlap.BINS // 2, -1.0, 1.0)
+    where = balance.arm_moments(side[:, None] * (here.rows() - centre) / spread, outside, np.ones((1, len(w))))
     tails_told = not totals_hidden[:, list(overlap.OUTSIDE)].any()
     enough = min(outside.sum(), (1 - outside).sum()) >= max(least, 1)
     shown = (tails_told and enough) & ~_small(here, outside)[None]
     people = np.array([[np.sum(1 - outside), np.sum(outside)]])
     told = _moments_told(here, where._replace(size=_without_small_gaps(here, outside, where.size, people)), shown)
+    where_told = {"where_size": told["size"][0, 1], "where_mean": told["mean"][0, 1], "where_told": told["told"][0]}
     return {"counts": counts.told(np.stack(arms), hidden), "hidden": hidden,
-            "totals": counts.told(totals, totals_hidden), "totals_hidden": totals_hidden,
-            **{f"where_{name}": value for name, value in told.items()}}
+            "totals": counts.told(totals, totals_hidden), "totals_hidden": totals_hidden, **where_told}
 
 
 def _outcome(here: Here, values: dict) -> dict[str, np.ndarray]:

@@ -15,6 +15,7 @@ from fedci.diagnostics import balance, counts, fit, heterogeneity, overlap, prop
 from fedci.diagnostics.record import Diagnostics
 from fedci.diagnostics.verdict import Verdict, graded
 from fedci.errors import OutputError
+from fedci.federation.diagnostics import tried
 
 
 def rows(n: int, seed: int = 0, p: int = 3):
@@ -468,6 +469,13 @@ def test_a_sealed_record_does_not_tell_the_effect():
     assert "Blinded" in text
     assert "E-value" not in text
     assert '"0.6' not in text
+
+
+def test_a_section_without_a_finite_answer_is_a_note_and_the_others_stand():
+    made, failed = tried({"fit": lambda: 1.0, "sensitivity": lambda: sensitivity.summary(
+        np.inf, 0.2, 0.6, 1.4, 2.0, 100, 0.3, (1.0, 0.5), ()), "heterogeneity": lambda: 1.0 / 0})
+    assert made == {"fit": 1.0}
+    assert [text.split("'")[1] for text in failed] == ["sensitivity", "heterogeneity"]
 
 
 def test_words_and_numbers_stand_in_the_sentences():

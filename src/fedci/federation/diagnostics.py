@@ -8,7 +8,7 @@ A site that may not tell something (its policy) is left out of that part and nam
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -181,12 +181,25 @@ def checks(talk: Talk, moments: Mapping[str, SiteMoments], before: Design, fitte
                    AskDiagnostic(*base, "outcome", values | {"coefficients": at})) for name in talk.sites}
     replies, away = talk.ask_willing(make, WITHHELD)
     effects = {name: heterogeneity.Sums(*map(float, reply.sums["effect"])) for name, reply in replies.items()}
-    return Diagnostics(
-        balance=before.balance, overlap=before.overlap,
-        fit=fit.summary(fitted.trace, fitted.cap, fitted.ended,
-                        {name: _site_fit(reply) for name, reply in replies.items()}),
-        heterogeneity=heterogeneity.summary(effects, {name: _site_effect(fitted.sums[name]) for name in effects}),
-        sensitivity=_sensitivity(fitted, sd, moments, before, replies), notes=before.notes + _noted(away))
+    found = {name: _site_fit(reply) for name, reply in replies.items()}
+    made, failed = tried({
+        "fit": lambda: fit.summary(fitted.trace, fitted.cap, fitted.ended, found),
+        "heterogeneity": lambda: heterogeneity.summary(effects, {one: _site_effect(fitted.sums[one])
+                                                                 for one in effects}),
+        "sensitivity": lambda: _sensitivity(fitted, sd, moments, before, replies)})
+    notes = before.notes + _noted(away) + failed
+    return Diagnostics(balance=before.balance, overlap=before.overlap, notes=notes, **made)
+
+
+def tried(sections: Mapping[str, Callable]) -> tuple[dict, tuple[str, ...]]:
+    """(the sections, a note for each that has no finite answer): a fit of hours is not lost for it."""
+    made, failed = {}, []
+    for name, make in sections.items():
+        try:
+            made[name] = make()
+        except (ValueError, ArithmeticError, np.linalg.LinAlgError) as problem:
+            failed.append(f"the section '{name}' could not be computed ({type(problem).__name__})")
+    return made, tuple(failed)
 
 
 def _beta_law(fitted: Fitted) -> leave_one_out.BetaLaw:

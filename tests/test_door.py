@@ -25,7 +25,7 @@ from fedci.federation.engine import InProcessEngine
 from fedci.federation.linkage import link
 from fedci.federation.site import Site
 from fedci.federation.talk import Talk
-from fedci.messages import TYPES, AskMoments, Evaluate, Hello, Prepare, Refusal, Reply, decode, encode
+from fedci.messages import DIAGNOSTICS, TYPES, AskMoments, Evaluate, Hello, Prepare, Refusal, Reply, decode, encode
 from fedci.privacy.ledger import Ledger, Verdict, read, sha256, verify
 from fedci.version import __version__
 from tests_support import frame, hospitals, study
@@ -144,7 +144,8 @@ def _check_ledger(folder, seen, outcome):
 
 
 def test_every_request_has_a_phase():
-    assert set(TYPES) - {"Reply", "Refusal", "Tokens"} == PHASES.keys()
+    assert set(TYPES) - {"Reply", "Refusal", "Tokens"} == {name.split(".")[0] for name in PHASES}
+    assert {f"AskDiagnostic.{kind}" for kind in DIAGNOSTICS} <= PHASES.keys() & MAY_LEAVE.keys()
     assert MAY_LEAVE.keys() | MAY_BE_NOTED.keys() <= PHASES.keys()
 
 

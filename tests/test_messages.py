@@ -16,6 +16,7 @@ from fedci import messages
 from fedci.errors import MessageError
 from fedci.messages import (
     CHECK_BYTES,
+    AskDiagnostic,
     AskEffects,
     AskLinkKey,
     AskMaskKey,
@@ -54,6 +55,7 @@ EXAMPLES = [
     AskStatistics(*BASE, np.ones((2, 3))),
     PullBack(*BASE, np.ones((2, 3)), np.ones((2, 6)), np.ones((2, 3)), np.ones(2), np.zeros(2)),
     AskSharedEffects(*BASE, np.ones((2, 3)), np.ones((2, 4, 3)), np.array([np.nan, 0.0, 0.5])),
+    AskDiagnostic(*BASE, "balance", {"share": np.array(0.5), "coefficients": np.arange(3.0)}),
     AskLinkKey(*BASE),
     WrapLinkKey(*BASE, {"lyon": "0f", "oslo": "1e"}, {"lyon": "", "oslo": ""}),
     TakeLinkKey(*BASE, "lyon", "0f", "", "2d"),

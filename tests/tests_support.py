@@ -24,9 +24,10 @@ def frame(rows: int, seed: int) -> pd.DataFrame:
 
 
 def study(**changes) -> Study:
+    """Without diagnostics, which have tests of their own."""
     covariates = {"age": {}, "bmi": {}, "sex": {"type": "binary"}}
     return Study(**({"treatment": "w", "outcome": "y", "covariates": covariates, "policy": "simulation",
-                     "preset": "classic"} | changes))
+                     "preset": "classic", "diagnostics": {"enabled": False}} | changes))
 
 
 def hospitals(*sizes: int) -> list[Source]:

@@ -44,6 +44,7 @@ Seed = Annotated[int | None, typer.Option("--seed", metavar="NUMBER", min=0, max
                                           help="In place of the study's seed.")]
 DemoSeed = Annotated[int, typer.Option("--seed", metavar="NUMBER", min=0, max=2**32 - 1,
                                        help="For the simulated patients.")]
+ResultFolder = Annotated[Path, typer.Argument(metavar="RESULT", help="The folder of a study's result.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress bar.")]
 
 
@@ -133,6 +134,36 @@ def _fit(plan: Study, sources: list[Source], out: Path, *, preset: str, seed: in
         result = FedCI(plan, preset=preset, seed=seed).fit(sources, progress=progress)
     result.save(out, force=force)
     typer.echo(result.summary())
+    if result.diagnostics is not None:
+        typer.echo(f"\n{result.diagnostics}")
+
+
+@app.command()
+def diagnostics(result: ResultFolder) -> None:
+    """What the diagnostics of a study say, each with its verdict; of a blinded study, all but what tells the effect.
+
+    Example: `fedci diagnostics results`
+    """
+    from fedci.diagnostics.record import Diagnostics
+
+    typer.echo(str(Diagnostics.read(result / "diagnostics.json")))
+
+
+@app.command()
+def unblind(
+        result: ResultFolder,
+        by: Annotated[str, typer.Option("--by", metavar="NAME", help="Who opens the effects; kept with the result.")],
+        reason: Annotated[str, typer.Option(
+            "--reason", metavar="TEXT", help="Why, where a diagnostic is a problem; kept as well.")] = "") -> None:
+    """Open the effects of a blinded study, after its diagnostics were read; who, when and why is recorded.
+
+    Example: `fedci unblind results --by "A. Statistician"`
+    """
+    from fedci.result import Result
+
+    found = Result.load(result).unblind(by, reason)
+    found.save(result, force=True)
+    typer.echo(f"opened at {found.opened['at']} by {found.opened['by']}\n\n{found.summary()}\n\n{found.diagnostics}")
 
 
 @app.command()
@@ -318,7 +349,8 @@ def coordinator_run(
 
     place = check_folder(out, force) if out else kit / "out" / "result"
     run_coordinator(kit, Study.read(study), place, typer.echo, seed, deadline, wait)
-    typer.echo(Result.load(place).summary())
+    found = Result.load(place)
+    typer.echo(f"{found.summary()}\n\n{found.diagnostics or ''}".rstrip())
 
 
 @app.command()

@@ -12,6 +12,7 @@ from fedci.federation.engine import InProcessEngine
 from fedci.federation.site import Site
 from fedci.options import FitOptions
 from fedci.privacy.agreement import Credentials
+from fedci.refits import refuted, wanted
 from fedci.result import Result
 from fedci.study import Study
 
@@ -34,7 +35,9 @@ class FedCI:
 
         One source that holds all rows is the combined analysis: the same code, one site.
         """
-        tables = [source.read(self.study) for source in _checked(list(sources))]
+        sources = _checked(list(sources))
+        tables = [source.read(self.study) for source in sources]
+        self._check_control(sources)
         secret = hashlib.sha256(f"{self.study.hash()} {self.seed}".encode()).digest()
         # All parties are this process, with nothing to hide from itself: linkage, masks and noise follow from the seed.
         own = {table.site: hashlib.sha256(secret + table.site.encode()).digest() for table in tables}
@@ -42,7 +45,15 @@ class FedCI:
                  for table in tables}
         engine = InProcessEngine(sites)
         outcome = run_study(engine, self.study, self.options, self.seed, progress, link_secret=secret)
+        if wanted(self.study):
+            outcome = refuted(self.study, outcome, sites, sources, progress)
         return Result(self.study, outcome, sites, engine.traffic)
+
+    def _check_control(self, sources: list[Source]) -> None:
+        """The negative control must be there before the fit, not after it."""
+        if column := self.study.diagnostics.negative_control:
+            for source in sources:
+                source.read(self.study.refuted(outcome=column))
 
 
 def _checked(sources: list[Source]) -> list[Source]:

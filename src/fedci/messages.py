@@ -28,6 +28,8 @@ MAX_BYTES = 16 * 2**20
 MAX_NESTING = 8
 MAX_ARRAYS = 256
 DTYPES = {"<f8": 8, "<i8": 8, "|b1": 1}
+NAMED_ARRAYS = "dict[str, np.ndarray]"
+"""The type of a field that holds arrays by name; a message has at most one, and then no other arrays."""
 
 
 @dataclass(frozen=True)
@@ -199,6 +201,14 @@ class AskSharedEffects(Message):
 
 
 @dataclass(frozen=True)
+class AskDiagnostic(Message):
+    """One kind of diagnostic (`DIAGNOSTICS`), at parameters that the site checks (docs/diagnostics.md)."""
+
+    kind: str
+    values: dict[str, np.ndarray]
+
+
+@dataclass(frozen=True)
 class Reply(Message):
     sums: dict[str, np.ndarray] = field(default_factory=dict)
     notes: dict = field(default_factory=dict)
@@ -222,9 +232,17 @@ class Refusal(Message):
 
 TYPES = {cls.__name__: cls for cls in (Hello, AskLinkKey, WrapLinkKey, TakeLinkKey, AskTokens, Exclude, AskMaskKey,
                                        TakeMaskKeys, TakeCheckKey, OpenSum, AskMoments, Prepare, Evaluate, AskEffects,
-                                       AskStatistics, PullBack, AskSharedEffects, Reply, Tokens, Refusal)}
+                                       AskStatistics, PullBack, AskSharedEffects, AskDiagnostic, Reply, Tokens,
+                                       Refusal)}
 
 
+DIAGNOSTICS: dict[str, set[str]] = {
+    "propensity": {"log_likelihood", "gradient", "hessian"},
+    "balance": {"size", "mean", "variance", "told", "weight", "square"},
+    "overlap": {"counts", "hidden", "totals", "totals_hidden", "where_size", "where_mean", "where_told"},
+    "outcome": {"effect", "residuals", "places", "places_hidden", "bins", "bins_hidden", "line", "treated_share"},
+}
+"""The arrays that answer each kind of diagnostic."""
 _EFFECTS = {"cate_mean", "cate_var", "ite_mean", "ite_var", "ite_sd", "people"}
 ANSWERS: dict[str, set[str]] = {
     "AskTokens": {"tokens"},
@@ -233,7 +251,7 @@ ANSWERS: dict[str, set[str]] = {
     "AskStatistics": {"gram", "cross", "square", "log_det", "failed"},
     "PullBack": {"gradient"},
     "AskEffects": _EFFECTS, "AskSharedEffects": _EFFECTS,
-}
+} | {f"AskDiagnostic.{kind}": names for kind, names in DIAGNOSTICS.items()}
 """The arrays that answer each type of request: no more may leave a site, no fewer are an answer. A type that is not
 here is answered without arrays."""
 SUMMED = {"Evaluate", "AskStatistics", "PullBack", "AskEffects", "AskSharedEffects"}
@@ -253,6 +271,12 @@ def answers(asked: str, secure: bool, site_effects: bool = False) -> set[str]:
 
 NAMED = "dict[str, np.ndarray]"
 """The type of a field of named arrays: they travel as arrays named FIELD/NAME."""
+
+
+def asked(message: Message) -> str:
+    """The name under which a request is answered: its type's, for a known diagnostic with its kind."""
+    name = type(message).__name__
+    return f"{name}.{message.kind}" if isinstance(message, AskDiagnostic) and message.kind in DIAGNOSTICS else name
 
 
 def encode(message: Message) -> bytes:
@@ -385,8 +409,7 @@ def _message(header: dict, arrays: dict[str, np.ndarray]) -> Message:
     return cls(**given)
 
 
-KINDS = {"str": str, "int": int, "float": (int, float), "dict": dict, "np.ndarray": np.ndarray,
-         "dict[str, np.ndarray]": dict}
+KINDS = {"str": str, "int": int, "float": (int, float), "dict": dict, "np.ndarray": np.ndarray, NAMED: dict}
 
 
 def _check_field(cls, name: str, kind: str, value) -> None:

@@ -14,6 +14,8 @@ import numpy as np
 
 from fedci import account, optimise
 from fedci.data import Source, design_columns, design_from
+from fedci.diagnostics.record import Diagnostics
+from fedci.diagnostics.sensitivity import half_width
 from fedci.errors import UsageError
 from fedci.estimands import Effect, average, check_alpha
 from fedci.federation.coordinator import CORRELATIONS, Outcome
@@ -54,6 +56,8 @@ class Result:
     traffic: Mapping[str, Traffic] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=versions)
     made: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
+    opened: Mapping[str, str] | None = None
+    """Of a blinded study: when ('at'), by whom and why its effects were opened; None: not yet."""
 
     @property
     def sites(self) -> tuple[str, ...]:
@@ -67,6 +71,47 @@ class Result:
     @property
     def converged(self) -> bool:
         return self.verdict == optimise.CONVERGED
+
+    # --- diagnostics come before the effects
+
+    @property
+    def diagnostics(self) -> Diagnostics | None:
+        """Balance, overlap, fit, heterogeneity, sensitivity, refuters; `print` it for sentences with verdicts.
+
+        None where the study does not want them; without what tells the effect while the study is blinded.
+        """
+        found = self.outcome.diagnostics
+        return found.sealed() if found is not None and self.blinded else found
+
+    @property
+    def blinded(self) -> bool:
+        """Whether the effects are sealed: the study says so, and nobody has opened them."""
+        return self.study.diagnostics.blinded and self.opened is None
+
+    def unblind(self, by: str, reason: str = "") -> Result:
+        """Open the effects of a blinded study, once the diagnostics were read; who and when is kept with the result.
+
+        Where a diagnostic is a problem, a reason is asked for. `save` the result to keep that it was opened.
+        """
+        if not self.blinded:
+            raise UsageError("the effects are open already" + (f", by {self.opened['by']} at {self.opened['at']}"
+                                                               if self.opened else ": the study is not blinded"))
+        problems = self.outcome.diagnostics.problems
+        if not by.strip():
+            raise UsageError("say who opens the effects: unblind(by='your name')")
+        if problems and not reason.strip():
+            named = ", ".join(one.name for one in problems)
+            raise UsageError(f"the diagnostics name problems: {named}. Mend the study, or give the reason why its "
+                             f"effects are opened all the same: unblind(by=…, reason=…), --reason")
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        self.opened = {"at": now, "by": by.strip(), "reason": reason.strip()}
+        return self
+
+    def _check_open(self) -> None:
+        if self.blinded:
+            raise UsageError("the study is blinded: its effects are sealed until somebody has read the diagnostics "
+                             "(print(result.diagnostics)) and opens them with result.unblind(by=…), or "
+                             "`fedci unblind RESULT --by NAME`")
 
     # --- average effects: the coordinator's
 
@@ -86,6 +131,7 @@ class Result:
         return self.ate(site).interval(alpha)
 
     def _average(self, population: str, site: str | None, of: str, noise_correlation: float | None) -> Effect:
+        self._check_open()
         column = POPULATIONS.index(population)
         sums = self._sums(site)
         people = sum(int(s["people"][column]) for s in sums)
@@ -134,8 +180,25 @@ class Result:
 
     def effect_posterior(self, X: Any, site: str | None = None, outcome_noise: bool = False) -> Effect:
         """The whole posterior of `effect`: `.mean`, `.sd`, `.interval(alpha)`, `.sample(count, seed)`."""
+        self._check_open()
         x, _ = design_from(self.study, X, site or "new")
         return self._here(site).cate(x, outcome_noise) if site else self._elsewhere(x, outcome_noise)
+
+    def effect_bounds(self, X: Any, strength: float, site: str) -> tuple[np.ndarray, np.ndarray]:
+        """([p] lower, [p] upper) of the expected effect for each row of X, if unmeasured confounding is at most
+        `strength`: Λ ≥ 1 of the marginal sensitivity model, by which odds of treatment may differ among people alike in
+        X (docs/diagnostics.md). Bounds of the posterior mean: an interval's ends move by as much.
+        """
+        if not strength >= 1.0:
+            raise UsageError(f"strength = {strength} is no Λ: give 1 (no confounding) or more, such as 1.5")
+        mean, found = self.effect(X, site), self.outcome.diagnostics
+        if found is None or found.overlap is None or site in found.overlap.withheld:
+            raise UsageError("the bounds need the propensity model, which this result lacks: run the study with "
+                             "diagnostics")
+        x, missing = design_from(self.study, X, site)
+        e = found.overlap.propensity(np.hstack([x, missing[:, self.outcome.layout.indicators]]), site)
+        half = half_width(e, found.sensitivity.noise_sd, strength)
+        return mean - half, mean + half
 
     def ite(self, site: str, noise_correlation: float | None = None, alpha: float = 0.05) -> pd.DataFrame:
         """Effects of the site's own people, in the order of its rows; they stay at the site that owns them.
@@ -145,6 +208,7 @@ class Result:
         No data inform the correlation of the two outcomes' noise, on which the realised effects' spread depends:
         give `noise_correlation` in (−1, 1) to see how; None takes the prior's.
         """
+        self._check_open()
         return people_effects(self._here(site), noise_correlation, alpha)
 
     def impute(self, people: Any, site: str, noise_correlation: float | None = None,
@@ -153,6 +217,7 @@ class Result:
 
         Time is cubic in the people, for each posterior draw: `draws` takes only the first so many.
         """
+        self._check_open()
         _check_correlation(noise_correlation)
         return self._here(site).impute(*Source(site, people).read_people(self.study), noise_correlation, draws)
 
@@ -213,6 +278,7 @@ class Result:
         """
         import pandas as pd
 
+        self._check_open()
         layout = self.outcome.layout
         if not isinstance(layout.model, SharedModel):
             return None
@@ -247,6 +313,9 @@ class Result:
         """Everything a reader of the effects should know before trusting them."""
         fit, layout = self.outcome.fit, self.outcome.layout
         found = list(self.outcome.warnings)
+        if self.diagnostics is not None and self.diagnostics.problems:
+            named = ", ".join(one.name for one in self.diagnostics.problems)
+            found.append(f"the diagnostics name problems: {named}. print(result.diagnostics) says what to do.")
         absent = sorted(set(self.study.sites) - set(self.sites))
         if absent:
             found.append(f"sites of the study that took no part: {', '.join(absent)}.")
@@ -268,8 +337,10 @@ class Result:
         return tuple(found)
 
     def summary(self, alpha: float = 0.05) -> str:
-        """The result in words and one table."""
+        """The result in words and one table; of a blinded study, all but its effects."""
         fit, layout = self.outcome.fit, self.outcome.layout
+        if self.blinded:
+            return self._sealed_summary()
         ate, (low, high) = self.ate(), self.ate().interval(alpha)
         level = f"{100 * (1 - alpha):g}%"
         people = sum(m.rows for m in layout.moments.values())
@@ -296,6 +367,15 @@ class Result:
         return ["Realised effects depend on the correlation of the two outcomes' noise, which no data inform "
                 "(its posterior is its prior):",
                 self.sensitivity(alpha).to_string(index=False, float_format=lambda v: f"{v:.4g}")]
+
+    def _sealed_summary(self) -> str:
+        fit, people = self.outcome.fit, sum(m.rows for m in self.outcome.layout.moments.values())
+        noted = [f"warning: {text}" for text in self.warnings()]
+        sites = f"{len(self.sites)} site{'s' if len(self.sites) > 1 else ''}"
+        return "\n".join([
+            f"Study '{self.study.name}': {people:,} people at {sites}.",
+            f"The fit {fit.verdict}: {len(fit.rounds)} rounds. Its effects are sealed (the study is blinded): read the "
+            f"diagnostics, then open them with result.unblind(by=…), or `fedci unblind RESULT --by NAME`.", *noted])
 
     def save(self, folder, force: bool = False) -> None:
         """Write the result to a folder; each local site's private part goes to sites/NAME with mode 0600."""

@@ -2,7 +2,11 @@
 
     result.json   study, options, verdict, versions, seed, site names          arrays.npz   Θ, draws, per-draw sums
     effects.csv   ATE, ATT, ATC, all and per site                              trace.csv    one line per round
+    diagnostics.json   all diagnostics, readable without JAX (`diagnostics.record`)
     sites/NAME/   rows.npz (the site's rows) and people.csv (its people's effects): mode 0600, the site's own
+
+A blinded study's folder has no effects.csv and no people.csv, and diagnostics.json without what tells the effect, until
+it is opened. The seal is one of procedure: arrays.npz holds the sums all the while.
 
 A result is written beside its place and moved there when it is whole: a crash leaves the earlier one.
 """
@@ -20,6 +24,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from fedci.data import Table, design_columns
+from fedci.diagnostics.record import Diagnostics
 from fedci.errors import OutputError
 from fedci.federation.coordinator import Effects, Fit, Layout, Outcome, Round
 from fedci.federation.engine import Traffic
@@ -33,7 +38,7 @@ from fedci.result import Result
 from fedci.study import Study
 
 FORMAT = 1
-FILES = ("result.json", "arrays.npz", "effects.csv", "trace.csv", "sites")
+FILES = ("result.json", "arrays.npz", "effects.csv", "trace.csv", "diagnostics.json", "sites")
 
 
 def save_result(result: Result, folder, force: bool = False) -> None:
@@ -53,12 +58,17 @@ def _replace(new: Path, old: Path) -> None:
         shutil.rmtree(old)
     if new.exists():
         os.replace(new, old)
+    else:
+        old.unlink(missing_ok=True)  # of an earlier result
 
 
 def _write_all(result: Result, folder: Path) -> None:
     (folder / "result.json").write_text(json.dumps(_facts(result), indent=2) + "\n", encoding="utf-8")
     np.savez(folder / "arrays.npz", allow_pickle=False, **_arrays(result.outcome))
-    result.table().to_csv(folder / "effects.csv", index=False)
+    if not result.blinded:
+        result.table().to_csv(folder / "effects.csv", index=False)
+    if result.diagnostics is not None:
+        result.diagnostics.write(folder / "diagnostics.json")
     _write_trace(result.outcome.fit.rounds, folder / "trace.csv")
     for name, site in result.local.items():
         _write_site(result, name, site, folder / "sites" / name)
@@ -71,7 +81,7 @@ def _facts(result: Result) -> dict:
             "options": o.options.model_dump(mode="json"), "sites": list(o.layout.sites),
             "verdict": o.fit.verdict, "objective": o.fit.objective, "jitters": o.fit.jitters,
             "excluded": o.excluded,
-            "warnings": list(o.warnings), "seconds": o.seconds,
+            "warnings": list(o.warnings), "seconds": o.seconds, "opened": result.opened and dict(result.opened),
             "traffic": {name: vars(seen) for name, seen in result.traffic.items()}}
 
 
@@ -81,6 +91,8 @@ def _arrays(o: Outcome) -> dict[str, np.ndarray]:
               **{f"draws/{name}": value for name, value in drawn.draws.items()},
               **{f"scales/{name}": np.asarray(value) for name, value in layout.scales._asdict().items()}}
     arrays |= {f"total/{name}": value for name, value in (drawn.total or {}).items()}
+    if o.diagnostics is not None:
+        arrays["diagnostics"] = np.frombuffer(o.diagnostics.to_json().encode(), np.uint8)
     for site in layout.sites:
         arrays |= {f"sums/{site}/{name}": value for name, value in drawn.sums.get(site, {}).items()}
         arrays |= {f"moments/{site}/{name}": value for name, value in _moment_arrays(layout.moments[site]).items()}
@@ -107,6 +119,8 @@ def _write_site(result: Result, name: str, site: Site, folder: Path) -> None:
     with private_file(folder / "rows.npz", "wb") as file:
         np.savez(file, allow_pickle=False, x=t.x, w=t.w, y=t.y, kept=site.kept,
                  jitter=np.asarray(site.posterior.jitter))
+    if result.blinded:
+        return
     with private_file(folder / "people.csv", "w") as file:
         result.ite(name).to_csv(file, index_label="row")
 
@@ -132,7 +146,7 @@ def _result(path: Path, facts: dict, arrays: dict) -> Result:
     local = {name: _site(study, outcome, s, path / "sites" / name)
              for s, name in enumerate(facts["sites"]) if (path / "sites" / name / "rows.npz").exists()}
     traffic = {name: Traffic(**seen) for name, seen in facts["traffic"].items()}
-    return Result(study, outcome, local, traffic, facts["versions"], facts["made"])
+    return Result(study, outcome, local, traffic, facts["versions"], facts["made"], facts.get("opened"))
 
 
 def _outcome(study: Study, facts: dict, arrays: dict, trace: Path) -> Outcome:
@@ -147,7 +161,13 @@ def _outcome(study: Study, facts: dict, arrays: dict, trace: Path) -> Outcome:
     sums = {name: found for name in sites if (found := _below(arrays, f"sums/{name}/"))}
     effects = Effects(_below(arrays, "draws/"), sums, _below(arrays, "total/") or None)
     return Outcome(facts["run"], facts["seed"], options, layout, fit, effects, tuple(facts["warnings"]),
-                   facts["seconds"], facts.get("excluded", {}))
+                   facts["seconds"], facts.get("excluded", {}), _diagnostics(arrays))
+
+
+def _diagnostics(arrays: dict) -> Diagnostics | None:
+    """All of them, sealed ones too; ValueError where they are damaged."""
+    found = arrays.get("diagnostics")
+    return None if found is None else Diagnostics.model_validate_json(found.tobytes())
 
 
 def _below(arrays: dict, prefix: str) -> dict:

@@ -144,6 +144,39 @@ class Linkage(_Stated):
         return {name: check_format(form) for name, form in dates.items()}
 
 
+REFUTERS = ("placebo", "random-cause", "subset")
+
+
+class Diagnosing(_Stated):
+    """Which diagnostics a study runs, and whether its effects wait for them (docs/diagnostics.md)."""
+
+    enabled: Annotated[bool, Field(strict=True)] = True
+    blinded: Annotated[bool, Field(strict=True)] = False
+    """Whether effects stay sealed until a person has seen the diagnostics and opens them."""
+    refute: tuple[Literal["placebo", "random-cause", "subset"], ...] = ()
+    """Each a fit of its own, where all rows are in one process; true: all of them."""
+    negative_control: Name | None = None
+    """A column of an outcome that treatment cannot change; the study is fitted to it as well."""
+
+    @staticmethod
+    def _place(data: Any) -> str:
+        return "diagnostics"
+
+    @field_validator("refute", mode="before")
+    @classmethod
+    def _all_or_some(cls, value: Any) -> Any:
+        return {True: REFUTERS, False: ()}[value] if isinstance(value, bool) else value
+
+    @model_validator(mode="after")
+    def _nothing_without_diagnostics(self):
+        for key in ("blinded", "refute", "negative_control"):
+            if not self.enabled and getattr(self, key):
+                raise StudyError(f"diagnostics.{key} needs the diagnostics. Set enabled = true, or remove {key}")
+        if len(set(self.refute)) < len(self.refute):
+            raise StudyError("diagnostics.refute holds the same refuter twice; each stands once")
+        return self
+
+
 class Study(_Stated):
     """What every party must agree on. Read from `study.toml`, or built with the same names in Python."""
 
@@ -160,6 +193,7 @@ class Study(_Stated):
     """Used when there are ids and more than one site."""
     missing: Missing = "refuse"
     """What to do about missing covariates; missing treatments and outcomes are always refused."""
+    diagnostics: Diagnosing = Diagnosing()
     policy: Policy = policy("standard")
     """By name, or a dict of changes to the policy its `name` says."""
     preset: str = "default"
@@ -225,6 +259,8 @@ class Study(_Stated):
         yield "treatment", self.treatment
         yield "outcome", self.outcome
         yield from (("ids", column) for column in self.ids)
+        if self.diagnostics.negative_control is not None:
+            yield "diagnostics.negative_control", self.diagnostics.negative_control
         for covariate in self.covariates:
             yield from (("covariates", column) for column in {covariate.name, *covariate.design_columns()})
 
@@ -273,6 +309,10 @@ class Study(_Stated):
                              f"Set rounds to {most} or less under [optimiser], or agree on more in [policy]")
         return options
 
+    def refuted(self, **changes: Any) -> Study:
+        """The study of a refuter: the same but for these changes, and without diagnostics of its own."""
+        return self.model_copy(update={"diagnostics": Diagnosing(enabled=False), **changes})
+
     def imputes(self, covariate: Covariate) -> bool:
         """Whether a missing value of this covariate is filled rather than refused."""
         return (covariate.missing or self.missing) == "impute"
@@ -306,12 +346,14 @@ class Study(_Stated):
     def to_toml(self) -> str:
         """The study as a file: `Study.read` of it is equal to this study."""
         changes = self.policy.changes()
-        top = self.model_dump(exclude={"covariates", "linkage", "policy", "options"})
+        top = self.model_dump(exclude={"covariates", "linkage", "diagnostics", "policy", "options"})
         top = {key: value for key, value in top.items() if value is not None}
         tables = {f"covariates.{_toml_key(one.name)}": one.model_dump(exclude={"name"}, exclude_none=True)
                   for one in self.covariates}
         if linkage := self.linkage.model_dump(exclude_defaults=True):
             tables["linkage"] = linkage
+        if diagnostics := self.diagnostics.model_dump(exclude_defaults=True):
+            tables["diagnostics"] = diagnostics
         if changes:
             tables["policy"] = {"name": self.policy.name, **changes}
         else:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fedci.errors import SizeError
-from fedci.model import evidence, inducing, kernels, padding, predict
+from fedci.model import evidence, inducing, kernels, leave_one_out, padding, predict
 from fedci.model.structure import model_of
 from fedci.options import SharedOptions
 
@@ -118,6 +118,14 @@ def test_sums_of_effects_are_the_sums_over_people_whatever_the_inducing_inputs(m
     realised = sum(predict.ite_of_block(model, known, large.x[i], large.y[i], large.arm[i], CORRELATIONS).mean
                    @ large.mask[i] for i in range(len(large.x)))
     np.testing.assert_allclose(found.ite.mean[..., 0], realised, rtol=1e-8, atol=1e-8)
+
+
+def test_leaving_a_person_out_is_the_exact_form_when_all_rows_induce(model, rows, draws, exact):
+    """With the law of β̃ of this site and others, as a study has it."""
+    total = evidence.statistics(model, draws.theta, exact, JITTER)
+    law = leave_one_out.BetaLaw(*evidence.collapse(total))
+    found = [leave_one_out.left_out(model, NOTHING, site, draws, law, JITTER) for site in (exact, blocks(model, rows))]
+    near(*(jax.tree.map(lambda leaf: leaf[:, :ROWS], one) for one in found))
 
 
 def test_more_inducing_inputs_contain_the_fewer(model, rows):

@@ -69,7 +69,10 @@ def keyed(kits, monkeypatch):
 
 
 def numbers(outcome):
-    return {"theta": outcome.fit.theta, "objectives": np.array([r.objective for r in outcome.fit.rounds]),
+    """All of it but the clock, which stands in the trace of the fit."""
+    told = outcome.diagnostics.model_copy(update={"fit": outcome.diagnostics.fit.model_copy(update={"trace": ()})})
+    return {"diagnostics": np.array(told.to_json()), "theta": outcome.fit.theta,
+            "objectives": np.array([r.objective for r in outcome.fit.rounds]),
             **{f"{site}/{name}": value for site, sums in outcome.effects.sums.items() for name, value in sums.items()}}
 
 
@@ -92,17 +95,19 @@ def test_the_run_has_linkage_and_all_phases(whole):
     engine, _, outcome = whole
     assert sum(outcome.excluded.values()) == 18
     assert {"Hello", "AskLinkKey", "AskTokens", "Exclude", "AskMoments", "Prepare", "AskStatistics", "PullBack",
-            "AskSharedEffects"} <= set(engine.seen)
+            "AskSharedEffects", "AskDiagnostic"} <= set(engine.seen)
+    assert engine.seen[-1] == "AskDiagnostic"
 
 
 @pytest.mark.parametrize("half", [False, True])
-@pytest.mark.parametrize("where", ["AskLinkKey", "AskTokens", "Exclude", "AskMoments", "Prepare", "fit", "PullBack",
-                                   "AskSharedEffects"])
+@pytest.mark.parametrize("where", ["AskLinkKey", "AskTokens", "Exclude", "AskMoments", "Prepare", "AskDiagnostic",
+                                   "fit", "PullBack", "AskSharedEffects", "checks"])
 def test_killed_anywhere_and_started_again_the_result_is_the_same_to_the_bit(whole, keyed, study, where, half):
     """`half`: the sites before the lost one had answered already, and must answer the same again."""
     engine, expected, _ = whole
     names = engine.seen[::len(SITES)]
-    at = 2 * len(names) // 3 if where == "fit" else names.index(where) + 1
+    places = {"fit": 2 * len(names) // 3, "checks": len(names)}
+    at = places[where] if where in places else names.index(where) + 1
     again, outcome = conducted(keyed, study, fails=at, half=half)
     for name, value in numbers(outcome).items():
         np.testing.assert_array_equal(value, expected[name], err_msg=name)

@@ -115,7 +115,8 @@ def test_networked_with_linkage_is_the_study_in_one_process(network):
         assert ledger.verify(own).ok
         masked = {"keys"} if network.study.policy.secure_sum else set()
         entries = ledger.read(own)
-        assert {e["phase"] for e in entries} == {"handshake", "linkage", "moments", "fit", "effects", *masked}
+        assert {e["phase"] for e in entries} == masked | {"handshake", "linkage", "moments", "design", "fit",
+                                                          "effects", "checks"}
         assert any("masked" in entry["sums"] for entry in entries) == bool(masked)
         people = pd.read_csv(next((own / "out").glob("people-*.csv")))
         assert list(people["row"]) == list(demo.kept_rows(network.out, site, found.outcome.run))

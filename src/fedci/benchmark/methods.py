@@ -197,7 +197,7 @@ def fedci_fit(variant: Variant, splits: Sequence[Split], seed: int, together: bo
     parts = [combined(parts)] if together else parts
     covariates = dict(zip(parts[0].names, ({"type": "binary"} if one else {} for one in binary[kept]), strict=True))
     study = Study(treatment="w", outcome="y", covariates=covariates, policy="simulation", preset=variant.preset,
-                  options=dict(variant.options))
+                  options=dict(variant.options), diagnostics={"enabled": False})
     result = FedCI(study, seed=seed).fit([Source(f"s{s}", part.frame()) for s, part in enumerate(parts)])
     tests = [(_kept(split.test, kept).frame(), "s0" if together else f"s{s}") for s, split in enumerate(splits)]
     cates = [result.effect_posterior(*test) for test in tests]

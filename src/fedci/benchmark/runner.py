@@ -157,6 +157,10 @@ def _one_thread_each(wanted: bool) -> Iterator[None]:
                 os.environ[name] = value
 
 
+MAPS = 40_000
+"""Places in a worker's memory map after which it forgets what it has compiled."""
+
+
 class Worker:
     """A process that does one task after the other."""
 
@@ -214,6 +218,21 @@ def _serve(pipe: Connection, core: int | None) -> None:
         except EOFError:
             return
         pipe.send(perform(task))
+        _forget_compiled()
+
+
+def _forget_compiled() -> None:
+    """Compiled functions take places in the process's memory map, of which Linux gives 65,530: a long grid of many models
+    and sizes would end there."""
+    try:
+        with open("/proc/self/maps", "rb") as maps:
+            many = sum(1 for _ in maps) > MAPS
+    except OSError:
+        return
+    if many:
+        import jax
+
+        jax.clear_caches()
 
 
 # --- what was run, for whoever reads the figures

@@ -32,7 +32,7 @@ def measure(rows: int, rounds: int | None) -> dict:
     changes = {"optimiser": {"rounds": rounds}} if rounds else {}
     changes |= {"prediction": {"draws": 32}} if rows > ONCE else {}
     study = Study(treatment="w", outcome="y", covariates=splits[0].train.names, policy="simulation", preset="classic",
-                  options=changes)
+                  options=changes, diagnostics={"enabled": False})
     sources = [Source(f"site-{s}", split.train.frame()) for s, split in enumerate(splits)]
     loaded = time.perf_counter()
     result = FedCI(study).fit(sources)

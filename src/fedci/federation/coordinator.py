@@ -1,6 +1,7 @@
 """The coordinator: runs a study by asking sites, and never sees a row.
 
-    handshake → linkage → keys of the secure sums → moments → common units → fit (rounds) → effects
+    handshake → linkage → keys of the secure sums → moments → common units → design (diagnostics) → fit (rounds)
+    → effects → checks (diagnostics)
 
 `run_study` reads as the protocol. Everything a site sends is a named sum; sums over sites are taken in the order of
 the sites' names, so the order in which they were listed or answered cannot change a bit of the result.
@@ -18,9 +19,11 @@ import numpy as np
 
 from fedci import optimise
 from fedci.data import design_columns
+from fedci.diagnostics.fit import Step
+from fedci.diagnostics.record import Diagnostics
 from fedci.errors import DataError, NumericalError
+from fedci.federation import diagnostics, secure
 from fedci.federation import rounds as exchanges
-from fedci.federation import secure
 from fedci.federation.checkpoint import Checkpoint, Mark, load
 from fedci.federation.engine import Engine
 from fedci.federation.linkage import Linked, link
@@ -90,6 +93,8 @@ class Effects:
     sums L = 1: the site's averages over the draws, or no site at all."""
     total: dict[str, np.ndarray] | None = None
     """The same summed over sites, under secure sums; none: `sums` has all."""
+    beta: evidence.Collapsed | None = None
+    """Model `shared`: β's law for each θ, which the checks need; not saved."""
 
 
 @dataclass(frozen=True)
@@ -107,6 +112,8 @@ class Outcome:
     """Per phase."""
     excluded: dict[str, int] = field(default_factory=dict)
     """Site → people left out by linkage; empty when there was none."""
+    diagnostics: Diagnostics | None = None
+    """None where the study does not want them."""
 
 
 def run_study(engine: Engine, study: Study, options: FitOptions, seed: int,
@@ -130,12 +137,26 @@ def run_study(engine: Engine, study: Study, options: FitOptions, seed: int,
     rules = rules_of(layout, options, seed)
     talk.model, talk.tells = layout.model, study.policy.check_trajectory
     talk.averaged = study.policy.noises("effects")
+    wanted = study.diagnostics.enabled and study.policy.epsilon is None
+    design = diagnostics.design(talk, study, layout.moments, layout.indicators) if wanted else None
+    clock.lap("design")
     fit = fit_theta(talk, rules, progress, kept)
     clock.lap("fit")
     effects = gather_effects(talk, rules, fit)
     clock.lap("effects")
+    found = diagnostics.checks(talk, layout.moments, design, _fitted(layout, fit, effects)) if wanted else None
+    clock.lap("checks")
     return Outcome(talk.run, seed, options, layout, fit, effects, warnings + linked.warnings, clock.laps,
-                   linked.excluded)
+                   linked.excluded, found)
+
+
+def _fitted(layout: Layout, fit: Fit, effects: Effects) -> diagnostics.Fitted:
+    steps = tuple(Step(round=r.number, objective=r.objective, gradient_norm=r.gradient_norm, seconds=r.seconds)
+                  for r in fit.rounds if np.isfinite(r.objective) and np.isfinite(r.gradient_norm))
+    total = effects.total or {name: sum(part[name] for _, part in sorted(effects.sums.items()))
+                              for name in next(iter(effects.sums.values()))}
+    return diagnostics.Fitted(layout.model, fit.theta, effects.draws, effects.beta, steps, fit.rounds[-1].cap,
+                              fit.verdict, effects.sums, total, CORRELATIONS, layout.scales.y_sd)
 
 
 def _linked(talk: Talk, study: Study, secret: bytes, kept: Checkpoint) -> Linked:
@@ -237,10 +258,10 @@ def fit_theta(talk: Talk, rules: Rules, progress, kept: Checkpoint) -> Fit:
 
 def gather_effects(talk: Talk, rules: Rules, fit: Fit) -> Effects:
     """Draw from q once for all sites; each answers with the per-draw sums over its people."""
-    drawn, found = talk.follow(exchanges.effects(rules, fit.theta))
+    (drawn, beta), found = talk.follow(exchanges.effects(rules, fit.theta))
     masked = isinstance(talk.sums, secure.SecureSums)
     return Effects(drawn, {name: dict(part) for name, part in found.sites.items()},
-                   dict(found.sums) if masked else None)
+                   dict(found.sums) if masked else None, beta)
 
 
 class _Clock:

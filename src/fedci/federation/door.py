@@ -27,7 +27,7 @@ import numpy as np
 
 from fedci.errors import DisclosureError, FedciError, MessageError, SiteError, from_code
 from fedci.messages import ANSWERS as MAY_LEAVE
-from fedci.messages import MASKED, MAX_BYTES, SUMMED, TYPES, Hello, Message, Refusal, answers, decode, encode
+from fedci.messages import MASKED, MAX_BYTES, SUMMED, TYPES, Hello, Message, Refusal, answers, asked, decode, encode
 from fedci.privacy.ledger import Ledger, Left, numbers, sha256
 
 if TYPE_CHECKING:
@@ -44,8 +44,10 @@ PHASES = {
     "AskMoments": "moments", "Prepare": "moments",
     "OpenSum": "fit", "AskStatistics": "fit", "PullBack": "fit", "Evaluate": "fit",
     "AskEffects": "effects", "AskSharedEffects": "effects",
+    "AskDiagnostic.propensity": "design", "AskDiagnostic.balance": "design", "AskDiagnostic.overlap": "design",
+    "AskDiagnostic.outcome": "checks",
 }
-"""By the name of a request's type."""
+"""By the name of a request's type; diagnostics also by their kind."""
 NO_PHASE = "none"
 """Of what could not be read, or is no request."""
 _JITTER = {"jitter"}
@@ -59,7 +61,8 @@ MAY_BE_NOTED: dict[str, set[str]] = {
 """The keys of the notes that may answer each type of request; a type that is not here is answered without notes."""
 ANSWERED_BY = {"AskTokens": {"Reply", "Tokens"}}
 """The types of answer, where not only a Reply."""
-KEPT_IN_FULL = {"AskMoments", "AskEffects", "AskSharedEffects"}
+KEPT_IN_FULL = {"AskMoments", "AskEffects", "AskSharedEffects", "AskDiagnostic.balance", "AskDiagnostic.overlap",
+                "AskDiagnostic.outcome"}
 """Requests whose answers the ledger keeps number by number: they are what is told of people's groups."""
 WITHOUT_COUNTS = {
     "size": "too few rows, in all or in an arm, for the study's policy, or too many for its memory",
@@ -275,7 +278,7 @@ class Door:
 
 
 def _name(message: Message | None) -> str:
-    return type(message).__name__ if message else ""
+    return asked(message) if message else ""
 
 
 def phase_of(request: Message | None) -> str:
@@ -307,20 +310,20 @@ def may_be_noted(asked: str, secure: bool) -> set[str]:
 
 def check_leaving(request: Message, reply: Message, secure: bool = False, site_effects: bool = False) -> None:
     """DisclosureError where a reply holds anything that is not among the answers to its request."""
-    asked, site = _name(request), f"site '{request.site}'"
-    if _name(reply) not in ANSWERED_BY.get(asked, {"Reply"}) or _name(reply) not in TYPES:
-        raise DisclosureError(f"{site}: a {_name(reply)} is no answer to a {asked}")
+    what, site = _name(request), f"site '{request.site}'"
+    if _name(reply) not in ANSWERED_BY.get(what, {"Reply"}) or _name(reply) not in TYPES:
+        raise DisclosureError(f"{site}: a {_name(reply)} is no answer to a {what}")
     if (reply.run, reply.round, reply.site) != (request.run, request.round, request.site):
-        raise DisclosureError(f"{site}: the answer to a {asked} belongs to another request")
+        raise DisclosureError(f"{site}: the answer to a {what} belongs to another request")
     arrays = arrays_of(reply)
-    foreign = [name for name in arrays if name not in answers(asked, secure, site_effects)]
-    foreign += [name for name in getattr(reply, "notes", {}) if name not in may_be_noted(asked, secure)]
+    foreign = [name for name in arrays if name not in answers(what, secure, site_effects)]
+    foreign += [name for name in getattr(reply, "notes", {}) if name not in may_be_noted(what, secure)]
     if foreign:
-        problem = DisclosureError(f"{site}: the answer to a {asked} holds a name that may not leave in it")
+        problem = DisclosureError(f"{site}: the answer to a {what} holds a name that may not leave in it")
         problem.add_note(f"such as {foreign[0]!r}")  # for the site's own log: a name could itself tell something
         raise problem
     if sum(np.asarray(array).nbytes for array in arrays.values()) > MAX_BYTES:
-        raise DisclosureError(f"{site}: the answer to a {asked} is over the limit of a message")
+        raise DisclosureError(f"{site}: the answer to a {what} is over the limit of a message")
 
 
 def public_reason(site: str, code: str, reason: str) -> str:
@@ -353,7 +356,7 @@ def describe(request: Message, reply: Message, size: int) -> str:
     what = ", ".join(parts) or "no numbers, only that it agrees"
     count = numbers({"sums": line.sums})
     secure = MASKED in line.sums
-    later = sorted({name for asked in MAY_LEAVE if PHASES[asked] == phase for name in answers(asked, secure)})
+    later = sorted({name for one in MAY_LEAVE if PHASES[one] == phase for name in answers(one, secure)})
     also = f" Later answers of the phase hold nothing but: {', '.join(later)}." if later else ""
     return (f"phase '{phase}' of run {request.run}: to a {_name(request)}, site '{request.site}' answers with {what}; "
             f"{count:,} numbers, {size:,} bytes.{also}")

@@ -83,8 +83,10 @@ def evaluate(model: AnyModel, u: np.ndarray, theta: np.ndarray, uniforms: np.nda
     return (objective, gradient) if np.isfinite(objective) and np.isfinite(gradient).all() else failed
 
 
-def effects(rules: Rules, theta: np.ndarray) -> Generator[Ask, Sums, dict[str, np.ndarray]]:
-    """Draws from q, once for all sites, with which each sums its people's effects."""
+def effects(rules: Rules, theta: np.ndarray
+            ) -> Generator[Ask, Sums, tuple[dict[str, np.ndarray], evidence.Collapsed | None]]:
+    """(draws from q, once for all sites, with which each sums its people's effects; the law of β, if the model has
+    one)."""
     draws = rules.options.prediction.draws
     if isinstance(rules.model, SharedModel):
         return (yield from shared.gather(rules.model, theta, draws, rules.seed, CORRELATIONS))
@@ -92,7 +94,7 @@ def effects(rules: Rules, theta: np.ndarray) -> Generator[Ask, Sums, dict[str, n
     phi, sigma = (np.asarray(roots) for roots in elbo.draw(rules.model, theta, uniforms).roots)
     drawn = {"phi_roots": phi, "sigma_roots": sigma, "g": draw_source_level(rules, theta)}
     yield Ask(AskEffects, {"theta": theta, **drawn, "correlations": CORRELATIONS})
-    return drawn
+    return drawn, None
 
 
 def draw_source_level(rules: Rules, theta: np.ndarray) -> np.ndarray:

@@ -82,15 +82,16 @@ def evaluate(model: SharedModel, q: np.ndarray, people: int,
     return (objective, gradient) if np.isfinite(objective) and np.isfinite(gradient).all() else failed
 
 
-def gather(model: SharedModel, q: np.ndarray, draws: int, seed: int,
-           correlations: np.ndarray) -> Generator[Ask, Sums, dict[str, np.ndarray]]:
-    """Named draws: θ from q, then β given θ and all sites' sums; with them each site sums its people's effects."""
+def gather(model: SharedModel, q: np.ndarray, draws: int, seed: int, correlations: np.ndarray
+           ) -> Generator[Ask, Sums, tuple[dict[str, np.ndarray], evidence.Collapsed]]:
+    """(named draws, β's law): θ from q, then β given θ and all sites' sums; with them each site sums its people's
+    effects."""
     count = max(draws // BETAS, 1)
     thetas = evidence.draw(q, evidence.common_normals(seed, 10**6, count, model.size))
     found = evidence.collapse(_statistics((yield Ask(AskStatistics, {"thetas": thetas}))))
     drawn = {"thetas": thetas, "betas": draw_betas(found, seed)}
     yield Ask(AskSharedEffects, drawn | {"correlations": correlations})
-    return drawn
+    return drawn, found
 
 
 def draw_betas(found: evidence.Collapsed, seed: int) -> np.ndarray:

@@ -26,7 +26,7 @@ from fedci.errors import (
     UsageError,
 )
 from fedci.estimands import Effect
-from fedci.federation import trajectory
+from fedci.federation import site_diagnostics, trajectory
 from fedci.federation.ask import POPULATIONS, shapes
 from fedci.federation.rounds import Rules
 from fedci.federation.site_linkage import SiteLinkage
@@ -36,6 +36,7 @@ from fedci.federation.trajectory import Place
 from fedci.messages import (
     MASKED,
     OWN,
+    AskDiagnostic,
     AskEffects,
     AskLinkKey,
     AskMaskKey,
@@ -158,6 +159,7 @@ class Site:
         """Rounds of the talk in which the fit asked for something."""
         self.places: dict[int, Place] = {}
         """Round of the talk → where the fit stood at its request. Replaced, never changed."""
+        self.diagnosed: site_diagnostics.Asked = frozenset()
 
     def answer(self, request: Message) -> Reply | Tokens | Refusal:
         """The reply to one request; an error becomes a Refusal with its code and reason, never a traceback."""
@@ -170,6 +172,7 @@ class Site:
         handlers = {Hello: self._hello, AskMoments: self._moments, Prepare: self._prepare}
         handlers |= dict.fromkeys((Evaluate, AskEffects, AskStatistics, PullBack, AskSharedEffects), self._summed)
         handlers |= dict.fromkeys((AskMaskKey, TakeMaskKeys, TakeCheckKey, OpenSum), self._secure)
+        handlers[AskDiagnostic] = self._diagnostic
         handlers |= dict.fromkeys((AskLinkKey, WrapLinkKey, TakeLinkKey, AskTokens, Exclude), self._link)
         if request.site != self.name:
             raise SiteError(f"site '{self.name}' got a request meant for another site")
@@ -527,6 +530,17 @@ class Site:
         return {"cate_mean": s * own.cate.mean, "cate_var": s**2 * own.cate.var,
                 "ite_mean": s * own.ite.mean, "ite_var": s**2 * own.ite.var,
                 "ite_sd": spread, "people": np.array([len(w), w.sum(), len(w) - w.sum()], np.int64)}
+
+    def _diagnostic(self, request: AskDiagnostic) -> Reply:
+        ready, policy = self._require(self.prepared, "the common units"), self.study.policy
+        if policy.epsilon is not None:
+            raise DisclosureError(f"site '{self.name}': diagnostics are sums without noise, and this study promises "
+                                  f"differential privacy: none are answered")
+        self.diagnosed = site_diagnostics.admitted(self.diagnosed, request)
+        here = site_diagnostics.Here(self.table, policy, ready.units.indicators, ready.model, ready.arrays,
+                                     int(ready.arrays.index), ready.units.y_mean, ready.units.y_sd, self.posterior,
+                                     self.sums is None or policy.site_effects)
+        return self._reply(request, site_diagnostics.answer(here, request))
 
     def _require(self, value, what: str):
         if value is None:

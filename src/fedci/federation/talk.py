@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Collection, Generator, Mapping
 from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from fedci.errors import MessageError, from_code
 from fedci.federation.ask import Ask, Sums, shapes
 from fedci.federation.engine import Engine
-from fedci.messages import ANSWERS, MASKED, SUMMED, Message, Refusal, Reply
+from fedci.messages import ANSWERS, MASKED, SUMMED, Message, Refusal, Reply, asked
 from fedci.model.law import AnyModel
 
 Answer = TypeVar("Answer", bound=Message)
@@ -54,22 +54,34 @@ class Talk:
         return self.ask_each(dict.fromkeys(self.sites, make), kind)
 
     def ask_each(self, make: Mapping[str, Callable[[tuple], Message]], kind: type[Answer] = Reply) -> dict[str, Answer]:
+        return {name: self._checked(name, *both, kind) for name, both in self._exchanged(make).items()}
+
+    def ask_willing(self, make: Mapping[str, Callable[[tuple], Message]], codes: Collection[str]):
+        """(the replies, the reasons of the sites that refuse for one of `codes`); other refusals are errors."""
+        found = self._exchanged(make)
+        away = {name: reply.reason for name, (reply, _) in found.items()
+                if isinstance(reply, Refusal) and reply.code in codes}
+        return {name: self._checked(name, *both, Reply) for name, both in found.items() if name not in away}, away
+
+    def _exchanged(self, make) -> dict[str, tuple[Message | None, Message]]:
+        """Site → (its answer, its request)."""
         self.round += 1
         requests = {name: build((self.run, self.round, name)) for name, build in make.items()}
-        return self.checked(requests, self.engine.exchange(requests), kind)
+        replies = self.engine.exchange(requests)
+        return {name: (replies.get(name), requests[name]) for name in sorted(make)}
 
     def checked(self, requests: Mapping[str, Message], replies: Mapping[str, Message],
                 kind: type[Answer] = Reply) -> dict[str, Answer]:
-        return {name: self._checked(name, replies.get(name), kind, requests[name]) for name in sorted(requests)}
+        return {name: self._checked(name, replies.get(name), requests[name], kind) for name in sorted(requests)}
 
-    def _checked(self, name: str, reply: Message | None, kind: type[Answer], request: Message) -> Answer:
+    def _checked(self, name: str, reply: Message | None, request: Message, kind: type[Answer]) -> Answer:
         if isinstance(reply, Refusal):
             raise from_code(reply.code, reply.reason)
         belongs = isinstance(reply, kind) and (reply.run, reply.round, reply.site) == (self.run, self.round, name)
         if not belongs:
             raise MessageError(f"site '{name}' did not answer round {self.round} of this run")
         if isinstance(reply, Reply):
-            _check_whole(reply, type(request).__name__)
+            _check_whole(reply, asked(request))
         return reply
 
     def total(self, ask: Ask) -> Total:
@@ -98,13 +110,14 @@ class Talk:
             return done.value, total
 
 
-def _check_whole(reply: Reply, asked: str) -> None:
+def _check_whole(reply: Reply, request: str) -> None:
     """A site's own filter may take a sum out of its answer; nothing can be made of the rest."""
-    masked = asked in SUMMED and MASKED in reply.sums
-    missing = [] if masked else sorted(ANSWERS.get(asked, set()) - reply.sums.keys())
+    masked = request in SUMMED and MASKED in reply.sums
+    missing = [] if masked else sorted(ANSWERS.get(request, set()) - reply.sums.keys())
     if missing:
-        raise MessageError(f"site '{reply.site}' answered a {asked} without {', '.join(map(repr, missing))}: a filter "
-                           f"at the site takes it out. Ask the site to let it pass, or run the study without the site")
+        raise MessageError(f"site '{reply.site}' answered a {request} without {', '.join(map(repr, missing))}: a "
+                           f"filter at the site takes it out. Ask the site to let it pass, or run the study without "
+                           f"the site")
 
 
 class PlainSums:

@@ -261,6 +261,38 @@ def realised_each(model: SharedModel, known: Learnt, x, y, arm, correlations: Fl
     return jax.vmap(at, out_axes=(1, 0))(correlations)
 
 
+def left_out(model: SharedModel, vector: Float[Array, "p"], beta: Float[Array, "q"], root: Float[Array, "q q"],
+             site: Blocks, jitter):
+    """`model.leave_one_out` of a large site for one draw: (E[y_a | y_−i] [k, b, 2], mean and variance [k, b]).
+
+    With β̃ ~ N(β̂, P⁻¹) from all sites and A = (Q + D)⁻¹, all from small matrices and the person's own row:
+
+        b_i = (z_i − (WᵀD⁻¹Z)ᵀB⁻¹w_i)/σ²         S_ii = (1 − w_iᵀB⁻¹w_i/σ²)/σ² − b_iᵀP⁻¹b_i
+        r_i = (y_i − w_iᵀE[c] − z_iᵀβ̂)/σ²        WᵀS_·i = B⁻¹(w_i/σ² − WᵀD⁻¹Z P⁻¹b_i)
+    """
+    theta = model.unravel(vector)
+    s = solve(model, theta, site, jitter)
+    own = cho_solve((s.chol, True), s.wy - s.wz @ beta)
+    phi_root, split = own_root(theta), kernels.split(model.kernel, theta["kernel"])
+
+    def of_block(block):
+        x, y, arm = block
+        phi, precision = features(model, theta, x, s.root, site.inducing), s.precision[arm]
+        z, w = jnp.einsum("bf,afq->abq", phi, s.maps.z), jnp.einsum("bf,afh->abh", phi, s.maps.w)
+        inner = cho_solve((s.chol, True), w[arm].T).T * precision
+        b = precision * z[arm] - inner @ s.wz
+        solved = cho_solve((root, True), b.T).T
+        s_ii = precision * (1.0 - jnp.sum(w[arm] * inner, 1)) - jnp.sum(b * solved, 1)
+        r = precision * (y - w[arm] @ own - z[arm] @ beta)
+        coefficients = inner - cho_solve((s.chol, True), s.wz @ solved.T).T
+        together = jnp.einsum("abq,bq->ab", z, solved) + jnp.einsum("abh,bh->ab", w, coefficients)
+        arms = jnp.einsum("abq,q->ab", z, beta) + jnp.einsum("abh,h->ab", w, own) - together * r / s_ii
+        missing = split.own(x) - jnp.sum(phi[:, model.columns // 2:] ** 2, 1)
+        return arms.T, y - r / s_ii, 1.0 / s_ii + jnp.maximum(missing, 0.0) * jnp.sum(phi_root[arm] ** 2)
+
+    return jax.lax.map(of_block, (site.x, site.y, site.arm))
+
+
 def flops_per_row(model: SharedModel, inducing: int) -> float:
     """Of one round and draw: G, its gradient, φ three times; what the benchmark compares with the machine's peak."""
     f = model.columns // 2 + inducing + 1

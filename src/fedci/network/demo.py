@@ -132,12 +132,18 @@ def compare(out: Path, study: Study, tables: dict[str, pd.DataFrame], found: Res
     here = FedCI(alone).fit([Source(site, table.iloc[kept[site]].reset_index(drop=True))
                              for site, table in tables.items()])
     away = max(float(np.max(np.abs(found.outcome.fit.theta - here.outcome.fit.theta))),
-               abs(found.ate().mean - here.ate().mean), abs(found.ate().sd - here.ate().sd))
+               abs(found.ate().mean - here.ate().mean), abs(found.ate().sd - here.ate().sd),
+               float(np.max(np.abs(_values(found) - _values(here)), initial=0.0)))
     say(f"linkage    left out {sum(found.outcome.excluded.values())} of {sum(map(len, tables.values()))} rows; every "
         f"person stays once")
     say(f"equality   networked and in one process differ by {away:.1e} at most (needs {TOLERANCE:g})")
     if not away <= TOLERANCE:
         raise NumericalError(f"the networked result differs from the one of one process by {away:g}")
+
+
+def _values(result: Result) -> np.ndarray:
+    """Of all diagnostics; −1 for one that is unknown."""
+    return np.array([-1.0 if one.value is None else one.value for one in result.diagnostics.verdicts])
 
 
 def _say_costs(out: Path, found: Result, say) -> None:

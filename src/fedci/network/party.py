@@ -31,6 +31,7 @@ from fedci.privacy.agreement import Credentials, read_key
 from fedci.privacy.ledger import Ledger
 from fedci.privacy.released import Releases
 from fedci.privacy.secure_sum import derived, info
+from fedci.refits import not_run
 from fedci.result import Result, people_effects
 
 LEDGER_SECONDS = 20.0
@@ -94,7 +95,8 @@ class SiteParty:
             path.unlink(missing_ok=True)
 
     def _write_people(self, site: Site, run: str) -> None:
-        people = self.kit.out / f"people-{run}.csv"
+        sealed = "sealed-" if site.study.diagnostics.blinded else ""
+        people = self.kit.out / f"{sealed}people-{run}.csv"
         with whole_file(people) as file:
             people_effects(site).to_csv(file, index_label="row")
         kit.note(self.kit.run, "effects", people=str(people))
@@ -174,7 +176,7 @@ def coordinate(own: Kit, engine, told: dict) -> None:
         patient = Retrying(engine, of=(MessageError,))
         outcome = run_study(patient, study, study.fit_options(), told["seed"], lambda r: _told_round(own, r),
                             checkpoint=own.run / CHECKPOINT)
-        result = Result(study, outcome, {}, engine.traffic)
+        result = Result(study, not_run(study, outcome), {}, engine.traffic)
         result.save(told["out"], force=True)
         engine.finish()
         (own.run / CHECKPOINT).unlink(missing_ok=True)

@@ -53,7 +53,7 @@ class Left:
     sums: Mapping[str, Sequence[int]] = field(default_factory=dict)
     """Name → shape."""
     values: Mapping[str, object] | None = None
-    """Name → the numbers themselves, nested; for moments and effects."""
+    """Name → the numbers themselves, nested; for moments, effects and diagnostics."""
     notes: Mapping[str, object] | None = None
     code: str | None = None
     reason: str | None = None

@@ -1,0 +1,230 @@
+"""Fit: did the optimiser arrive, and does the model predict people it has not seen?
+
+Each person's outcome is predicted from all other people (leave one out, given Θ): mean μ_i, sd s_i. From them:
+
+    residuals     (y_i − μ_i)/s_i in each arm: mean 0, sd 1
+    places        P(y ≤ y_i) under the prediction, in 20 bins: even if the predictive law is right; the share in the
+                  middle 50, 80 and 90% are the intervals' coverage
+    calibration   mean outcome against mean prediction in ten bins of the prediction, and the line y = a + b μ: b = 1
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import ndtri
+
+from fedci.diagnostics.verdict import Plain, Verdict
+
+PLACES = 20
+LEVELS = (0.5, 0.8, 0.9)
+CALIBRATION_BINS = 10
+RESIDUAL_THRESHOLD, RESIDUAL_PROBLEM = 0.1, 0.25
+COVERAGE_THRESHOLD, COVERAGE_PROBLEM = 0.05, 0.15
+SLOPE_THRESHOLD, SLOPE_PROBLEM = 0.2, 0.5
+
+
+class SiteFit(NamedTuple):
+    """What a site tells."""
+
+    residuals: np.ndarray
+    """[2, 3] for untreated and treated: n, Σz, Σz² of standardised residuals."""
+    places: np.ndarray
+    """[20] people; 0 where hidden."""
+    places_hidden: np.ndarray
+    bins: np.ndarray
+    """[10, 4]: n, Σμ, Σy, Σy² for each bin of the prediction; 0 where hidden."""
+    bins_hidden: np.ndarray
+    line: np.ndarray
+    """[6]: n, Σμ, Σμ², Σμy, Σy, Σy²."""
+
+
+class Step(Plain):
+    """A round of the fit."""
+
+    round: int
+    objective: float
+    gradient_norm: float
+    seconds: float
+
+
+class Residuals(Plain):
+    site: str
+    arm: str
+    """'untreated' or 'treated'."""
+    people: int
+    mean: float
+    sd: float
+
+
+class Coverage(Plain):
+    level: float
+    share: float
+    """Of people whose outcome lies in the central interval of that level."""
+
+
+class CalibrationBin(Plain):
+    people: int
+    predicted: float
+    observed: float
+    low: float
+    high: float
+    """95% interval of the observed mean."""
+
+
+class Fitting(Plain):
+    trace: tuple[Step, ...]
+    ended: str
+    """'converged', 'stopped at the cap' or 'diverged'."""
+    residuals: tuple[Residuals, ...]
+    places: tuple[int | None, ...]
+    """People in each of 20 bins of the predictive probability; None where no site may tell."""
+    coverage: tuple[Coverage, ...]
+    calibration: tuple[CalibrationBin, ...]
+    slope: float | None
+    intercept: float | None
+    explained: float | None
+    """1 − mean squared prediction error / variance of the outcome."""
+    verdicts: tuple[Verdict, ...]
+
+
+def calibration_edges(mean: float, sd: float) -> np.ndarray:
+    """[9] inner edges: deciles of a normal with the outcome's mean and spread, known to all from the moments."""
+    return mean + sd * ndtri(np.arange(1, CALIBRATION_BINS) / CALIBRATION_BINS)
+
+
+def site_fit_sums(y: np.ndarray, w: np.ndarray, mean: np.ndarray, sd: np.ndarray, edges: np.ndarray):
+    """(residuals [2, 3], bins [10, 4], line [6]) before anything is hidden."""
+    z = (y - mean) / sd
+    residuals = np.array([[np.sum(w == arm), np.sum(z[w == arm]), np.sum(z[w == arm] ** 2)] for arm in (0, 1)])
+    place = np.searchsorted(edges, mean, side="right")
+    bins = np.stack([np.bincount(place, values, CALIBRATION_BINS)
+                     for values in (np.ones_like(y), mean, y, y**2)], axis=1)
+    line = np.array([len(y), mean.sum(), mean @ mean, mean @ y, y.sum(), y @ y])
+    return residuals, bins, line
+
+
+def place_counts(places: np.ndarray) -> np.ndarray:
+    """[20] people by their predictive probability."""
+    return np.bincount(np.minimum((places * PLACES).astype(int), PLACES - 1), minlength=PLACES)
+
+
+def summary(trace: Sequence[Step], cap: int, ended: str, found: Mapping[str, SiteFit]) -> Fitting:
+    parts = list(found.values())
+    residuals = tuple(Residuals(site=site, arm=arm, people=int(n), mean=float(s / n),
+                                sd=float(np.sqrt(max(square / n - (s / n) ** 2, 0.0))))
+                      for site, one in found.items()
+                      for arm, (n, s, square) in zip(("untreated", "treated"), one.residuals, strict=True) if n > 0)
+    places, coverage = _places(parts)
+    slope, intercept, explained = line(sum(one.line for one in parts)) if parts else (None, None, None)
+    return Fitting(trace=tuple(trace), ended=ended, residuals=residuals, places=places, coverage=coverage,
+                   calibration=_calibration(parts), slope=slope, intercept=intercept, explained=explained,
+                   verdicts=(_ended_verdict(trace, cap, ended), *_residual_verdicts(residuals), *_coverage_verdict(
+                       coverage, _told_people(parts)), *_slope_verdict(slope, explained)))
+
+
+def line(sums: np.ndarray) -> tuple[float | None, float | None, float | None]:
+    """(slope, intercept, explained share) of y on its prediction, from [n, Σμ, Σμ², Σμy, Σy, Σy²]."""
+    n, p, pp, py, y, yy = sums
+    spread, total = pp - p * p / n, yy - y * y / n
+    if spread <= 0 or total <= 0:
+        return None, None, None
+    slope = (py - p * y / n) / spread
+    return float(slope), float((y - slope * p) / n), float(1.0 - (yy - 2 * py + pp) / total)
+
+
+def _places(parts: Sequence[SiteFit]):
+    """Bins and coverage over the sites that hide none of them."""
+    if not parts:
+        return (None,) * PLACES, ()
+    counts = sum(one.places for one in parts)
+    hidden = np.all([one.places_hidden for one in parts], axis=0)
+    places = tuple(None if away else int(count) for count, away in zip(counts, hidden, strict=True))
+    whole = [one.places for one in parts if not one.places_hidden.any()]
+    if not whole:
+        return places, ()
+    told = sum(whole)
+    shares = []
+    for level in LEVELS:
+        out = round(PLACES * (1 - level) / 2)
+        shares.append(Coverage(level=level, share=float(told[out:PLACES - out].sum() / told.sum())))
+    return places, tuple(shares)
+
+
+def _told_people(parts: Sequence[SiteFit]) -> int:
+    return int(sum(one.places.sum() for one in parts if not one.places_hidden.any()))
+
+
+def _calibration(parts: Sequence[SiteFit]) -> tuple[CalibrationBin, ...]:
+    if not parts:
+        return ()
+    rows = []
+    for n, p, y, yy in sum(one.bins for one in parts):
+        if n > 1:
+            mean = y / n
+            half = 1.96 * np.sqrt(max(yy / n - mean**2, 0.0) / n)
+            rows.append(CalibrationBin(people=int(n), predicted=float(p / n), observed=float(mean),
+                                       low=float(mean - half), high=float(mean + half)))
+    return tuple(rows)
+
+
+def _ended_verdict(trace: Sequence[Step], cap: int, ended: str) -> Verdict:
+    word = {"converged": "fine", "stopped at the cap": "look"}.get(ended, "problem")
+    remedy = "" if word == "fine" else " Effects may still move: raise optimiser.rounds, or lower the learning rate."
+    last = f", objective {trace[-1].objective:.3f}" if trace else ""
+    return Verdict(name="convergence", value=float(len(trace)), threshold=float(cap), verdict=word,
+                   words=f"The fit {'was ' if word == 'look' else 'has ' if word == 'problem' else ''}{ended} after "
+                         f"{len(trace)} rounds{last}.{remedy}")
+
+
+def _residual_verdicts(residuals: Sequence[Residuals]) -> tuple[Verdict, ...]:
+    """The largest mean of standardised residuals in an arm over all sites, beyond what chance makes."""
+    if not residuals:
+        return ()
+    arms = {}
+    for arm in ("untreated", "treated"):
+        rows = [row for row in residuals if row.arm == arm]
+        people = sum(row.people for row in rows)
+        if people:
+            arms[arm] = sum(row.people * row.mean for row in rows) / people, 2.0 / np.sqrt(people)
+    worst = max(arms, key=lambda arm: abs(arms[arm][0]))
+    value, chance = abs(arms[worst][0]), arms[worst][1]
+    limits = max(RESIDUAL_THRESHOLD, chance), max(RESIDUAL_PROBLEM, 2 * chance)
+    word = "fine" if value <= limits[0] else "look" if value <= limits[1] else "problem"
+    words = (f"The {worst} people's outcomes lie on average {arms[worst][0]:+.2f} predictive standard deviations from "
+             f"what the model predicts without them."
+             + ("" if word == "fine" else " The model misses something in this arm: add covariates, or knots."))
+    return (Verdict(name="residuals", value=value, threshold=float(limits[0]), verdict=word, words=words),)
+
+
+def _coverage_verdict(coverage: Sequence[Coverage], people: int) -> tuple[Verdict, ...]:
+    if not coverage:
+        return (Verdict(name="posterior predictive", value=None, threshold=COVERAGE_THRESHOLD, verdict="unknown",
+                        words="The predictive probabilities are withheld: bins with too few people at every site."),)
+    worst = max(coverage, key=lambda one: abs(one.share - one.level))
+    value = abs(worst.share - worst.level)
+    chance = 2.0 * np.sqrt(worst.level * (1 - worst.level) / people)
+    limits = max(COVERAGE_THRESHOLD, chance), max(COVERAGE_PROBLEM, 2 * chance)
+    word = "fine" if value <= limits[0] else "look" if value <= limits[1] else "problem"
+    side = "too wide" if worst.share > worst.level else "too narrow"
+    words = ("Predictive intervals of people who were left out hold "
+             + ", ".join(f"{100 * one.share:.0f}% (of {100 * one.level:.0f})" for one in coverage)
+             + " of their outcomes."
+             + ("" if word == "fine" else f" They are {side}: the noise is not what the model takes it for. Look for "
+                                          "heavy tails, or transform the outcome."))
+    return (Verdict(name="posterior predictive", value=float(value), threshold=float(limits[0]), verdict=word,
+                    words=words),)
+
+
+def _slope_verdict(slope: float | None, explained: float | None) -> tuple[Verdict, ...]:
+    if slope is None:
+        return ()
+    value = abs(slope - 1.0)
+    word = "fine" if value <= SLOPE_THRESHOLD else "look" if value <= SLOPE_PROBLEM else "problem"
+    far = "" if word == "fine" else (
+        " Predictions are too extreme: the model follows noise." if slope < 1 else " Predictions are too timid.")
+    return (Verdict(name="calibration", value=value, threshold=SLOPE_THRESHOLD, verdict=word,
+                    words=f"Outcomes rise by {slope:.2f} for each unit of their prediction (1 is right); predictions "
+                          f"explain {100 * explained:.0f}% of the outcome's variance.{far}"),)

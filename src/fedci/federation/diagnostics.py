@@ -1,0 +1,249 @@
+"""The coordinator's side of the diagnostics: which sums it asks for, and what it makes of them.
+
+    design   after the units are agreed, before the fit     propensity (a few exchanges), balance, overlap
+    checks   after the effects                              one exchange; heterogeneity, sensitivity, fit
+
+A site that may not tell something (its policy) is left out of that part and named; the study goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedci.data import design_columns
+from fedci.diagnostics import balance, fit, heterogeneity, overlap, propensity, sensitivity
+from fedci.diagnostics.record import Diagnostics
+from fedci.errors import DisclosureError, NumericalError
+from fedci.estimands import Effect, average
+from fedci.federation.talk import Talk, summed
+from fedci.messages import AskDiagnostic, Reply
+from fedci.model import leave_one_out
+from fedci.model.evidence import Collapsed
+from fedci.model.law import AnyModel, draws_at
+from fedci.moments import SiteMoments, pool, scales
+from fedci.study import Study
+
+WITHHELD = (DisclosureError.code, NumericalError.code)
+"""Refusals that leave a site out of a diagnostic; any other ends the study, as everywhere."""
+LARGEST_LAW = 2**20
+"""Numbers of β̃'s law that are sent at most: fewer draws where it has many columns."""
+
+
+@dataclass(frozen=True)
+class Design:
+    """What is known before the fit."""
+
+    names: tuple[str, ...]
+    """The columns: covariates, and indicators of missing values."""
+    model: propensity.Propensity | None
+    """None where no site may tell."""
+    scales: tuple[np.ndarray, np.ndarray]
+    willing: tuple[str, ...]
+    """Sites that take part in the propensity model."""
+    balance: balance.Balance | None
+    overlap: overlap.Overlap | None
+    notes: tuple[str, ...]
+
+
+def design(talk: Talk, study: Study, moments: Mapping[str, SiteMoments], indicators: np.ndarray) -> Design:
+    """Balance and overlap: nothing here has seen an outcome."""
+    columns, kinds = design_columns(study)
+    names = (*columns, *(f"{columns[i]} missing" for i in indicators))
+    own = scales(list(moments.values()), kinds)
+    extra = len(indicators)
+    centre, spread = np.append(own.x_mean, np.zeros(extra)), np.append(own.x_sd, np.ones(extra))
+    model, willing, notes = _fit_propensity(talk, centre, spread)
+    parts = {"centre": centre, "spread": spread, "coefficients": model.coefficients}
+    treated = sum(site.treated for site in moments.values()) / sum(site.rows for site in moments.values())
+    replies, away = _ask(talk, "balance", parts | {"share": np.array(treated)}, talk.sites)
+    notes += _noted(away)
+    # Without the propensity model its weights are those of a model that knows nothing: they adjust nothing.
+    told = {name: _arm_moments(reply, weighted=name in willing) for name, reply in replies.items()}
+    found = balance.summary(told, names) if told else None
+    shown = None
+    if willing:
+        shown, more = _overlap(talk, parts, willing, replies, model, names, (centre, spread), moments, columns)
+        notes += more
+    return Design(names, model if willing else None, (centre, spread), willing, found, shown, notes)
+
+
+def _fit_propensity(talk: Talk, centre: np.ndarray, spread: np.ndarray):
+    """(the model, the sites in it, notes). A site that refuses at some step leaves, and the rest begin again: a sum
+    that changes its people on the way has no maximum."""
+    willing, notes = list(talk.sites), ()
+    for _ in range(propensity.STARTS):
+        try:
+            return _newton(talk, centre, spread, tuple(willing)), tuple(willing), notes
+        except _Away as problem:
+            willing = [name for name in willing if name not in problem.reasons]
+            notes += _noted(problem.reasons)
+            if not willing:
+                break
+    nobody = np.zeros(len(centre) + len(talk.sites))
+    return propensity.Propensity(nobody[:len(centre)], nobody[len(centre):], 0, False), (), notes
+
+
+class _Away(Exception):
+    def __init__(self, reasons: Mapping[str, str]):
+        self.reasons = reasons
+
+
+def _newton(talk: Talk, centre: np.ndarray, spread: np.ndarray, willing: Sequence[str]) -> propensity.Propensity:
+    def ask(at: np.ndarray) -> propensity.Sums:
+        replies, away = _ask(talk, "propensity", {"centre": centre, "spread": spread, "coefficients": at}, willing)
+        if away:
+            raise _Away(away)
+        total = summed(replies)
+        return propensity.Sums(*(total[name] for name in propensity.Sums._fields))
+
+    return propensity.fit(ask, len(centre), len(talk.sites))
+
+
+def _ask(talk: Talk, kind: str, values: Mapping[str, np.ndarray], sites: Sequence[str]):
+    """(replies, reasons of those who may not tell)."""
+    return talk.ask_willing(dict.fromkeys(sites, lambda base: AskDiagnostic(*base, kind, dict(values))), WITHHELD)
+
+
+def _noted(away: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(away.values())
+
+
+def _arm_moments(reply: Reply, weighted: bool) -> balance.ArmMoments:
+    s = reply.sums
+    told = s["told"] & np.array([True, weighted, weighted])[:, None]
+    return balance.ArmMoments(s["size"], s["mean"], s["variance"], told)
+
+
+def _overlap(talk: Talk, parts: dict, willing: Sequence[str], balanced: Mapping[str, Reply],
+             model: propensity.Propensity, names, own_scales, moments: Mapping[str, SiteMoments], columns):
+    """(the overlap, notes)."""
+    replies, away = _ask(talk, "overlap", parts, willing)
+    found = {name: _site_counts(reply) for name, reply in replies.items()}
+    sizes = {name: np.array([moments[name].rows - moments[name].treated, moments[name].treated]) for name in moments}
+    effective = {name: _effective([balanced[name]] if name in balanced else []) for name in found}
+    everyone = _effective([balanced[name] for name in found if name in balanced])
+    values, counts = (np.stack([getattr(moments[name].x, key) for name in talk.sites]) for key in ("values", "count"))
+    shifts = overlap.shift_of_sites(values[:, 0], values[:, 1], counts, columns, talk.sites) if len(moments) > 1 else ()
+    made = overlap.summary(found, sizes, effective, everyone, model, names, own_scales, talk.sites, shifts)
+    return made, _noted(away)
+
+
+def _effective(replies: Sequence[Reply]) -> np.ndarray:
+    """[2] (Σω)²/Σω² of inverse probability weights over these sites; NaN where one of them withholds its own."""
+    if not replies:
+        return np.full(2, np.nan)
+    which = balance.WEIGHTINGS.index("iptw")
+    weight, square = (np.array([reply.sums[key][which] for reply in replies]) for key in ("weight", "square"))
+    known = (square > 0).all(0)
+    return np.where(known, weight.sum(0) ** 2 / np.where(known, square.sum(0), 1.0), np.nan)
+
+
+def _site_counts(reply: Reply) -> overlap.SiteCounts:
+    s = reply.sums
+    return overlap.SiteCounts(s["counts"], s["hidden"], s["totals"], s["totals_hidden"], s["where_size"],
+                              s["where_mean"], s["where_told"])
+
+
+# --- after the effects
+
+@dataclass(frozen=True)
+class Fitted:
+    """What the checks need of a fitted study."""
+
+    model: AnyModel
+    theta: np.ndarray
+    draws: Mapping[str, np.ndarray]
+    beta: Collapsed | None
+    """Of each draw of θ; None in the model `paper`."""
+    trace: tuple[fit.Step, ...]
+    cap: int
+    ended: str
+    sums: Mapping[str, Mapping[str, np.ndarray]]
+    """Each site's per-draw effect sums; under secure sums its averages, or of no site."""
+    total: Mapping[str, np.ndarray]
+    """The same summed over sites."""
+    correlations: np.ndarray
+    y_sd: float
+    """Of the outcome's model units."""
+
+
+def checks(talk: Talk, moments: Mapping[str, SiteMoments], before: Design, fitted: Fitted) -> Diagnostics:
+    """All diagnostics: those of the design, and those that need the fitted model."""
+    outcome = pool([arm for site in moments.values() for arm in site.y]).values
+    sd = float(np.sqrt(outcome[1, 0]))
+    law = _beta_law(fitted)
+    centre, spread = before.scales
+    values = {"centre": centre, "spread": spread, "edges": fit.calibration_edges(float(outcome[0, 0]), sd),
+              "beta_mean": law.mean, "beta_root": law.root}
+    known = before.model.coefficients if before.model is not None else np.zeros(0)
+    make = {name: (lambda base, at=(known if name in before.willing else np.zeros(0)):
+                   AskDiagnostic(*base, "outcome", values | {"coefficients": at})) for name in talk.sites}
+    replies, away = talk.ask_willing(make, WITHHELD)
+    effects = {name: heterogeneity.Sums(*map(float, reply.sums["effect"])) for name, reply in replies.items()}
+    found = {name: _site_fit(reply) for name, reply in replies.items()}
+    made, failed = tried({
+        "fit": lambda: fit.summary(fitted.trace, fitted.cap, fitted.ended, found),
+        "heterogeneity": lambda: heterogeneity.summary(effects, {one: _site_effect(fitted.sums[one])
+                                                                 for one in effects if one in fitted.sums}),
+        "sensitivity": lambda: _sensitivity(fitted, sd, moments, before, replies)})
+    notes = before.notes + _noted(away) + failed
+    return Diagnostics(balance=before.balance, overlap=before.overlap, notes=notes, **made)
+
+
+def tried(sections: Mapping[str, Callable]) -> tuple[dict, tuple[str, ...]]:
+    """(the sections, a note for each that has no finite answer): a fit of hours is not lost for it."""
+    made, failed = {}, []
+    for name, make in sections.items():
+        try:
+            made[name] = make()
+        except (ValueError, ArithmeticError, np.linalg.LinAlgError) as problem:
+            failed.append(f"the section '{name}' could not be computed ({type(problem).__name__})")
+    return made, tuple(failed)
+
+
+def _beta_law(fitted: Fitted) -> leave_one_out.BetaLaw:
+    draws = len(next(iter(fitted.draws.values())))
+    which = leave_one_out.chosen(draws)
+    if fitted.beta is None:
+        return leave_one_out.no_beta(len(which))
+    most = max(1, LARGEST_LAW // fitted.beta.chol.shape[-1] ** 2)
+    which = which[:most]
+    return leave_one_out.BetaLaw(np.asarray(fitted.beta.mean)[which], np.asarray(fitted.beta.chol)[which])
+
+
+def _site_fit(reply: Reply) -> fit.SiteFit:
+    return fit.SiteFit(*(reply.sums[name] for name in fit.SiteFit._fields))
+
+
+def _site_effect(sums: Mapping[str, np.ndarray]) -> heterogeneity.Interval:
+    found = average([Effect(sums["cate_mean"][:, 0], sums["cate_var"][:, 0])], int(sums["people"][0]))
+    low, high = found.interval()
+    return heterogeneity.Interval(mean=found.mean, low=low, high=high)
+
+
+def _sensitivity(fitted: Fitted, sd: float, moments: Mapping[str, SiteMoments], before: Design,
+                 replies: Mapping[str, Reply]) -> sensitivity.Sensitivity:
+    people, s = int(fitted.total["people"][0]), fitted.total
+    effect = average([Effect(s["cate_mean"][:, 0], s["cate_var"][:, 0])], people)
+    low, high = effect.interval()
+    share = sum(reply.sums["treated_share"] for reply in replies.values()) if replies else np.zeros(2)
+    noise = np.asarray(leave_one_out.noise_sd(fitted.model, fitted.theta, draws_at(fitted.model, fitted.draws, 0)))
+    noise = tuple(float(v) for v in fitted.y_sd * np.sqrt(np.mean(noise**2, axis=0)))
+    dof = people - len(before.names) - len(moments) - 1
+    return sensitivity.summary(effect.mean, effect.sd, low, high, sd, dof,
+                               float(share[1] / share[0]) if share[0] > 0 else None, noise,
+                               _correlations(fitted, people))
+
+
+def _correlations(fitted: Fitted, people: int) -> tuple[sensitivity.NoiseCorrelation, ...]:
+    rows, s = [], fitted.total
+    for c, correlation in enumerate(fitted.correlations):
+        effect = average([Effect(s["ite_mean"][:, c, 0], s["ite_var"][:, c, 0])], people)
+        low, high = effect.interval()
+        rows.append(sensitivity.NoiseCorrelation(
+            correlation=None if np.isnan(correlation) else float(correlation), mean=effect.mean, low=low, high=high,
+            person_sd=float(s["ite_sd"][c]) / people))
+    return tuple(rows)

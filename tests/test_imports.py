@@ -12,7 +12,7 @@ import fedci
 ROOT = Path(fedci.__file__).parent
 ORDER = [
     "version", "errors", "options", "presets", "folder", "privacy.policy", "privacy.identity", "study", "columns",
-    "data", "privacy.linkage", "privacy.agreement", "moments",
+    "database", "data", "privacy.linkage", "privacy.agreement", "moments",
     "model", "model.kernels", "model.means", "model.wishart", "model.covariance", "model.basis", "model.description",
     "model.shared",
     "model.structure", "model.posterior", "model.elbo", "model.evidence", "model.padding", "model.law",
@@ -20,7 +20,9 @@ ORDER = [
     "federation.site", "federation.engine",
     "federation.talk", "privacy.ledger", "federation.door", "ledger_command",
     "federation.shared", "federation.linkage", "federation.checkpoint", "federation.coordinator",
-    "result", "storage", "estimator", "network.kit", "network.hardening", "network.leaving", "network.provision",
+    "result", "storage", "estimator", "proposal", "release", "prediction", "comparison", "screen", "report.svg",
+    "report.slots", "report.plots", "report.aggregates", "report.facts", "report.page", "network.kit",
+    "network.hardening", "network.leaving", "network.provision",
     "network.party", "network.flare", "network.processes", "network.command", "network.demo", "datasets", "ihdp",
     "progress", "demo", "benchmark.learners.estimate", "benchmark.learners.shared", "benchmark.learners.regression",
     "benchmark.learners.bayesian_trees", "benchmark.learners.boosting", "benchmark.learners.forests",

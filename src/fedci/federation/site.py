@@ -186,7 +186,7 @@ class Site:
         units = Units(request.x_mean, request.x_sd, request.y_mean, request.y_sd, request.indicators)
         x = units.covariates(self.table.x)
         model = model_of(self.options.model, x.shape[1], self.table.x.shape[1], request.sites)
-        self._check_statistics(model)
+        check_statistics(self.study, self.name, self.table.rows, model)
         arrays = padding.pad_site(x, self.table.w, units.outcome(self.table.y), request.u, request.index)
         self.prepared = Prepared(model, units, arrays)
         return self._reply(request, {})
@@ -206,15 +206,6 @@ class Site:
         zeros = np.zeros_like(request.phi_roots)
         return self._reply(request, {"objective": 0.0, "gradient": np.zeros_like(request.theta), "phi_roots": zeros,
                                      "sigma_roots": zeros, "failed": 1})
-
-    def _check_statistics(self, model: AnyModel) -> None:
-        """T of the model `shared` may tell rows apart when it has nearly as many columns as the site has people."""
-        limit = self.study.policy.statistics_per_row
-        if isinstance(model, SharedModel) and model.columns > limit * len(self.table.y):
-            raise DisclosureError(
-                f"site '{self.name}': the model 'shared' would send sums over {model.columns} columns of "
-                f"{len(self.table.y)} people; the policy allows {limit:g} columns per person in the clear. Use fewer "
-                f"covariates or model.knots, more people, or the preset 'paper'.")
 
     def _statistics(self, request: AskStatistics) -> Reply:
         """The sums of the first half of a round; a numerical failure is counted, as in `_evaluate`."""
@@ -346,6 +337,16 @@ class Site:
                                 int(ready.arrays.index))
         rows = slice(len(self.table.y), len(y))
         return _one(_each(ready.model, q, both, _given(noise_correlation), ready.units.y_sd, rows))
+
+
+def check_statistics(study: Study, site: str, rows: int, model: AnyModel) -> None:
+    """T of the model `shared` may tell rows apart when it has nearly as many columns as the site has people."""
+    limit = study.policy.statistics_per_row
+    if isinstance(model, SharedModel) and model.columns > limit * rows:
+        raise DisclosureError(
+            f"site '{site}': the model 'shared' would send sums over {model.columns} columns of {rows} people; the "
+            f"policy allows {limit:g} columns per person in the clear. Use fewer covariates or model.knots, more "
+            f"people, or the preset 'paper'.")
 
 
 def _each(model, q: Posterior, arrays, correlations: np.ndarray, y_sd: float, rows: slice) -> Effect:

@@ -47,7 +47,7 @@ class SiteParty:
     def __init__(self, own: Kit):
         self.kit, told = own, read_run(own)
         study = own.study
-        self.site = Site(study, Source(own.name, Path(told["data"])).read(study), credentials(own, told))
+        self.site = Site(study, Source.at(study, own.name, told["data"]).read(study), credentials(own, told))
         approve = self._asks if told["approve"] else None
         self.door = Door(self.site, _ledger(own), own.folder, approve, self._told)
         self.patience, self.last, self.writing = told["patience"], None, None

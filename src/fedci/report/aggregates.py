@@ -29,15 +29,24 @@ BAND = (0.025, 0.975)
 
 
 def aggregates(result: Result, folder: Path | None = None) -> dict:
-    """{'curves': […], 'population': {…}}; kept in the result's folder, where it is found again for the same run."""
+    """{'curves': […], 'population': {…}, 'drivers': […] or None}; kept in the result's folder, and found again there
+    for the same run."""
     if folder is not None and (kept := _read(folder / FILE, result)) is not None:
         return kept
     made = {"format": FORMAT, "run": result.outcome.run, "curves": list(curves(result)),
-            "population": population(result)}
+            "population": population(result), "drivers": _drivers(result)}
     if folder is not None:
         with whole_file(folder / FILE) as file:
             file.write(json.dumps(made).encode())
     return made
+
+
+def _drivers(result: Result) -> list[dict] | None:
+    """`Result.drivers` as plain rows."""
+    table = result.drivers()
+    return None if table is None else [
+        {"part": row.part, "outcome": float(row.outcome), "effect": float(row.effect), "covariates": row.covariates}
+        for row in table.itertuples()]
 
 
 def _read(path: Path, result: Result) -> dict | None:

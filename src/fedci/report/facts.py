@@ -40,6 +40,13 @@ class Figure:
 
 
 @dataclass(frozen=True)
+class Grid:
+    """Small plots beside each other."""
+
+    figures: Sequence[Figure]
+
+
+@dataclass(frozen=True)
 class Section:
     id: str
     title: str
@@ -61,7 +68,7 @@ def sections(result: Result, extra: Extra, alpha: float) -> list[Section]:
     effect_on = f"effect on {result.study.outcome}"
     return [
         _answer(result, alpha), _sources(result, extra, effect_on), _sites(result, alpha, effect_on),
-        _people(result, extra.aggregates, effect_on), _balance(extra.slots), _overlap(extra.slots),
+        _people(extra.aggregates, effect_on), _balance(extra.slots), _overlap(extra.slots),
         _heterogeneity(extra.slots, effect_on), _sensitivity(result, extra.slots, effect_on, alpha),
         _refuters(extra.slots), _fit(result, extra.slots), _left(result, extra.ledgers), _assumptions(result),
         _made(result)]
@@ -82,7 +89,8 @@ def _answer(result: Result, alpha: float) -> Section:
              f"average effect is {_chance(certain)}.")
     figure = Figure(plots.answer(ate, low, high, result.study.outcome),
                     f"What is known of the average effect over all people. The shaded part is the {level} "
-                    f"interval; the dashed line is no effect.", _effects_table(result, alpha, ("all",)))
+                    f"interval; the dashed line marks no effect, where it is near.",
+                    _effects_table(result, alpha, ("all",)))
     return Section("answer", "The answer", [words, figure, *[f"Note: {text}" for text in result.warnings()]])
 
 
@@ -150,7 +158,7 @@ def _sites(result: Result, alpha: float, effect_on: str) -> Section:
 # ── who profits ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _people(result: Result, made: dict, effect_on: str) -> Section:
+def _people(made: dict, effect_on: str) -> Section:
     spread = made["population"]
     parts: list = [
         f"Effects differ between people by a standard deviation of about {number(spread['sd'])}; an effect above "
@@ -161,16 +169,15 @@ def _people(result: Result, made: dict, effect_on: str) -> Section:
                Table(["from", "to", "share", "95% band"], [
                    [number(spread["edges"][k]), number(spread["edges"][k + 1]), f"{share:.1%}",
                     f"{spread['low'][k]:.1%} to {spread['high'][k]:.1%}"] for k, share in enumerate(spread["share"])]))]
-    drivers = result.drivers()
+    drivers = made["drivers"]
     if drivers is not None:
         parts.append(Table(["part of the model", "share of the outcome", "share of the effect", "largest weights"], [
-            [row.part, f"{row.outcome:.0%}", f"{row.effect:.0%}", row.covariates] for row in drivers.itertuples()],
+            [row["part"], f"{row['outcome']:.0%}", f"{row['effect']:.0%}", row["covariates"]] for row in drivers],
             "What carries the outcome and the effect"))
     steep = sorted(made["curves"], key=lambda one: min(one["effect"]) - max(one["effect"]))
     parts.append("The effect along each covariate, the others at their pooled means; those that change the effect most "
                  "come first. Bands hold 95% of what is known of the function that all sites share.")
-    parts += [Figure(plots.curve(one, "effect"), f"Effect along {one['covariate']}.", _curve_table(one))
-              for one in steep[:12]]
+    parts.append(Grid([Figure(plots.curve(one, "effect"), "", _curve_table(one)) for one in steep[:12]]))
     if len(steep) > 12:
         parts.append(f"{len(steep) - 12} more covariates change the effect less and are not drawn; "
                      f"aggregates.json beside the result holds them.")

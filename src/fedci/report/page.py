@@ -12,7 +12,7 @@ from markupsafe import Markup
 from fedci.errors import OutputError
 from fedci.folder import whole_file
 from fedci.report.aggregates import aggregates
-from fedci.report.facts import Extra, Figure, Table, headline, read_ledgers, sections
+from fedci.report.facts import Extra, Figure, Grid, Table, headline, read_ledgers, sections
 from fedci.report.slots import read_slots
 from fedci.result import Result
 from fedci.version import __version__
@@ -24,7 +24,7 @@ def render(result: Result, extra: Extra, alpha: float = 0.05) -> str:
     """The page. Every name that comes from a study, a site or a file is escaped."""
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.tests |= {name: lambda part, kind=kind: isinstance(part, kind)
-                          for name, kind in (("figure", Figure), ("table", Table))}
+                          for name, kind in (("figure", Figure), ("table", Table), ("grid", Grid))}
     template = environment.from_string(_asset("report.html.j2"))
     return template.render(head=headline(result), sections=sections(result, extra, alpha), version=__version__,
                            style=Markup(_asset("report.css")), script=Markup(_asset("report.js")))

@@ -44,7 +44,7 @@ def densities(named: Mapping[str, Effect], label: str, title: str,
     """Posterior densities over each other; the last is the answer."""
     ends = [effect.quantile(level) for effect in named.values() for level in (0.0005, 0.9995)]
     wide = max(ends) - min(ends)
-    if min(abs(min(ends)), abs(max(ends))) < 0.6 * wide:
+    if min(abs(min(ends)), abs(max(ends))) < 3 * wide:  # further away, zero would squeeze the curve
         ends.append(0.0)
     low, high = spread(ends, margin=0.04)
     xs = np.linspace(low, high, POINTS)
@@ -153,9 +153,9 @@ def love(rows: Sequence[Balance]) -> Markup:
         plot.dot(abs(row.before), y, f"{row.covariate}, before: {number(row.before)}", "c")
         if row.after is not None:
             plot.dot(abs(row.after), y, f"{row.covariate}, after: {number(row.after)}", "b")
-    plot.label(plot.right - 4, plot.top + 14, "before", "end", "key c")
+    plot.label(plot.right - 4, plot.bottom - 26, "before", "end", "key c")
     if any(row.after is not None for row in shown):
-        plot.label(plot.right - 4, plot.top + 30, "after", "end", "key b")
+        plot.label(plot.right - 4, plot.bottom - 8, "after", "end", "key b")
     return plot.svg()
 
 
@@ -211,7 +211,7 @@ def trace(numbers: Sequence[int], objectives: Sequence[float]) -> Markup:
     values = [v for _, v in kept]
     floor = min(values[len(values) // 4:]) if len(values) > 8 else min(values)
     shown = [(n, v) for n, v in kept if v >= floor]
-    plot = Plot("Convergence: objective over rounds", (1, max(n for n, _ in kept)), spread([v for _, v in shown]),
+    plot = Plot("Convergence: objective over rounds", (shown[0][0], shown[-1][0]), spread([v for _, v in shown]),
                 height=220, left=70, x_label="round", y_label="objective")
     plot.y_axis()
     plot.x_axis()

@@ -18,7 +18,7 @@ def number(value: float) -> str:
     """Short enough for a label."""
     if value == 0 or not math.isfinite(value):
         return "0" if value == 0 else "–"
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+    return (f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}").replace("-", "−")
 
 
 def ticks(low: float, high: float, count: int = TICKS) -> list[float]:
@@ -38,7 +38,7 @@ class Plot:
         self.title, self.height, self.left = title, height, left
         self.x_low, self.x_high = _widened(*x)
         self.y_low, self.y_high = _widened(*y)
-        self.right, self.top, self.bottom = WIDTH - 14, 14, height - (52 if x_label else 34)
+        self.right, self.top, self.bottom = WIDTH - 14, 26 if y_label else 14, height - (52 if x_label else 34)
         self.x_label, self.y_label = x_label, y_label
         self.parts: list[Markup] = []
 
@@ -132,7 +132,7 @@ class Plot:
             self.add('<line class="grid" x1="{0}" x2="{1}" y1="{2:.1f}" y2="{2:.1f}"/>', self.left, self.right, y)
             self.label(self.left - 6, y + 4, number(value), "end", "tick")
         if self.y_label:
-            self.label(self.left, self.top - 3, self.y_label, "start", "name")
+            self.label(self.left, self.top - 8, self.y_label, "start", "name")
 
     def svg(self) -> Markup:
         body = Markup("").join(self.parts)

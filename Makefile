@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 OUT ?= demo-out
 
-.PHONY: demo network-demo debian test test-all test-benchmark bench benchmark docs lint clean
+.PHONY: demo network-demo debian test test-all test-benchmark bench benchmark docs site lint clean
 
 .venv: .venv/installed
 
@@ -84,6 +84,10 @@ benchmark: .venv-benchmark
 docs: .venv
 	$(BIN)/python -m fedci.benchmark.page benchmarks/results docs/benchmarks.md
 
+# The documentation site, with every warning an error.
+site: .venv
+	$(BIN)/zensical build --strict
+
 bench: .venv
 	$(BIN)/python -m fedci.benchmark.speed
 
@@ -91,4 +95,4 @@ lint: .venv
 	$(BIN)/ruff check src tests tests_benchmark
 
 clean:
-	rm -rf .venv .venv-benchmark demo-out
+	rm -rf .venv .venv-benchmark demo-out site .cache

@@ -331,6 +331,20 @@ def report(result: ResultFolder,
 
 
 @app.command()
+def simulate(out: Annotated[Path, typer.Option("--out", metavar="DIR", help="For the files.")] = Path("hospitals"),
+             rows: Annotated[int, typer.Option("--rows", metavar="NUMBER", min=20, help="Patients a hospital.")] = 170,
+             seed: DemoSeed = 0, force: Force = False) -> None:
+    """Files of three simulated hospitals, to learn the commands with; truth.csv says what only a simulation knows.
+
+    Example: `fedci simulate --out hospitals`
+    """
+    from fedci.simulated import write_hospitals
+
+    for path in write_hospitals(out, rows, seed, force):
+        typer.echo(str(path))
+
+
+@app.command()
 def demo(out: Out, seed: DemoSeed = 0, force: Force = False) -> None:
     """Simulate five hospitals, fit a study over them, and compare the effects with the truth.
 

@@ -34,13 +34,14 @@ def _asset(name: str) -> str:
     return resources.files("fedci.report").joinpath("assets", name).read_text(encoding="utf-8")
 
 
-def write_report(folder: Path, out: Path | None = None, others: Sequence[Path] = (), ledgers: Sequence[Path] = (),
+def write_report(folder: str | Path, out: Path | None = None, others: Sequence[Path] = (), ledgers: Sequence[Path] = (),
                  alpha: float = 0.05, force: bool = True) -> Path:
     """From RESULT to RESULT/report.html, or to `out`.
 
     others    folders of results over fewer sources, in the order in which sources were added
     ledgers   folders of sites whose ledgers are shown
     """
+    folder = Path(folder)
     result = Result.load(folder)
     out = folder / FILE if out is None else out
     if out.exists() and not force:

@@ -18,6 +18,7 @@ import pytest
 
 from fedci import Source, cli
 from fedci.columns import read_chunks, read_columns
+from fedci.data import absolute
 from fedci.database import ADDRESS, PASSWORD, Query, query_at
 from fedci.errors import DataError, FedciError, SizeError, SourceError, UsageError
 from fedci.study import Study
@@ -266,3 +267,14 @@ def test_init_and_check_from_a_query_file(at_sqlite, tmp_path, capsys):
         said = capsys.readouterr()
         assert left.value.code in (0, 3), said.err  # 3: sixty people are too few for the standard policy's sums
     assert "columns per person" in said.err
+
+
+def test_a_sites_place_is_the_same_from_another_folder(at_sqlite, tmp_path, monkeypatch):
+    """`fedci site run --data sql:cohort.sql` hands its place to a process of the engine, which runs elsewhere."""
+    (tmp_path / "cohort.sql").write_text("SELECT * FROM people")
+    monkeypatch.chdir(tmp_path)
+    place = absolute("sql:cohort.sql")
+    monkeypatch.chdir("/")
+    assert Source.at(plan(), "lyon", place).read(plan()).rows == 60
+    assert absolute("sql:") == "sql:"
+    assert absolute(Path("cohort.csv")) == "/cohort.csv"

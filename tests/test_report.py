@@ -158,6 +158,15 @@ def test_a_slot_of_the_wrong_shape_costs_only_itself():
     assert found.refuters[0].passed is True
 
 
+def test_diagnostics_of_another_run_are_not_shown(folder, tmp_path):
+    (tmp_path / slots.FILE).write_text(json.dumps(DIAGNOSTICS | {"run": "another"}))
+    found = slots.read_slots(tmp_path, "this one")
+    assert found.balance is None
+    assert "another run" in found.problems["balance"]
+    (tmp_path / slots.FILE).write_text(json.dumps(DIAGNOSTICS | {"run": "this one"}))
+    assert slots.read_slots(tmp_path, "this one").balance is not None
+
+
 def test_damaged_diagnostics_are_told(folder, tmp_path):
     shutil.copytree(folder, tmp_path / "r")
     (tmp_path / "r" / slots.FILE).write_text("{")

@@ -21,7 +21,8 @@ from fedci.proposal import propose
 from fedci.release import release
 from tests_support import frame, study
 
-FAST = {"optimiser": {"rounds": 8}, "prediction": {"draws": 32}}
+SHORT = {"optimiser": {"rounds": 8, "draws": 4}, "prediction": {"draws": 32}}
+FAST = SHORT | {"model": {"directions": 1, "knots": 3}}
 NEW = 1300
 """New people: three chunks of the prediction's own, the last not full."""
 
@@ -39,7 +40,7 @@ def place(tmp_path_factory):
     folder = tmp_path_factory.mktemp("workflow")
     plan = study(preset="default", options=FAST)
     plan.write(folder / "study.toml")
-    for name, rows, seed in (("a", 60, 0), ("b", 50, 1)):
+    for name, rows, seed in (("a", 55, 0), ("b", 50, 1)):  # one size class: compiled once
         frame(rows, seed).to_csv(folder / f"{name}.csv", index=False)
     frame(NEW, 9).assign(patient=[f"P{i}" for i in range(NEW)]).to_csv(folder / "new.csv", index=False)
     sources = [Source(name, folder / f"{name}.csv") for name in "ab"]
@@ -152,8 +153,8 @@ def test_what_check_says_would_leave_is_what_leaves(preset, monkeypatch):
 
     Recorder.seen = []
     monkeypatch.setattr(estimator, "InProcessEngine", Recorder)
-    plan = study(preset=preset, options=FAST, ids="id")
-    table = frame(60, 0).assign(id=[f"P{i}" for i in range(60)])
+    plan = study(preset=preset, options=FAST if preset == "default" else SHORT, ids="id")
+    table = frame(55, 0).assign(id=[f"P{i}" for i in range(55)])
     if preset == "classic":  # a column more, which marks where a value was missing
         table.loc[3:6, "age"] = np.nan
         plan = plan.model_copy(update={"missing": "impute"})
@@ -231,8 +232,9 @@ def test_a_run_that_is_stopped_goes_on_to_the_same_bits(place, tmp_path, capsys,
 
 def test_linkage_is_repeated_when_a_run_goes_on(tmp_path):
     """Sites in one process forget whom linkage left out; the resumed run must leave out the same people."""
-    plan = study(options={"optimiser": {"rounds": 8}}, ids="id")
-    tables = [frame(40, s).assign(id=[f"P{s}{i}" for i in range(40)]) for s in (0, 1)]
+    plan = study(options=SHORT, ids="id", missing="impute")
+    tables = [frame(rows, s).assign(id=[f"P{s}-{i}" for i in range(rows)]) for s, rows in enumerate((56, 49))]
+    tables[0].loc[20:23, "age"] = np.nan  # the shapes of the test above: compiled once
     tables[1] = pd.concat([tables[1], tables[0].iloc[:7]], ignore_index=True)
     sources = [Source(name, table) for name, table in zip("ab", tables, strict=True)]
     whole = FedCI(plan).fit(sources)

@@ -11,7 +11,8 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
@@ -324,9 +325,11 @@ def report(result: ResultFolder,
 
     Example: `fedci report result --out report.html`
     """
+    from fedci.progress import working
     from fedci.report.page import write_report
 
-    made = write_report(result, out, others or (), ledgers or (), alpha)
+    with working("computing effects along the covariates", as_json):
+        made = write_report(result, out, others or (), ledgers or (), alpha)
     typer.echo(_as_json({"report": str(made), "bytes": made.stat().st_size}) if as_json else f"Written: {made}")
 
 
@@ -419,6 +422,16 @@ SiteData = Annotated[str, typer.Option("--data", metavar="DATA", help="The site'
                                        "with a query, or `sql:` for the study's query.")]
 
 
+@contextmanager
+def _goes_on() -> Iterator[None]:
+    """What a person who presses Ctrl-C wants to know."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        typer.echo("stopped. What was reached is kept in the kit: run the same command again to go on", err=True)
+        raise
+
+
 def _network_extra() -> None:
     from importlib.util import find_spec
 
@@ -483,7 +496,8 @@ def site_run(
     from fedci.network.command import run_site
 
     ask = (lambda text: typer.confirm(f"{text}\nLet this leave?", default=False)) if approve else None
-    run_site(kit, data, typer.echo, ask, linkage_key, wait)
+    with _goes_on():
+        run_site(kit, data, typer.echo, ask, linkage_key, wait)
 
 
 @coordinator_app.command("run")
@@ -507,7 +521,8 @@ def coordinator_run(
     from fedci.study import Study
 
     place = check_folder(out, force) if out else kit / "out" / "result"
-    run_coordinator(kit, Study.read(study), place, typer.echo, seed, deadline, wait)
+    with _goes_on():
+        run_coordinator(kit, Study.read(study), place, typer.echo, seed, deadline, wait)
     typer.echo(Result.load(place).summary())
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from fedci.federation.coordinator import Round
 
@@ -55,6 +55,18 @@ class _Show:
         self.began = now if done <= 1 else self.began
         left = "" if done < 2 else f", about {(now - self.began) / (done - 1) * (sites - done):.0f} s left"
         self.bar.update(self.task, left=f"effects of site {done + 1} of {sites}{left}")
+
+
+@contextmanager
+def working(label: str, quiet: bool = False, console: Console | None = None) -> Iterator[None]:
+    """A line that moves and counts seconds, for work of which nobody knows how long it takes."""
+    if quiet:
+        yield
+        return
+    with Progress(SpinnerColumn(), TextColumn(label), TimeElapsedColumn(), console=console or Console(stderr=True),
+                  transient=True) as bar:
+        bar.add_task(label, total=None)
+        yield
 
 
 @contextmanager

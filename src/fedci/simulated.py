@@ -24,7 +24,7 @@ def hospital(rows: int, age: float, seed: int, prefix: str) -> pd.DataFrame:
     """One hospital's table, and the true effect in its last column."""
     rng = np.random.default_rng((seed, len(prefix), int(age)))
     years = np.clip(rng.normal(age, 10, rows), 30, 95).round(1)
-    bmi, male = rng.normal(27, 4, rows).round(1), rng.integers(0, 2, rows)
+    bmi, male = np.clip(rng.normal(27, 4, rows), 18, 38).round(1), rng.integers(0, 2, rows)
     stage = STAGES[rng.choice(3, rows, p=[0.5, 0.3, 0.2])]
     worse = 0.5 * (stage == "II") + 1.0 * (stage == "III")
     treated = (rng.uniform(size=rows) < 1 / (1 + np.exp(-(0.05 * (years - 62) + worse - 0.4)))).astype(int)

@@ -214,7 +214,9 @@ def _follow_job(own: Kit, session, number: str, process, say: Say, at: int) -> t
         for event in seen:
             moved |= event["event"] == "round"
             if event["event"] == "round":
-                say(f"round      {event['number']} of at most {event['cap']}, objective {event['objective']:.3f}")
+                left = event["seconds"] / event["number"] * (event["cap"] - event["number"])
+                say(f"round      {event['number']} of at most {event['cap']}, objective {event['objective']:.3f}, "
+                    f"at most {left:.0f} s left")
             if event["event"] in ("result", "paused", "failed"):
                 return event, at, moved
         if process.poll() is not None:

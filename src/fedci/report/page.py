@@ -46,8 +46,8 @@ def write_report(folder: str | Path, out: Path | None = None, others: Sequence[P
     out = folder / FILE if out is None else out
     if out.exists() and not force:
         raise OutputError(f"'{out}' is there already: choose another --out, or replace it with --force")
-    extra = Extra(read_slots(folder), aggregates(result, folder), {other.name: Result.load(other) for other in others},
-                  read_ledgers(ledgers))
+    extra = Extra(read_slots(folder, result.outcome.run), aggregates(result, folder),
+                  {other.name: Result.load(other) for other in others}, read_ledgers(ledgers))
     try:
         with whole_file(out) as file:
             file.write(render(result, extra, alpha).encode())

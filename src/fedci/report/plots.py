@@ -208,7 +208,8 @@ def calibration(rows: Sequence[Bin]) -> Markup:
 def trace(numbers: Sequence[int], objectives: Sequence[float]) -> Markup:
     """The objective over the rounds; the first, far below, are cut off."""
     kept = [(n, v) for n, v in zip(numbers, objectives, strict=True) if np.isfinite(v)]
-    values = [v for _, v in kept]
+    values = [v for _, v in kept] or [0.0]
+    kept = kept or [(1, 0.0)]
     floor = min(values[len(values) // 4:]) if len(values) > 8 else min(values)
     shown = [(n, v) for n, v in kept if v >= floor]
     plot = Plot("Convergence: objective over rounds", (shown[0][0], shown[-1][0]), spread([v for _, v in shown]),

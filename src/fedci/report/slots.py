@@ -1,6 +1,7 @@
 """The report's slots for diagnostics: plain data that another part of fedci, or a user, puts into the result's folder.
 
     RESULT/diagnostics.json     any of the keys below; a key that is not there is a section that says so
+                                "run": the run they belong to, if they say so; those of another are not shown
 
 Numbers are taken as they are; a slot that does not have its shape is left out with the reason, and the rest is shown.
 """
@@ -104,8 +105,8 @@ class Slots(BaseModel):
     """Slot → why it could not be shown."""
 
 
-def read_slots(folder: Path) -> Slots:
-    """The slots of a result's folder; each one that has its shape."""
+def read_slots(folder: Path, run: str) -> Slots:
+    """The slots of a result's folder; each one that has its shape. Diagnostics that name another run are not shown."""
     path = folder / FILE
     if not path.exists():
         return Slots()
@@ -115,7 +116,10 @@ def read_slots(folder: Path) -> Slots:
         told = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         raise OutputError(f"'{path}' is not JSON. Remove it, or make the diagnostics again") from None
-    return slots_from(told if isinstance(told, dict) else {})
+    told = told if isinstance(told, dict) else {}
+    if told.get("run", run) != run:
+        return Slots(problems=dict.fromkeys(KINDS, "they are those of another run; make them again"))
+    return slots_from(told)
 
 
 def slots_from(told: dict) -> Slots:

@@ -21,7 +21,7 @@ ORDER = [
     "federation.talk", "privacy.ledger", "federation.door", "ledger_command",
     "federation.shared", "federation.linkage", "federation.checkpoint", "federation.coordinator",
     "result", "storage", "estimator", "proposal", "release", "prediction", "comparison", "screen", "report.svg",
-    "report.slots", "report.plots", "report.aggregates", "report.facts", "report.page", "network.kit",
+    "report.record", "report.slots", "report.plots", "report.aggregates", "report.facts", "report.page", "network.kit",
     "network.hardening", "network.leaving", "network.provision",
     "network.party", "network.flare", "network.processes", "network.command", "network.demo", "datasets", "ihdp",
     "progress", "simulated", "demo",

@@ -169,7 +169,8 @@ def _fit(plan: Study, sources: list[Source], tables: list[Table], out: Path, see
     from fedci.estimator import FedCI
     from fedci.progress import round_progress
 
-    kept = out.absolute().with_name(f".{out.name}.checkpoint-{_fingerprint(tables)}.npz")
+    place = out.absolute()
+    kept = place.with_name(f".{place.name}.checkpoint-{_fingerprint(tables)}.npz")
     kept.parent.mkdir(parents=True, exist_ok=True)
     if kept.exists():
         typer.echo(f"going on from {kept}", err=True)
@@ -335,7 +336,7 @@ def report(result: ResultFolder,
 
 @app.command()
 def simulate(out: Annotated[Path, typer.Option("--out", metavar="DIR", help="For the files.")] = Path("hospitals"),
-             rows: Annotated[int, typer.Option("--rows", metavar="NUMBER", min=20, help="Patients a hospital.")] = 170,
+             rows: Annotated[int, typer.Option("--rows", metavar="NUMBER", min=20, help="Patients a hospital.")] = 140,
              seed: DemoSeed = 0, force: Force = False) -> None:
     """Files of three simulated hospitals, to learn the commands with; truth.csv says what only a simulation knows.
 

@@ -152,7 +152,8 @@ def problems(study: Study, source: Source) -> list[FedciError]:
     wanted = (study.treatment, study.outcome, *(c.name for c in study.covariates), *study.ids)
     tried(study.check_site, source.name)
     names = tried(column_names, source.data, most)
-    tried(check_header, names or (), wanted) if names is not None else None
+    if names is not None:
+        tried(check_header, names, wanted)
     present = [name for name in wanted if (names or ()).count(name) == 1]
     columns = tried(read_columns, source.data, present, most) if present else None
     if columns is not None:
@@ -168,7 +169,8 @@ def _try_columns(study: Study, columns: Mapping[str, Column], tried) -> None:
         return
     if study.treatment in columns:
         w = tried(_treatment, columns[study.treatment])
-        w is not None and tried(_check_arms, study.policy, study.treatment, w)
+        if w is not None:
+            tried(_check_arms, study.policy, study.treatment, w)
     if study.outcome in columns:
         tried(_outcome, columns[study.outcome])
     tried(_check_level_shares, study, rows)

@@ -35,7 +35,7 @@ def hospital(rows: int, age: float, seed: int, prefix: str) -> pd.DataFrame:
                          "stage": stage, "treated": treated, "ldl_change": change.round(2), "true_effect": effect})
 
 
-def write_hospitals(folder: str | Path, rows: int = 170, seed: int = 0, force: bool = False) -> list[Path]:
+def write_hospitals(folder: str | Path, rows: int = 140, seed: int = 0, force: bool = False) -> list[Path]:
     """Each hospital's CSV, new patients without treatment and outcome, and truth.csv; returns their paths."""
     place = check_folder(folder, force)
     place.mkdir(parents=True, exist_ok=True)

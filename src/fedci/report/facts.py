@@ -68,10 +68,20 @@ def sections(result: Result, extra: Extra, alpha: float) -> list[Section]:
     effect_on = f"effect on {result.study.outcome}"
     return [
         _answer(result, alpha), _sources(result, extra, effect_on), _sites(result, alpha, effect_on),
-        _people(extra.aggregates, effect_on), _balance(extra.slots), _overlap(extra.slots),
-        _heterogeneity(extra.slots, effect_on), _sensitivity(result, extra.slots, effect_on, alpha),
-        _refuters(extra.slots), _fit(result, extra.slots), _left(result, extra.ledgers), _assumptions(result),
-        _made(result)]
+        _people(extra.aggregates, effect_on),
+        *(_with_verdicts(section, extra.slots) for section in (
+            _balance(extra.slots), _overlap(extra.slots), _heterogeneity(extra.slots, effect_on),
+            _sensitivity(result, extra.slots, effect_on, alpha), _refuters(extra.slots), _fit(result, extra.slots))),
+        _left(result, extra.ledgers), _assumptions(result), _made(result)]
+
+
+def _with_verdicts(section: Section, slots: Slots) -> Section:
+    """What the diagnostics of this section say in words stands before its plots."""
+    said = (slots.verdicts or {}).get(section.id)
+    if not said:
+        return section
+    table = Table(["verdict", "of", "in words"], [[one.verdict, one.name, one.words] for one in said])
+    return Section(section.id, section.title, [table, *section.parts])
 
 
 # ── the answer ──────────────────────────────────────────────────────────────────────────────────────────────

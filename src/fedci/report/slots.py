@@ -15,6 +15,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from fedci.errors import OutputError
+from fedci.report import record
 
 FILE = "diagnostics.json"
 MAX_BYTES = 32 * 2**20
@@ -88,8 +89,17 @@ class Bin(_Slot):
     count: int | None = None
 
 
+class Said(_Slot):
+    """What a diagnostic says, in words."""
+
+    name: Words
+    verdict: Words
+    words: Annotated[str, Field(max_length=3000)]
+
+
 KINDS: dict[str, Any] = {"balance": list[Balance], "overlap": Overlap, "heterogeneity": Heterogeneity,
-                         "sensitivity": list[Curve], "refuters": list[Refuter], "calibration": list[Bin]}
+                         "sensitivity": list[Curve], "refuters": list[Refuter], "calibration": list[Bin],
+                         "verdicts": dict[str, list[Said]]}
 
 
 class Slots(BaseModel):
@@ -101,6 +111,8 @@ class Slots(BaseModel):
     sensitivity: list[Curve] | None = None
     refuters: list[Refuter] | None = None
     calibration: list[Bin] | None = None
+    verdicts: dict[str, list[Said]] | None = None
+    """Section (balance, overlap, fit, heterogeneity, sensitivity, refuters) → what was found, in words."""
     problems: dict[str, str] = {}
     """Slot → why it could not be shown."""
 
@@ -123,6 +135,8 @@ def read_slots(folder: Path, run: str) -> Slots:
 
 
 def slots_from(told: dict) -> Slots:
+    """From the slots as they stand, or from the record of diagnostics that a study saves."""
+    told = record.slots_of(told) if record.is_record(told) else told
     found, problems = {}, {}
     for name in KINDS:
         if name in told:

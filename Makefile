@@ -3,14 +3,14 @@ PYTHON ?= python3
 BIN := .venv/bin
 OUT ?= demo-out
 
-.PHONY: demo network-demo test test-all test-benchmark bench benchmark docs assurance lint clean
+.PHONY: demo network-demo debian test test-all test-benchmark bench benchmark docs site assurance lint clean
 
 .venv: .venv/installed
 
 .venv/installed: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || (apt-get update -qq && apt-get install -y -qq python3-venv)
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,report,network]'
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,report,network,sql,docs]'
 	@touch $@
 
 demo: .venv
@@ -21,11 +21,20 @@ network-demo: .venv
 	rm -rf $(OUT)/network
 	$(BIN)/python -m fedci.network.demo $(OUT)/network
 
-test: .venv
+# What some tests need of Debian: a database and a browser. Without root or apt-get they skip, and say so.
+debian:
+	@need=; ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || need=postgresql; \
+	command -v chromium >/dev/null || need="$$need chromium"; \
+	if [ -n "$$need" ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  (apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$need) \
+	  || echo "Could not install $$need: the tests that need it skip"; \
+	elif [ -n "$$need" ]; then echo "Not installed: $$need. The tests that need it skip"; fi
+
+test: .venv debian
 	$(BIN)/ruff check src tests tests_benchmark
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m 'not slow'
 
-test-all: .venv
+test-all: .venv debian
 	$(BIN)/ruff check src tests tests_benchmark
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
@@ -75,6 +84,10 @@ benchmark: .venv-benchmark
 docs: .venv
 	$(BIN)/python -m fedci.benchmark.page benchmarks/results docs/benchmarks.md
 
+# The documentation site, with every warning an error.
+site: .venv
+	$(BIN)/zensical build --strict
+
 bench: .venv
 	$(BIN)/python -m fedci.benchmark.speed
 
@@ -88,4 +101,4 @@ lint: .venv
 	$(BIN)/ruff check src tests tests_benchmark assurance
 
 clean:
-	rm -rf .venv .venv-benchmark demo-out
+	rm -rf .venv .venv-benchmark demo-out site .cache

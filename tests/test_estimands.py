@@ -30,7 +30,7 @@ def test_mean_and_sd_follow_the_law_of_total_variance(effect):
 @pytest.mark.parametrize("effect", [SCALAR, PEOPLE], ids=["one number", "one per person"])
 @pytest.mark.parametrize("level", LEVELS)
 def test_a_quantile_has_its_level_below_it(effect, level):
-    # Bisection to 1e-10 of the spread, and a density below 1 there.
+    # To 1e-10 of the spread, and a density below 1 there.
     np.testing.assert_allclose(mixture_cdf(effect, effect.quantile(level)), level, atol=1e-9)
 
 
@@ -103,3 +103,11 @@ def test_an_average_adds_means_and_variances_within_each_draw():
 def test_alpha_must_be_an_error_rate(alpha):
     with pytest.raises(UsageError, match="alpha"):
         SCALAR.interval(alpha)
+
+
+@pytest.mark.parametrize("spread", [1e-300, 1e-12, 1.0])
+def test_a_quantile_of_draws_far_apart_lies_between_them(spread):
+    """Newton's steps are of no use between narrow draws: the bracket's middle must find the one with the level."""
+    effect = Effect(np.array([-3.0, 0.0, 1.0, 8.0]), np.full(4, spread))
+    assert abs(effect.quantile(0.6) - 1.0) < 2.0
+    assert effect.quantile(0.1) <= effect.quantile(0.4) <= effect.quantile(0.9)

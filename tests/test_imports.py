@@ -12,7 +12,8 @@ import fedci
 ROOT = Path(fedci.__file__).parent
 ORDER = [
     "version", "errors", "options", "presets", "folder", "privacy.policy", "privacy.identity", "study", "columns",
-    "data", "privacy.linkage", "privacy.agreement", "privacy.secure_sum", "privacy.released", "moments", "privacy.dp",
+    "database", "data", "privacy.linkage", "privacy.agreement", "privacy.secure_sum", "privacy.released", "moments",
+    "privacy.dp",
     "model", "model.kernels", "model.means", "model.wishart", "model.covariance", "model.basis", "model.description",
     "model.shared", "model.inducing", "model.sparse",
     "model.structure", "model.posterior", "model.elbo", "model.evidence", "model.padding", "model.law",
@@ -25,9 +26,11 @@ ORDER = [
     "federation.engine", "federation.retry",
     "federation.talk", "federation.secure", "privacy.ledger", "federation.door", "ledger_command",
     "federation.linkage", "federation.diagnostics", "federation.checkpoint", "federation.coordinator", "refits",
-    "account", "result", "storage", "estimator", "network.kit", "network.certificates", "network.hardening",
+    "account", "result", "storage", "estimator", "proposal", "release", "prediction", "comparison", "screen",
+    "report.svg", "report.record", "report.slots", "report.plots", "report.aggregates", "report.facts", "report.page",
+    "network.kit", "network.certificates", "network.hardening",
     "network.leaving", "network.provision", "network.processes", "network.party", "network.flare", "network.command",
-    "network.demo", "datasets", "ihdp", "progress", "demo",
+    "network.demo", "datasets", "ihdp", "progress", "simulated", "demo",
     "benchmark.learners.estimate", "benchmark.learners.shared", "benchmark.learners.regression",
     "benchmark.learners.bayesian_trees", "benchmark.learners.boosting", "benchmark.learners.forests",
     "benchmark.learners.cevae", "benchmark.baselines", "benchmark.oracle", "benchmark.cells", "benchmark.suites",

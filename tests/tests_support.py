@@ -36,3 +36,38 @@ def hospitals(*sizes: int) -> list[Source]:
 
 def fit(sources, seed: int = 0, preset: str | None = None, **changes):
     return FedCI(study(**changes | ({"preset": preset} if preset else {})), seed=seed).fit(sources)
+
+
+def made_result(plan: Study, tables: dict[str, pd.DataFrame], draws: int = 6, seed: int = 0):
+    """A result of the model `shared` whose numbers were drawn, not fitted: whole in every part, in no time."""
+    from fedci.data import design_columns
+    from fedci.federation.coordinator import CORRELATIONS, Effects, Fit, Layout, Outcome, Round
+    from fedci.federation.engine import Traffic
+    from fedci.federation.shared import BETAS
+    from fedci.model.structure import model_of
+    from fedci.moments import describe_site, scales
+    from fedci.result import Result
+
+    rng, options = np.random.default_rng(seed), plan.fit_options("default")
+    read = {name: Source(name, table).read(plan) for name, table in sorted(tables.items())}
+    told = {name: describe_site(t.x, t.w, t.y, t.kinds, plan.policy) for name, t in read.items()}
+    names, kinds = design_columns(plan)
+    model = model_of(options.model, len(names), len(names), len(read))
+    u = np.zeros((len(read), 4 * (len(names) + 3)))
+    layout = Layout(tuple(read), model, scales(list(told.values()), kinds, options.model.binary_sd), u, u[0],
+                    np.zeros(0, int), told)
+    many, sums = draws * BETAS, {}
+    for name, table in read.items():
+        people = np.array([table.rows, table.treated, table.rows - table.treated])
+        mean = people * (1.0 + 0.2 * rng.standard_normal((many, 1)))
+        wide = np.repeat(mean[:, None], len(CORRELATIONS), axis=1)
+        sums[name] = {"cate_mean": mean, "cate_var": 0.01 * people + 0 * mean, "ite_mean": wide,
+                      "ite_var": 0.04 * people + 0 * wide, "ite_sd": np.full(len(CORRELATIONS), 0.5 * table.rows),
+                      "people": people}
+    thetas = model.prior[0] + 0.1 * rng.standard_normal((draws, model.size))
+    drawn = {"thetas": thetas, "betas": 0.3 * rng.standard_normal((draws, BETAS, model.columns))}
+    rounds = tuple(Round(k, 20, -100.0 + 10 * (1 - 0.7**k), 0.7**k, 0.1 * k) for k in range(1, 21))
+    fit = Fit(np.concatenate([model.prior[0], np.zeros(model.size)]), "converged", rounds[-1].objective, rounds, {})
+    traffic = {name: Traffic(12345, 67890, 42) for name in read}
+    return Result(plan, Outcome("0123456789abcdef", seed, options, layout, fit, Effects(drawn, sums), (),
+                                {"fit": 2.0, "effects": 1.0}), {}, traffic)

@@ -8,9 +8,11 @@ Heavy imports stand inside the commands, so that `--help` and mistakes in the ca
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
@@ -20,7 +22,8 @@ from fedci.errors import FedciError, UsageError
 from fedci.folder import check_folder
 
 if TYPE_CHECKING:
-    from fedci.data import Source
+    from fedci.data import Source, Table
+    from fedci.result import Result
     from fedci.study import Study
 
 # typer < 0.20 stands on click and later ones carry a copy of it; the root of its errors is reachable in both.
@@ -28,15 +31,19 @@ CommandLineError = typer.BadParameter.__mro__[2]
 
 INTERRUPTED = 130
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="markdown",
+app = typer.Typer(add_completion=True, pretty_exceptions_enable=False, rich_markup_mode="markdown",
                   context_settings={"help_option_names": ["-h", "--help"]})
 
 StudyFile = Annotated[Path, typer.Argument(metavar="STUDY", help="The study file (docs/study.md).")]
-DataFile = Annotated[Path, typer.Argument(metavar="DATA", help="A .csv or .parquet file.")]
+DataFile = Annotated[str, typer.Argument(metavar="DATA", help="A .csv or .parquet file, `sql:FILE` with a query on the "
+                                         "database in FEDCI_DATABASE_URL, or `sql:` for the study's query.")]
+ResultFolder = Annotated[Path, typer.Argument(metavar="RESULT", help="The folder of a result.")]
+Json = Annotated[bool, typer.Option("--json", help="For scripts: one JSON document on standard output.")]
+Alpha = Annotated[float, typer.Option("--alpha", metavar="RATE", help="Intervals hold 1 − alpha of the posterior.")]
 Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for the results; made if need be.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace an earlier result in that folder.")]
 SiteFiles = Annotated[list[str], typer.Option(
-    "--site", metavar="NAME=PATH", help="A site and its .csv or .parquet file; once for each site.")]
+    "--site", metavar="NAME=DATA", help="A site and its .csv or .parquet file, or `sql:FILE`; once for each site.")]
 SiteName = Annotated[str | None, typer.Option(
     "--site", metavar="NAME", help="The site's name; without it, the file's.")]
 Preset = Annotated[str | None, typer.Option("--preset", metavar="NAME", help="In place of the study's.")]
@@ -102,11 +109,42 @@ def _fedci(context: typer.Context, version: Version = False) -> None:
 
 
 @app.command()
+def init(data: DataFile,
+         out: Annotated[Path, typer.Option("--out", metavar="FILE", help="Where the study file goes.")] =
+         Path("study.toml"), force: Annotated[bool, typer.Option("--force", help="Replace that file.")] = False,
+         as_json: Json = False) -> None:
+    """Propose a study file from a site's data: roles guessed, levels, ranges, missing values; all to be reviewed.
+
+    Example: `fedci init lyon.csv --out study.toml`
+
+    Then read the file, correct what is marked 'review', and run `fedci check study.toml lyon.csv`.
+    """
+    from fedci.data import located
+    from fedci.folder import write_new
+    from fedci.proposal import propose, suggested_name
+    from fedci.screen import as_json as told
+    from fedci.screen import screen, show_proposal
+
+    found = propose(located(data, "init"), suggested_name(data))
+    write_new(out, found.to_toml(), force)
+    if as_json:
+        typer.echo(told({"study": str(out), "rows": found.rows, "columns": [
+            {"name": guess.look.name, "cells": guess.look.kind, "missing": guess.look.missing, "role": guess.role,
+             "review": guess.why} for guess in found.guesses]}))
+        return
+    show_proposal(found, screen())
+    typer.echo(f"Written: {out}. Review it, then run `fedci check {out} {data}`.")
+
+
+@app.command()
 def run(study: StudyFile, out: Out, site: SiteFiles, preset: Preset = None, seed: Seed = None,
-        force: Force = False, quiet: Quiet = False) -> None:
+        force: Force = False, quiet: Quiet = False, as_json: Json = False) -> None:
     """Fit a study over several sites in this one process, and write the effects.
 
-    Example: `fedci run study.toml --site lyon=lyon.csv --site oslo=oslo.parquet --out results`
+    Example: `fedci run study.toml --site lyon=lyon.csv --site oslo=oslo.parquet --site rome=sql:it.sql --out result`
+
+    Interrupted (Ctrl-C), the same command goes on where it stopped. The same study file drives a study over a network:
+    `fedci network new --help`.
     """
     from fedci.data import id_records
     from fedci.privacy.policy import check_available
@@ -117,25 +155,49 @@ def run(study: StudyFile, out: Out, site: SiteFiles, preset: Preset = None, seed
     check_available(plan.policy, len(sources))
     plan.fit_options(preset)
     check_folder(out, force)
-    for source in sources:  # before the fit, which takes long, and before JAX is loaded
-        table = source.read(plan)
-        if plan.links and len(sources) > 1:
+    tables = [source.read(plan) for source in sources]  # before the fit, which takes long, and before JAX is loaded
+    if plan.links and len(sources) > 1:
+        for table in tables:
             id_records(plan, table)
-    _fit(plan, sources, out, preset=preset or plan.preset, seed=plan.seed if seed is None else seed,
-         force=force, quiet=quiet)
-
-
-def _fit(plan: Study, sources: list[Source], out: Path, *, preset: str, seed: int, force: bool,
-         quiet: bool) -> None:
-    from fedci.estimator import FedCI
-    from fedci.progress import round_progress
-
-    with round_progress(quiet) as progress:
-        result = FedCI(plan, preset=preset, seed=seed).fit(sources, progress=progress)
+    result = _fit(plan.model_copy(update={"preset": preset or plan.preset}), sources, tables, out,
+                  plan.seed if seed is None else seed, quiet)
     result.save(out, force=force)
+    if as_json:
+        typer.echo(_as_json({"out": str(out), **result.plain()}))
+        return
     typer.echo(result.summary())
     if result.diagnostics is not None:
         typer.echo(f"\n{result.diagnostics}")
+
+
+def _fit(plan: Study, sources: list[Source], tables: list[Table], out: Path, seed: int, quiet: bool) -> Result:
+    """The fit with its progress, from a checkpoint of the same study, seed and rows if one was left."""
+    from fedci.estimator import FedCI
+    from fedci.progress import round_progress
+
+    place = out.absolute()
+    kept = place.with_name(f".{place.name}.checkpoint-{_fingerprint(tables)}.npz")
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    if kept.exists():
+        typer.echo(f"going on from {kept}", err=True)
+    try:
+        with round_progress(quiet) as progress:
+            result = FedCI(plan, seed=seed).fit(sources, progress=progress, checkpoint=kept)
+    except KeyboardInterrupt:
+        reached = f"What was reached is kept in {kept}. " if kept.exists() else ""
+        typer.echo(f"stopped. {reached}Run the same command again to go on; nothing was written to {out}.", err=True)
+        raise
+    kept.unlink(missing_ok=True)
+    return result
+
+
+def _fingerprint(tables: list[Table]) -> str:
+    """Of the rows: a checkpoint is of no use to others."""
+    digest = hashlib.sha256()
+    for table in tables:
+        for part in (table.site.encode(), table.x.tobytes(), table.w.tobytes(), table.y.tobytes()):
+            digest.update(part)
+    return digest.hexdigest()[:12]
 
 
 @app.command()
@@ -167,23 +229,157 @@ def unblind(
 
 
 @app.command()
-def check(study: StudyFile, data: DataFile, site: SiteName = None) -> None:
-    """Read a site's file against the study, and say what is wrong with it. Nothing leaves the machine.
+def check(study: StudyFile, data: DataFile, site: SiteName = None, as_json: Json = False) -> None:
+    """Read a site's data against the study: every problem at once, and what would leave. Nothing leaves the machine.
 
     Example: `fedci check study.toml lyon.csv`
+
+    With a query: `FEDCI_DATABASE_URL=postgresql://reader@db/cohort fedci check study.toml sql:cohort.sql --site lyon`
     """
-    from fedci.data import Source, id_records
+    from fedci.data import Source, problems
     from fedci.study import Study
 
     plan = Study.read(study)
-    table = Source(site or data.stem.lower(), data).read(plan)
-    if plan.links:
-        id_records(plan, table)
+    source = Source.at(plan, site or _site_named(data), data)
+    found = problems(plan, source)
+    if found:
+        _tell_problems(found, as_json)
+    table = source.read(plan)
+    _tell_release(plan, table, as_json)
+
+
+def _site_named(data: str) -> str:
+    """The file's own name, as a site's."""
+    stem = Path(data.removeprefix("sql:")).stem.lower()
+    return "".join(c if c.isascii() and (c.isalnum() or c == "-") else "-" for c in stem)[:40] or "site"
+
+
+def _tell_problems(found: list[FedciError], as_json: bool) -> NoReturn:
+    if as_json:
+        typer.echo(_as_json({"ok": False, "problems": [{"code": one.code, "message": one.message} for one in found]}))
+    if len(found) == 1:
+        raise found[0]
+    for one in found:
+        print("error:", one.message, file=sys.stderr)
+    raise max(found, key=lambda one: one.exit_code).__class__(
+        f"{len(found)} problems, each named above; nothing has left. Mend them and run the same command again")
+
+
+def _tell_release(plan: Study, table: Table, as_json: bool) -> None:
+    from fedci.release import release
+    from fedci.screen import screen, show_release
+
+    facts = {"rows": table.rows, "treated": table.treated, "untreated": table.rows - table.treated,
+             "design_columns": len(table.columns), "to_impute": int(table.missing.sum())}
+    leaving = release(plan, table)
+    if as_json:
+        typer.echo(_as_json({"ok": True, **facts, "study_hash": plan.hash(), **leaving.plain()}))
+        return
     typer.echo(f"ok: site {table.site!r}: rows {table.rows}, treated {table.treated}, "
                f"untreated {table.rows - table.treated}, design columns {len(table.columns)}, "
                f"values to impute {table.missing.sum()}")
     for warning in table.warnings:
         typer.echo(f"warning: {warning}")
+    show_release(leaving, screen())
+
+
+@app.command()
+def predict(
+        result: ResultFolder, data: DataFile,
+        out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The .csv of effects; only you can read it.")] =
+        Path("effects-new.csv"),
+        site: Annotated[str | None, typer.Option(
+            "--site", metavar="NAME", help="Where they are treated; without it, a hospital outside the study.")] = None,
+        rows: Annotated[str | None, typer.Option(
+            "--rows", metavar="DATA", help="At a site, after a study over a network: its table of the study.")] = None,
+        kit: Annotated[Path | None, typer.Option(
+            "--kit", metavar="DIR", help="With --rows, if linkage left people out: the site's kit knows whom.")] = None,
+        alpha: Alpha = 0.05,
+        keep: Annotated[list[str] | None, typer.Option(
+            "--keep", metavar="COLUMN", help="A column to carry over, such as an id; once for each.")] = None,
+        realised: Annotated[bool, typer.Option(
+            "--realised", help="Of one person's realised effect: wider, with the outcome's noise.")] = False,
+        force: Annotated[bool, typer.Option("--force", help="Replace that file.")] = False,
+        quiet: Quiet = False, as_json: Json = False) -> None:
+    """Effects with intervals for new people, written here and nowhere else.
+
+    Example: `fedci predict result new.csv --out effects.csv`
+
+    At a site: `fedci predict result new.csv --site lyon --rows lyon.csv --keep patient`
+    """
+    from fedci.columns import count_rows
+    from fedci.data import Source, located
+    from fedci.prediction import check_site, kept_at, predict_file, with_rows
+    from fedci.progress import count_progress
+    from fedci.result import Result
+
+    found = Result.load(result)
+    if rows and not site:
+        raise UsageError("--rows are a site's: say which with --site")
+    if rows and site in found.sites:
+        found = with_rows(found, site, Source.at(found.study, site, rows), kept_at(found, site, kit))
+    check_site(found, site)
+    people = located(data, site or "new", found.study)
+    with count_progress("people", count_rows(people), quiet or as_json) as progress:
+        made = predict_file(found, people, out, site, alpha, realised, keep or (), force, progress)
+    facts = {"out": str(made.path), "people": made.people, "mean_effect": made.mean, "site": site, "alpha": alpha}
+    typer.echo(_as_json(facts) if as_json else
+               f"{made.people:,} people, mean effect {made.mean:.4g}, {100 * (1 - alpha):g}% intervals: {made.path} "
+               f"(only you can read it)")
+
+
+@app.command()
+def compare(first: ResultFolder,
+            second: Annotated[Path, typer.Argument(metavar="RESULT", help="The folder of another result.")],
+            alpha: Alpha = 0.05, as_json: Json = False) -> None:
+    """Two results beside each other, such as a study with and without one site.
+
+    Example: `fedci compare result result-without-oslo`
+    """
+    from fedci.comparison import compare as compared
+    from fedci.result import Result
+    from fedci.screen import screen, show_comparison
+
+    found = compared(Result.load(first), Result.load(second), alpha)
+    if as_json:
+        typer.echo(_as_json(found.plain()))
+        return
+    show_comparison(found, (str(first), str(second)), screen())
+
+
+@app.command()
+def report(result: ResultFolder,
+           out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Else RESULT/report.html.")] = None,
+           others: Annotated[list[Path] | None, typer.Option(
+               "--with", metavar="RESULT", help="A result over fewer sources, to show what each source added; once for "
+               "each, in the order they were added.")] = None,
+           ledgers: Annotated[list[Path] | None, typer.Option(
+               "--ledger", metavar="DIR", help="A site's folder, to list what left it; once for each.")] = None,
+           alpha: Alpha = 0.05, as_json: Json = False) -> None:
+    """The result as a document: one HTML file with plots, readable on a phone, printable, without a network.
+
+    Example: `fedci report result --out report.html`
+    """
+    from fedci.progress import working
+    from fedci.report.page import write_report
+
+    with working("computing effects along the covariates", as_json):
+        made = write_report(result, out, others or (), ledgers or (), alpha)
+    typer.echo(_as_json({"report": str(made), "bytes": made.stat().st_size}) if as_json else f"Written: {made}")
+
+
+@app.command()
+def simulate(out: Annotated[Path, typer.Option("--out", metavar="DIR", help="For the files.")] = Path("hospitals"),
+             rows: Annotated[int, typer.Option("--rows", metavar="NUMBER", min=20, help="Patients a hospital.")] = 140,
+             seed: DemoSeed = 0, force: Force = False) -> None:
+    """Files of three simulated hospitals, to learn the commands with; truth.csv says what only a simulation knows.
+
+    Example: `fedci simulate --out hospitals`
+    """
+    from fedci.simulated import write_hospitals
+
+    for path in write_hospitals(out, rows, seed, force):
+        typer.echo(str(path))
 
 
 @app.command()
@@ -257,7 +453,18 @@ app.add_typer(site_app, name="site")
 app.add_typer(coordinator_app, name="coordinator")
 
 KitFolder = Annotated[Path, typer.Option("--kit", metavar="DIR", help="The folder this party was given.")]
-SiteData = Annotated[Path, typer.Option("--data", metavar="FILE", help="The site's .csv or .parquet file.")]
+SiteData = Annotated[str, typer.Option("--data", metavar="DATA", help="The site's .csv or .parquet file, `sql:FILE` "
+                                       "with a query, or `sql:` for the study's query.")]
+
+
+@contextmanager
+def _goes_on() -> Iterator[None]:
+    """What a person who presses Ctrl-C wants to know."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        typer.echo("stopped. What was reached is kept in the kit: run the same command again to go on", err=True)
+        raise
 
 
 def _network_extra() -> None:
@@ -324,7 +531,8 @@ def site_run(
     from fedci.network.command import run_site
 
     ask = (lambda text: typer.confirm(f"{text}\nLet this leave?", default=False)) if approve else None
-    run_site(kit, data, typer.echo, ask, linkage_key, wait)
+    with _goes_on():
+        run_site(kit, data, typer.echo, ask, linkage_key, wait)
 
 
 @coordinator_app.command("run")
@@ -348,36 +556,43 @@ def coordinator_run(
     from fedci.study import Study
 
     place = check_folder(out, force) if out else kit / "out" / "result"
-    run_coordinator(kit, Study.read(study), place, typer.echo, seed, deadline, wait)
+    with _goes_on():
+        run_coordinator(kit, Study.read(study), place, typer.echo, seed, deadline, wait)
     found = Result.load(place)
     typer.echo(f"{found.summary()}\n\n{found.diagnostics or ''}".rstrip())
 
 
 @app.command()
-def ledger(kit: Annotated[Path, typer.Argument(metavar="KIT", help="The site's kit.")]) -> None:
+def ledger(kit: Annotated[Path, typer.Argument(metavar="KIT", help="The site's kit.")], as_json: Json = False) -> None:
     """Everything that left a site, phase by phase, and whether the record is whole.
 
     Example: `fedci ledger lyon`
     """
     from fedci.ledger_command import show_ledger
 
-    show_ledger(kit)
+    show_ledger(kit, as_json=as_json)
+
+
+def _as_json(value: object) -> str:
+    from fedci.screen import as_json
+
+    return as_json(value)
 
 
 def _sources(study: Study, options: Sequence[str]) -> list[Source]:
-    """From NAME=PATH of each --site, each name once and in the study."""
+    """From NAME=DATA of each --site, each name once and in the study."""
     from fedci.data import Source
 
     paths: dict[str, str] = {}
     for option in options:
         name, equals, path = option.partition("=")
         if not (name and equals and path):
-            raise UsageError(f"--site {option!r}: needs NAME=PATH, for example --site lyon=lyon.csv")
+            raise UsageError(f"--site {option!r}: needs NAME=DATA, for example --site lyon=lyon.csv")
         if name in paths:
             raise UsageError(f"--site {name!r} is repeated. Give each site one file")
         study.check_site(name)
         paths[name] = path
-    return [Source(name, Path(path)) for name, path in paths.items()]
+    return [Source.at(study, name, path) for name, path in paths.items()]
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Columns of cells by name, from a frame, a CSV or a Parquet file, and their reading as numbers, 0/1 or levels.
+"""Columns of cells by name, from a frame, a file or a query, and their reading as numbers, 0/1 or levels.
 
 Cells are read as text first, so that what is wrong with them can be said: a decimal comma, a word, a number too large.
 Messages name the column and rows, and never show a cell.
@@ -10,11 +10,11 @@ import csv
 import io
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
@@ -37,6 +37,9 @@ LARGEST = 1e75
 EMPTY = "the file is empty. Export the table again, with a header"
 CSV_BLOCK_BYTES = 16 * 2**20
 """Rows longer than this cannot be read."""
+STREAM_BLOCK_BYTES = 2**20
+CHUNK_ROWS = 16384
+ANY_SIZE = 2**63
 
 
 @contextmanager
@@ -51,17 +54,94 @@ def told_of(place: str) -> Iterator[None]:
                         "or use a larger machine") from None
 
 
-def read_columns(data: Any, wanted: Sequence[str], max_bytes: int) -> dict[str, Column]:
-    """The wanted columns of a pandas frame, or of a .csv or .parquet file of at most `max_bytes`."""
+@runtime_checkable
+class Asked(Protocol):
+    """A table that is no file and no frame: it is asked for its columns (a query on a database)."""
+
+    def names(self) -> list[str]: ...
+
+    def chunks(self, wanted: Sequence[str] | None, rows: int, max_bytes: int) -> Iterator[dict[str, Column]]:
+        """The wanted columns (none: all), so many rows at a time, one chunk at least."""
+        ...
+
+
+def read_columns(data: Any, wanted: Sequence[str] | None, max_bytes: int) -> dict[str, Column]:
+    """The wanted columns (none: all) of a frame, of a .csv or .parquet file of at most `max_bytes`, or of a query."""
+    if isinstance(data, Asked):
+        return _joined(list(data.chunks(wanted, CHUNK_ROWS, max_bytes)))
     if not isinstance(data, str | os.PathLike):
         return from_frame(data, wanted)
+    path, read = _readable(data, max_bytes, {".csv": _from_csv, ".parquet": _from_parquet})
+    with told_of(str(path)):
+        return read(path, wanted)
+
+
+def read_chunks(data: Any, wanted: Sequence[str], rows: int = 4096) -> Iterator[dict[str, Column]]:
+    """As `read_columns`, about so many rows at a time and of any size: for what is not a fit. One chunk at least."""
+    if isinstance(data, Asked):
+        yield from data.chunks(wanted, rows, ANY_SIZE)
+    elif not isinstance(data, str | os.PathLike):
+        whole = from_frame(data, wanted)
+        count = len(next(iter(whole.values())).cells)
+        for start in range(0, max(count, 1), rows):
+            yield {name: Column(name, column.cells.slice(start, rows)) for name, column in whole.items()}
+    else:
+        path, read = _readable(data, ANY_SIZE, {".csv": _csv_chunks, ".parquet": _parquet_chunks})
+        with told_of(str(path)):
+            yield from read(path, wanted, rows)
+
+
+def column_names(data: Any, max_bytes: int) -> list[str]:
+    """The names in the header, in its order."""
+    if isinstance(data, Asked):
+        return data.names()
+    if not isinstance(data, str | os.PathLike):
+        return [str(name) for name in data.columns]
+    path, read = _readable(data, max_bytes, {".csv": _csv_names, ".parquet": _parquet_names})
+    with told_of(str(path)):
+        return read(path)
+
+
+def count_rows(data: Any) -> int | None:
+    """About how many rows there are, for a progress bar; none: nobody knows before they are read."""
+    if isinstance(data, Asked):
+        return None
+    if not isinstance(data, str | os.PathLike):
+        return len(data)
+    path, count_in = _readable(data, ANY_SIZE, {".csv": _csv_rows, ".parquet": _parquet_rows})
+    return count_in(path)
+
+
+def _csv_rows(path: Path) -> int:
+    with path.open("rb") as file:
+        return max(sum(part.count(b"\n") for part in iter(lambda: file.read(STREAM_BLOCK_BYTES), b"")) - 1, 1)
+
+
+def _parquet_rows(path: Path) -> int:
+    with _parquet(path) as file:
+        return file.metadata.num_rows
+
+
+def _readable(data: str | os.PathLike, max_bytes: int, readers: Mapping[str, Callable]) -> tuple[Path, Callable]:
+    """The file's path and the reader of its kind."""
     path = Path(data)
     with told_of(str(path)):
         _check_file(path, max_bytes)
-        read = {".csv": _from_csv, ".parquet": _from_parquet}.get(path.suffix.lower())
+        read = readers.get(path.suffix.lower())
         if read is None:
             raise SourceError("the file is neither .csv nor .parquet. Export it as one of them")
-        return read(path, wanted)
+    return path, read
+
+
+def _joined(chunks: Sequence[Mapping[str, Column]]) -> dict[str, Column]:
+    """The chunks below each other; where a column is text in some and numbers in others, it is text."""
+    return {name: Column(name, _one_type([chunk[name].cells for chunk in chunks])) for name in chunks[0]}
+
+
+def _one_type(parts: Sequence[pa.ChunkedArray]) -> pa.ChunkedArray:
+    kinds = {part.type for part in parts if not pa.types.is_null(part.type)} or {parts[0].type}
+    kind = kinds.pop() if len(kinds) == 1 else pa.large_string()
+    return pa.chunked_array([chunk for part in parts for chunk in part.cast(kind).chunks], kind)
 
 
 # ── reading: bytes and frames to columns ────────────────────────────────────────────────────────────────────
@@ -78,12 +158,12 @@ class Column:
         return DataError(f"column {self.name!r} {problem}")
 
 
-def from_frame(frame: Any, wanted: Sequence[str]) -> dict[str, Column]:
+def from_frame(frame: Any, wanted: Sequence[str] | None) -> dict[str, Column]:
     import pandas as pd
 
     if not isinstance(frame, pd.DataFrame):
         raise SourceError(f"got {type(frame).__name__}, needs a pandas DataFrame or the path of a file")
-    _check_header(list(frame.columns), wanted)
+    wanted = check_header(list(frame.columns), wanted)
     return {name: Column(name, _plain(_arrow(frame[name]))) for name in wanted}
 
 
@@ -111,24 +191,71 @@ def _plain(cells: pa.ChunkedArray) -> pa.ChunkedArray:
         return cells
 
 
-def _from_parquet(path: Path, wanted: Sequence[str]) -> dict[str, Column]:
+@contextmanager
+def _parquet(path: Path) -> Iterator:
     import pyarrow.parquet
 
     try:
         with pyarrow.parquet.ParquetFile(path) as file:
-            _check_header(file.schema_arrow.names, wanted)
-            table = file.read(columns=list(wanted))
-        return {name: Column(name, _plain(table.column(name))) for name in wanted}
+            yield file
     except (pa.ArrowException, OSError, ValueError, KeyError):  # the reader's own words may quote cells
         raise SourceError("the file is not a whole Parquet file. Export it again") from None
 
 
-def _from_csv(path: Path, wanted: Sequence[str]) -> dict[str, Column]:
+def _from_parquet(path: Path, wanted: Sequence[str] | None) -> dict[str, Column]:
+    with _parquet(path) as file:
+        wanted = check_header(file.schema_arrow.names, wanted)
+        table = file.read(columns=list(wanted))
+        return {name: Column(name, _plain(table.column(name))) for name in wanted}
+
+
+def _parquet_names(path: Path) -> list[str]:
+    with _parquet(path) as file:
+        return file.schema_arrow.names
+
+
+def _parquet_chunks(path: Path, wanted: Sequence[str], rows: int) -> Iterator[dict[str, Column]]:
+    with _parquet(path) as file:
+        check_header(file.schema_arrow.names, wanted)
+        empty = file.schema_arrow.empty_table() if file.metadata.num_rows == 0 else None
+        for part in [empty] if empty is not None else file.iter_batches(rows, columns=list(wanted)):
+            table = pa.Table.from_batches([part]) if isinstance(part, pa.RecordBatch) else part
+            yield {name: Column(name, _plain(table.column(name))) for name in wanted}
+
+
+def _csv_names(path: Path) -> list[str]:
+    with path.open("rb") as file:
+        return _header(file.read(STREAM_BLOCK_BYTES).removeprefix(b"\xef\xbb\xbf").decode(errors="replace").encode())
+
+
+def _csv_chunks(path: Path, wanted: Sequence[str], rows: int) -> Iterator[dict[str, Column]]:
+    """Block by block. A cell may not hold a line break here, so that no stray quotation mark can swallow rows."""
+    import pyarrow.csv as arrow_csv
+
+    header = _csv_names(path)
+    _check_delimiter(header, wanted)
+    check_header(header, wanted)
+    ragged = []
+    try:
+        with arrow_csv.open_csv(
+                path, arrow_csv.ReadOptions(use_threads=False, block_size=STREAM_BLOCK_BYTES),
+                arrow_csv.ParseOptions(invalid_row_handler=lambda row: ragged.append(row) or "error"),
+                _as_text_columns(wanted)) as reader:
+            for batch in reader:
+                table = pa.Table.from_batches([batch])
+                for start in range(0, max(batch.num_rows, 1), rows):
+                    part = table.slice(start, rows)
+                    yield {name: Column(name, _plain(part.column(name))) for name in wanted}
+    except pa.ArrowException:  # its words quote the row
+        raise SourceError(_why_not_csv(ragged)) from None
+
+
+def _from_csv(path: Path, wanted: Sequence[str] | None) -> dict[str, Column]:
     data = _bytes(path)
     _check_text(data)
     header = _header(data)
-    _check_delimiter(header, wanted)
-    _check_header(header, wanted)
+    _check_delimiter(header, wanted or ())
+    wanted = check_header(header, wanted)
     if b"\n" not in data and b"\r" not in data:  # a header alone, which Arrow takes for a broken block
         table = pa.table({name: pa.array([], pa.string()) for name in wanted})
     else:
@@ -214,8 +341,9 @@ def _check_delimiter(header: list[str], wanted: Sequence[str]) -> None:
             raise SourceError(f"the columns are separated by {name}. Export with commas and decimal points")
 
 
-def _check_header(header: Sequence[Any], wanted: Sequence[str]) -> None:
-    """Every wanted column once. A header that has none of them may be data, so nothing of it is shown."""
+def check_header(header: Sequence[Any], wanted: Sequence[str] | None) -> Sequence[str]:
+    """Every wanted column (none: all) once. A header that has none of them may be data, so nothing of it is shown."""
+    wanted = [str(name) for name in header] if wanted is None else wanted
     counts = {name: list(header).count(name) for name in wanted}
     repeated = [name for name, count in counts.items() if count > 1]
     absent = [name for name, count in counts.items() if count == 0]
@@ -227,6 +355,7 @@ def _check_header(header: Sequence[Any], wanted: Sequence[str]) -> None:
         unused = [str(name) for name in header if name not in wanted]
         raise DataError(f"column {quoted(absent)} is missing{nearest(absent[0], unused) or '.'} "
                         "Rename it in the table, or correct the study")
+    return wanted
 
 
 def _parsed_csv(data: bytes, wanted: Sequence[str]) -> pa.Table:
@@ -241,10 +370,16 @@ def _parsed_csv(data: bytes, wanted: Sequence[str]) -> pa.Table:
             arrow_csv.ReadOptions(use_threads=False, block_size=CSV_BLOCK_BYTES),
             arrow_csv.ParseOptions(newlines_in_values=b'"' in data,
                                    invalid_row_handler=lambda row: ragged.append(row) or "error"),
-            arrow_csv.ConvertOptions(include_columns=wanted, null_values=[""], strings_can_be_null=True,
-                                     column_types=dict.fromkeys(wanted, pa.large_string())))
+            _as_text_columns(wanted))
     except pa.ArrowException:  # its words quote the row
         raise SourceError(_why_not_csv(ragged)) from None
+
+
+def _as_text_columns(wanted: Sequence[str]):
+    import pyarrow.csv as arrow_csv
+
+    return arrow_csv.ConvertOptions(include_columns=wanted, null_values=[""], strings_can_be_null=True,
+                                    column_types=dict.fromkeys(wanted, pa.large_string()))
 
 
 def _why_not_csv(ragged: list) -> str:

@@ -1,6 +1,6 @@
 """A site's table: from a file or a frame to arrays that fit the study, or an error a person can act on.
 
-    Source ─► bytes ─► columns by name ─► cells as numbers ─► x [n, d], w [n], y [n] ─► checks ─► Table
+    Source ─► bytes or rows ─► columns by name ─► cells as numbers ─► x [n, d], w [n], y [n] ─► checks ─► Table
 
 Columns are taken by name, so their order never matters. Messages name the site, the column and a row (1 is
 the first row of data), and never show a cell: whoever reads a log may not be allowed to read the data.
@@ -20,6 +20,8 @@ import pyarrow as pa
 from fedci.columns import (
     MISSING_WORDS,
     Column,
+    check_header,
+    column_names,
     count,
     from_frame,
     level_codes,
@@ -32,7 +34,8 @@ from fedci.columns import (
     words,
     zeros_and_ones,
 )
-from fedci.errors import DataError, SizeError, UsageError
+from fedci.database import SCHEME, Query, query_at
+from fedci.errors import DataError, FedciError, SizeError, UsageError
 from fedci.privacy.identity import records
 from fedci.privacy.policy import Policy
 from fedci.study import Covariate, Study, check_site_id
@@ -88,13 +91,19 @@ class Table:
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """A site's data by the site's name: a pandas frame, or the path of a .csv or .parquet file."""
+    """A site's data by the site's name: a pandas frame, the path of a .csv or .parquet file, or a query."""
 
     name: str
-    data: pd.DataFrame | str | Path
+    data: pd.DataFrame | str | Path | Query
 
     def __post_init__(self):
         check_site_id(self.name)
+
+    @classmethod
+    def at(cls, study: Study, name: str, place: str | Path) -> Source:
+        """From what an operator types: a path, `sql:FILE` with a query, or `sql:` for the study's query."""
+        check_site_id(name)
+        return cls(name, located(str(place), name, study))
 
     def read(self, study: Study) -> Table:
         """Everything the study asks of this site, checked; the first problem as one error."""
@@ -112,12 +121,89 @@ class Source:
             return _design(study, columns)[0], w, y
 
 
+def located(place: str, site: str, study: Study | None = None) -> Path | Query:
+    """A path, or a query, from what an operator types."""
+    if not place.startswith(SCHEME):
+        return Path(place)
+    return query_at(place, site, study.source.query if study and study.source else None)
+
+
+def absolute(place: str | Path) -> str:
+    """The same place for a process in another folder; the study's own query stays what it is."""
+    path = str(place).removeprefix(SCHEME)
+    if str(place).startswith(SCHEME):
+        return f"{SCHEME}{Path(path).resolve() if path else ''}"
+    return str(Path(path).resolve())
+
+
+def problems(study: Study, source: Source) -> list[FedciError]:
+    """Everything that keeps this source out of the study, not the first problem only; empty: `source.read` works."""
+    found: list[FedciError] = []
+
+    def tried(check, *given):
+        try:
+            with told_of(f"site {source.name!r}"):
+                return check(*given)
+        except FedciError as problem:
+            found.append(problem)
+        return None
+
+    most = study.policy.max_file_bytes
+    wanted = (study.treatment, study.outcome, *(c.name for c in study.covariates), *study.ids)
+    tried(study.check_site, source.name)
+    names = tried(column_names, source.data, most)
+    if names is not None:
+        tried(check_header, names, wanted)
+    present = [name for name in wanted if (names or ()).count(name) == 1]
+    columns = tried(read_columns, source.data, present, most) if present else None
+    if columns is not None:
+        _try_columns(study, columns, tried)
+    return found
+
+
+def _try_columns(study: Study, columns: Mapping[str, Column], tried) -> None:
+    """Each check of `_table` by itself, on the columns that are there."""
+    rows = len(next(iter(columns.values())).cells)
+    tried(_check_rows, study.policy, rows)
+    if rows == 0:
+        return
+    if study.treatment in columns:
+        w = tried(_treatment, columns[study.treatment])
+        if w is not None:
+            tried(_check_arms, study.policy, study.treatment, w)
+    if study.outcome in columns:
+        tried(_outcome, columns[study.outcome])
+    tried(_check_level_shares, study, rows)
+    covariates = [one for one in study.covariates if one.name in columns]
+    blocks = {one: block for one in covariates
+              if (block := tried(_checked_block, study, columns[one.name], one)) is not None}
+    if blocks:
+        named = [(name, "level" if one.type == "categorical" else one.type) for one in blocks
+                 for name in one.design_columns()]
+        tried(_check_design, np.hstack(list(blocks.values())), *zip(*named, strict=True))
+    if study.links and all(name in columns for name in study.ids):
+        tried(_try_ids, study, columns)
+
+
+def _try_ids(study: Study, columns: Mapping[str, Column]) -> None:
+    ids = _ids(study, columns)
+    if len(study.ids) == 1:
+        _check_id_words(ids[study.ids[0]])
+    records({name: ids[name].to_numpy(object) for name in study.ids}, study.linkage.dates)
+
+
 def design_columns(study: Study) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Names and kinds of the d design columns; a categorical A, B, C becomes levels `stage=B`, `stage=C`."""
     named = [(name, "level" if covariate.type == "categorical" else covariate.type)
              for covariate in study.covariates for name in covariate.design_columns()]
     names, kinds = zip(*named, strict=True)
     return names, kinds
+
+
+def design_chunk(study: Study, columns: Mapping[str, Column], place: str) -> np.ndarray:
+    """x [n, d] from columns that were read; `place` stands before every error."""
+    with told_of(place):
+        return _design(study, columns)[0]
 
 
 def design_matrix(study: Study, frame: pd.DataFrame, site: str) -> tuple[np.ndarray, np.ndarray]:
@@ -178,13 +264,14 @@ def constant_columns(table: Table) -> tuple[str, ...]:
 
 
 def _design(study: Study, columns: Mapping[str, Column]) -> tuple[np.ndarray, np.ndarray]:
-    blocks = []
-    for covariate in study.covariates:
-        block = _block(columns[covariate.name], covariate)
-        _check_missing(columns[covariate.name], np.isnan(block[:, 0]), allowed=study.imputes(covariate))
-        blocks.append(block)
-    x = np.hstack(blocks)
+    x = np.hstack([_checked_block(study, columns[covariate.name], covariate) for covariate in study.covariates])
     return x, np.isnan(x)
+
+
+def _checked_block(study: Study, column: Column, covariate: Covariate) -> np.ndarray:
+    block = _block(column, covariate)
+    _check_missing(column, np.isnan(block[:, 0]), allowed=study.imputes(covariate))
+    return block
 
 
 def _block(column: Column, covariate: Covariate) -> np.ndarray:

@@ -2,6 +2,7 @@
 
     DIR/hospitals/NAME.csv   what each hospital holds        DIR/study.toml   what they agreed on
     DIR/result/              what the study found            DIR/truth.csv    what only a simulation can know
+    DIR/result/report.html   the same as a document
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from fedci.datasets import Records, Split, synthetic
 from fedci.estimator import FedCI
 from fedci.folder import check_folder
 from fedci.progress import round_progress
+from fedci.report.page import write_report
 from fedci.result import Result
 from fedci.study import Study
 
@@ -39,6 +41,8 @@ def run_demo(out: str | Path, seed: int = 0, force: bool = False, console: Conso
     found = compare(result, splits)
     found.to_csv(folder / "truth.csv", index=False)
     show(console, result, found, score(result, splits))
+    page = write_report(folder / "result")
+    console.print(f"Report: {page} (open it in a browser)")
     console.print(f"Written: {folder / 'result'} (effects.csv, trace.csv, result.json; each hospital's own people in "
                   f"sites/NAME/people.csv) and {folder / 'truth.csv'}.")
     return result

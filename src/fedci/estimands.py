@@ -17,6 +17,8 @@ from scipy.special import ndtr, ndtri
 
 from fedci.errors import UsageError
 
+ROOT_2PI = np.sqrt(2 * np.pi)
+
 
 @dataclass(frozen=True)
 class Effect:
@@ -40,15 +42,24 @@ class Effect:
         return self.quantile(check_alpha(alpha) / 2), self.quantile(1 - alpha / 2)
 
     def quantile(self, level: float):
-        """q with mean_l Φ((q − m_l)/√v_l) = level, by bisection to 1e-10 of the spread."""
+        """q with mean_l Φ((q − m_l)/√v_l) = level, to 1e-10 of the spread: Newton's steps, and where one would leave
+        the bracket, its middle. From the Gaussian's quantile on that takes five or six."""
         sd = np.sqrt(np.maximum(self.variances, 1e-300))
         ends = self.means + sd * ndtri(level)
         low, high = ends.min(0), ends.max(0)
-        for _ in range(40):
-            middle = 0.5 * (low + high)
-            below = ndtr((middle - self.means) / sd).mean(0) < level
-            low, high = np.where(below, middle, low), np.where(below, high, middle)
-        return _plain(0.5 * (low + high))
+        enough = 1e-10 * (high - low)
+        q = np.clip(self.means.mean(0) + np.sqrt((sd**2).mean(0) + self.means.var(0)) * ndtri(level), low, high)
+        for _ in range(60):
+            z = (q - self.means) / sd
+            over = ndtr(z).mean(0) - level
+            low, high = np.where(over < 0, q, low), np.where(over < 0, high, q)
+            with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
+                step = q - over * ROOT_2PI / (np.exp(-0.5 * z * z) / sd).mean(0)
+            new = np.where((step >= low) & (step <= high), step, 0.5 * (low + high))
+            moved, q = np.abs(new - q), new
+            if (moved <= enough).all():
+                break
+        return _plain(q)
 
     def scaled(self, factor: float) -> Effect:
         return Effect(self.means * factor, self.variances * factor**2)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable
+from pathlib import Path
 
 from fedci.data import Source
 from fedci.errors import StudyError, UsageError
+from fedci.federation.checkpoint import Mark, link_again
 from fedci.federation.coordinator import Round, run_study
 from fedci.federation.engine import InProcessEngine
 from fedci.federation.site import Site
@@ -30,10 +32,13 @@ class FedCI:
         self.options: FitOptions = study.fit_options(preset)
         self.seed = study.seed if seed is None else seed
 
-    def fit(self, sources: Iterable[Source], progress: Callable[[Round], None] | None = None) -> Result:
+    def fit(self, sources: Iterable[Source], progress: Callable[[Round], None] | None = None,
+            checkpoint: Path | None = None) -> Result:
         """Fit all sources together. Each stays behind its own `Site`; only messages pass between them.
 
         One source that holds all rows is the combined analysis: the same code, one site.
+        progress     told of every round; its method `watch`, if it has one, of every question to a site
+        checkpoint   a file from which an interrupted fit of the same sources goes on to the same bits
         """
         sources = _checked(list(sources))
         tables = [source.read(self.study) for source in sources]
@@ -43,8 +48,13 @@ class FedCI:
         own = {table.site: hashlib.sha256(secret + table.site.encode()).digest() for table in tables}
         sites = {table.site: Site(self.study, table, Credentials(key=secret, secret=own[table.site]))
                  for table in tables}
-        engine = InProcessEngine(sites)
-        outcome = run_study(engine, self.study, self.options, self.seed, progress, link_secret=secret)
+        for site in sites.values():
+            site.trusting = checkpoint is not None and Path(checkpoint).exists()
+        engine = InProcessEngine(sites, watch=getattr(progress, "watch", lambda *_: None))
+        if self.study.links:
+            link_again(checkpoint, Mark(self.study.hash(), self.seed, engine.sites))
+        outcome = run_study(engine, self.study, self.options, self.seed, progress, link_secret=secret,
+                            checkpoint=checkpoint)
         if wanted(self.study):
             outcome = refuted(self.study, outcome, sites, sources, progress)
         return Result(self.study, outcome, sites, engine.traffic)

@@ -41,6 +41,16 @@ def private_file(path: Path, mode: str):
     return os.fdopen(handle, mode) if "b" in mode else os.fdopen(handle, mode, newline="", encoding="utf-8")
 
 
+def write_new(path: Path, text: str, force: bool) -> None:
+    """A text file for a person to edit; an earlier one stands unless `force`."""
+    if path.exists() and not force:
+        raise OutputError(f"'{path}' is there already: choose another --out, or replace it with --force")
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as problem:
+        raise OutputError(f"'{path}' cannot be written: {(problem.strerror or '').lower()}") from None
+
+
 @contextmanager
 def whole_file(path: Path) -> Iterator[BinaryIO]:
     """A private file that takes its place when all of it is on disk; until then, and after an error, the earlier one

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from rich.console import Console
@@ -10,14 +11,19 @@ from fedci.errors import OutputError
 from fedci.privacy import ledger
 
 
-def show_ledger(folder: Path | str, console: Console | None = None) -> None:
-    """Print the ledger's table and its head; OutputError where there is none, or where its chain is broken."""
+def show_ledger(folder: Path | str, console: Console | None = None, as_json: bool = False) -> None:
+    """Print the ledger's table and its head (or JSON); OutputError where there is none, or its chain is broken."""
     path = Path(folder)
     if not any((path / name).exists() for name in (ledger.LEDGER, ledger.HEAD)):
         raise OutputError(f"'{path}' holds no ledger ({ledger.LEDGER}): give the folder in which the site runs. "
                           f"Before a site's first answer there is none")
     entries = ledger.read(path)
     out = console or Console()
+    if as_json:
+        told = {"count": len(entries), "head": ledger.head_of(entries).hash,
+                "phases": [one._asdict() for one in ledger.totals(entries)]}
+        print(json.dumps(told, indent=2), file=out.file)
+        return
     out.print(ledger.show(entries))
     count = f"{len(entries)} {'entry' if len(entries) == 1 else 'entries'}"
     out.print(f"the chain is whole: {count}, head {ledger.head_of(entries).hash}", markup=False, highlight=False,

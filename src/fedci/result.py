@@ -182,6 +182,10 @@ class Result:
         """The whole posterior of `effect`: `.mean`, `.sd`, `.interval(alpha)`, `.sample(count, seed)`."""
         self._check_open()
         x, _ = design_from(self.study, X, site or "new")
+        return self.effects_at(x, site, outcome_noise)
+
+    def effects_at(self, x: np.ndarray, site: str | None = None, outcome_noise: bool = False) -> Effect:
+        """`effect_posterior` at rows x [p, d] of the design."""
         return self._here(site).cate(x, outcome_noise) if site else self._elsewhere(x, outcome_noise)
 
     def effect_bounds(self, X: Any, strength: float, site: str) -> tuple[np.ndarray, np.ndarray]:
@@ -376,6 +380,13 @@ class Result:
             f"Study '{self.study.name}': {people:,} people at {sites}.",
             f"The fit {fit.verdict}: {len(fit.rounds)} rounds. Its effects are sealed (the study is blinded): read the "
             f"diagnostics, then open them with result.unblind(by=…), or `fedci unblind RESULT --by NAME`.", *noted])
+
+    def plain(self, alpha: float = 0.05) -> dict:
+        """The average effects and how they were reached, as JSON holds them."""
+        return {"study": self.study.name, "treatment": self.study.treatment, "outcome": self.study.outcome,
+                "run": self.outcome.run, "seed": self.outcome.seed, "verdict": self.verdict,
+                "rounds": len(self.outcome.fit.rounds), "alpha": alpha,
+                "effects": self.table(alpha).to_dict("records"), "warnings": list(self.warnings())}
 
     def save(self, folder, force: bool = False) -> None:
         """Write the result to a folder; each local site's private part goes to sites/NAME with mode 0600."""

@@ -191,6 +191,12 @@ def _site(study: Study, outcome: Outcome, index: int, folder: Path) -> Site:
     with np.load(folder / "rows.npz", allow_pickle=False) as file:
         x, w, y, jitter = file["x"], file["w"], file["y"], float(file["jitter"])
         kept = file["kept"] if "kept" in file else np.arange(len(y))  # results from before there was linkage
+    return site_at_end(study, outcome, index, x, w, y, kept, jitter)
+
+
+def site_at_end(study: Study, outcome: Outcome, index: int, x: np.ndarray, w: np.ndarray, y: np.ndarray,
+                kept: np.ndarray, jitter: float) -> Site:
+    """The site with number `index` from its rows, ready to predict: nothing is fitted again."""
     layout, drawn = outcome.layout, outcome.effects
     names, kinds = design_columns(study)
     table = Table(site=layout.sites[index], x=x, missing=np.isnan(x), w=w, y=y, columns=names, kinds=kinds, ids=None,

@@ -177,6 +177,25 @@ class Diagnosing(_Stated):
         return self
 
 
+class SharedQuery(_Stated):
+    """`[source]`: the query that gives a site's table where all sites keep their data alike. Each site chooses whether
+    it uses it (`--data sql:`), and says itself where its database is (docs/study.md)."""
+
+    query: Annotated[str, Field(min_length=1, max_length=20_000)]
+
+    @staticmethod
+    def _place(data: Any) -> str:
+        return "source"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_address(cls, data: Any) -> Any:
+        if isinstance(data, Mapping) and (told := sorted(set(data) - {"query"})):
+            raise StudyError(f"source: the study goes to every party, so it holds a query and nothing else; got "
+                             f"{', '.join(map(str, told))}. A site names its database in FEDCI_DATABASE_URL")
+        return data
+
+
 class Study(_Stated):
     """What every party must agree on. Read from `study.toml`, or built with the same names in Python."""
 
@@ -204,6 +223,8 @@ class Study(_Stated):
     quorum: Annotated[int, Field(strict=True, ge=1)] | None = None
     """On a network: how many sites are enough when others stay away; none: all must be there."""
     seed: Annotated[int, Field(strict=True, ge=0, lt=2**32)] = 0
+    source: SharedQuery | None = None
+    """A query that sites with the same tables may use."""
 
     @field_validator("covariates", mode="before")
     @classmethod
@@ -328,6 +349,8 @@ class Study(_Stated):
         """SHA-256 of all that must agree, as hex: the same for the same study however it was written down."""
         agreed = self.model_dump(exclude={"preset", "options"})
         agreed["sites"] = sorted(self.sites)
+        if self.source is None:
+            del agreed["source"]
         agreed["fit"] = self.fit_options().model_dump()
         agreed["format"] = HASH_FORMAT
         agreed["ids_rule"] = RULE
@@ -346,14 +369,16 @@ class Study(_Stated):
     def to_toml(self) -> str:
         """The study as a file: `Study.read` of it is equal to this study."""
         changes = self.policy.changes()
-        top = self.model_dump(exclude={"covariates", "linkage", "diagnostics", "policy", "options"})
+        top = self.model_dump(exclude={"covariates", "linkage", "diagnostics", "policy", "options", "source"})
         top = {key: value for key, value in top.items() if value is not None}
-        tables = {f"covariates.{_toml_key(one.name)}": one.model_dump(exclude={"name"}, exclude_none=True)
+        tables = {f"covariates.{toml_key(one.name)}": one.model_dump(exclude={"name"}, exclude_none=True)
                   for one in self.covariates}
         if linkage := self.linkage.model_dump(exclude_defaults=True):
             tables["linkage"] = linkage
         if diagnostics := self.diagnostics.model_dump(exclude_defaults=True):
             tables["diagnostics"] = diagnostics
+        if self.source:
+            tables["source"] = self.source.model_dump()
         if changes:
             tables["policy"] = {"name": self.policy.name, **changes}
         else:
@@ -460,10 +485,10 @@ def _fields(file: dict) -> dict:
 
 
 def _toml_lines(table: Mapping) -> str:
-    return "".join(f"{_toml_key(key)} = {_toml_value(value)}\n" for key, value in table.items())
+    return "".join(f"{toml_key(key)} = {_toml_value(value)}\n" for key, value in table.items())
 
 
-def _toml_key(key: str) -> str:
+def toml_key(key: str) -> str:
     return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else _toml_value(key)
 
 
@@ -480,6 +505,6 @@ def _toml_value(value: Any) -> str:
         case str():  # JSON's escapes are TOML's, but for DEL, which JSON leaves as it is
             return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
         case Mapping():
-            return "{ " + ", ".join(f"{_toml_key(k)} = {_toml_value(v)}" for k, v in value.items()) + " }"
+            return "{ " + ", ".join(f"{toml_key(k)} = {_toml_value(v)}" for k, v in value.items()) + " }"
         case _:
             return "[" + ", ".join(_toml_value(item) for item in value) + "]"

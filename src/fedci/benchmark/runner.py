@@ -222,8 +222,8 @@ def _serve(pipe: Connection, core: int | None) -> None:
 
 
 def _forget_compiled() -> None:
-    """Compiled functions take places in the process's memory map, of which Linux gives 65,530: a long grid of many models
-    and sizes would end there."""
+    """Compiled functions take places in the process's memory map, of which Linux gives 65,530: a long grid of many
+    models and sizes would end there."""
     try:
         with open("/proc/self/maps", "rb") as maps:
             many = sum(1 for _ in maps) > MAPS

@@ -90,3 +90,13 @@ def load(path: Path | None, mark: Mark, run: str) -> Checkpoint:
                           arrays or None, previous, facts["rounds"], facts["jitters"]) if known else fresh
     except (OSError, ValueError, KeyError, TypeError, EOFError, BadZipFile):
         raise OutputError(f"the checkpoint '{path}' is damaged. Remove it to start the run from the start") from None
+
+
+def link_again(path: Path | None, mark: Mark) -> None:
+    """For sites that start anew with the coordinator, in one process: their linkage follows from the seed, and is
+    repeated."""
+    if path is not None and path.exists():
+        kept = load(path, mark, "")
+        if kept.run:
+            kept.linked = None
+            kept.write()

@@ -3,7 +3,7 @@ process and many machines."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -36,13 +36,19 @@ class InProcessEngine:
 
     local: Mapping[str, Site]
     traffic: dict[str, Traffic] = field(default_factory=dict)
+    watch: Callable[[str, int, int], None] = lambda kind, done, sites: None
+    """Told before each question: its type, how many sites have answered it, how many there are."""
 
     @property
     def sites(self) -> tuple[str, ...]:
         return tuple(sorted(self.local))
 
     def exchange(self, requests: Mapping[str, Message]) -> Mapping[str, Message]:
-        return {name: self._ask(name, requests[name]) for name in sorted(requests)}
+        back = {}
+        for done, name in enumerate(sorted(requests)):
+            self.watch(type(requests[name]).__name__, done, len(requests))
+            back[name] = self._ask(name, requests[name])
+        return back
 
     def _ask(self, name: str, request: Message) -> Message:
         outward = encode(request)

@@ -160,6 +160,8 @@ class Site:
         self.places: dict[int, Place] = {}
         """Round of the talk → where the fit stood at its request. Replaced, never changed."""
         self.diagnosed: site_diagnostics.Asked = frozenset()
+        self.trusting = False
+        """Whether the site takes the coordinator's word for where the fit stands: in a process of its own, going on."""
 
     def answer(self, request: Message) -> Reply | Tokens | Refusal:
         """The reply to one request; an error becomes a Refusal with its code and reason, never a traceback."""
@@ -268,10 +270,11 @@ class Site:
         units = Units(request.x_mean, request.x_sd, request.y_mean, request.y_sd, request.indicators)
         x = units.covariates(self.table.x)
         model = model_of(self.options.model, x.shape[1], self.table.x.shape[1], request.sites)
-        self._check_statistics(model)
+        check_statistics(self.study, self.name, self.table.rows, model,
+                         len(self.sums.cohort) if self.sums is not None else 1)
         arrays = arrange(model, x, self.table.w, units.outcome(self.table.y), request.u, request.index)
         self.prepared = Prepared(model, units, arrays)
-        if self.study.policy.check_trajectory:
+        if self.study.policy.check_trajectory and not self.trusting:
             self.rules = self._rules(request, model)
         return self._reply(request, {})
 
@@ -420,23 +423,6 @@ class Site:
         return self._reply(request, {"objective": 0.0, "gradient": np.zeros_like(request.theta), "phi_roots": zeros,
                                      "sigma_roots": zeros, "failed": 1})
 
-    def _check_statistics(self, model: AnyModel) -> None:
-        """Nearly as many columns of T (model `shared`), or parameters, as people: sums may tell rows apart."""
-        policy, people = self.study.policy, len(self.table.y)
-        limit, where = policy.statistics_per_row, "in the clear"
-        if self.sums is not None:  # only the sum over sites leaves; of the others it knows the policy's minimum
-            people, where = people + (len(self.sums.cohort) - 1) * policy.min_rows, "in a sum of all sites"
-        if model.size > policy.max_parameters_per_row * people:
-            raise DisclosureError(
-                f"site '{self.name}': the model has {model.size} parameters for {people} people; the policy allows "
-                f"{policy.max_parameters_per_row:g} for each {where}. Use a smaller model or more people; or, if every "
-                f"site consents, raise policy.max_parameters_per_row in the study")
-        if isinstance(model, SharedModel) and model.columns > limit * people:
-            raise DisclosureError(
-                f"site '{self.name}': the model 'shared' would send sums over {model.columns} columns of "
-                f"{people} people; the policy allows {limit:g} columns per person {where}. Use fewer "
-                f"covariates or model.knots, more people, or the preset 'paper'.")
-
     def _statistics(self, request: AskStatistics) -> Reply:
         """The sums of the first half of a round; a numerical failure is counted, as in `_evaluate`."""
         ready = self._require(self.prepared, "the common units")
@@ -580,6 +566,23 @@ class Site:
                        int(ready.arrays.index))
         rows = slice(len(self.table.y), len(y))
         return _one(_each(ready.model, q, both, _given(noise_correlation), ready.units.y_sd, rows))
+
+
+def check_statistics(study: Study, site: str, rows: int, model: AnyModel, cohort: int = 1) -> None:
+    """Nearly as many columns of T (model `shared`), or parameters, as people: sums may tell rows apart. With a `cohort`
+    only the sum over so many sites leaves, and of the others the site knows the policy's minimum."""
+    policy, people = study.policy, rows + (cohort - 1) * study.policy.min_rows
+    limit, where = policy.statistics_per_row, "in the clear" if cohort == 1 else "in a sum of all sites"
+    if model.size > policy.max_parameters_per_row * people:
+        raise DisclosureError(
+            f"site '{site}': the model has {model.size} parameters for {people} people; the policy allows "
+            f"{policy.max_parameters_per_row:g} for each {where}. Use a smaller model or more people; or, if every "
+            f"site consents, raise policy.max_parameters_per_row in the study")
+    if isinstance(model, SharedModel) and model.columns > limit * people:
+        raise DisclosureError(
+            f"site '{site}': the model 'shared' would send sums over {model.columns} columns of {people} people; the "
+            f"policy allows {limit:g} columns per person {where}. Use fewer covariates or model.knots, more people, or "
+            f"the preset 'paper'.")
 
 
 def _options_of(study: Study) -> list[FitOptions]:

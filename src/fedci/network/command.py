@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from fedci.data import Source
+from fedci.data import Source, absolute
 from fedci.errors import AwayError, HandshakeError, OutputError, from_code
 from fedci.network import certificates, hardening, kit, party, processes
 from fedci.network.kit import Kit
@@ -51,7 +51,7 @@ def check_site(folder: str | Path, data: str | Path, say: Say) -> Kit:
     """All that can be known before the coordinator is reached."""
     own = check_kit(folder, "site")
     study = own.study
-    table = Source(own.name, Path(data)).read(study)
+    table = Source.at(study, own.name, data).read(study)
     say(f"kit        whole and hardened: site '{own.name}' of study '{study.name}' ({own.study_hash[:12]})")
     say(f"data       {table.rows} rows, {table.treated} treated, {len(table.columns)} design columns")
     say(f"policy     {study.policy.name}: at least {study.policy.min_rows} rows, {study.policy.min_arm_rows} per arm")
@@ -71,7 +71,7 @@ def run_site(folder: str | Path, data: str | Path, say: Say, ask: Callable[[str]
     """
     own = check_site(folder, data, say)
     with _alone(own):
-        party.write_run(own, {"data": str(Path(data).resolve()), "approve": ask is not None, "patience": PATIENCE,
+        party.write_run(own, {"data": absolute(data), "approve": ask is not None, "patience": PATIENCE,
                               "linkage_key": str(linkage_key.resolve()) if linkage_key else None})
         (own.run / kit.EVENTS).unlink(missing_ok=True)
         processes.end_leftover(own)
@@ -222,7 +222,9 @@ def _follow_job(own: Kit, session, number: str, present: tuple[str, ...], proces
         for event in seen:
             moved |= event["event"] == "round"
             if event["event"] == "round":
-                say(f"round      {event['number']} of at most {event['cap']}, objective {event['objective']:.3f}")
+                left = event["seconds"] / event["number"] * (event["cap"] - event["number"])
+                say(f"round      {event['number']} of at most {event['cap']}, objective {event['objective']:.3f}, "
+                    f"at most {left:.0f} s left")
             if event["event"] in ("result", "paused", "failed"):
                 return event, at, moved
         if process.poll() is not None:

@@ -56,7 +56,7 @@ class SiteParty:
         study = own.study
         known = credentials(own, told)
         releases = Releases(own.folder, derived(site_secret(known), info("released"))) if known.identity else None
-        self.site = Site(study, Source(own.name, Path(told["data"])).read(study), known, releases)
+        self.site = Site(study, Source.at(study, own.name, told["data"]).read(study), known, releases)
         approve = self._asks if told["approve"] else None
         self.door = Door(self.site, _ledger(own), own.folder, approve, self._told)
         self.patience, self.last, self.writing = told["patience"], None, None

@@ -1,0 +1,130 @@
+"""What the coordinator can say of effects without a row: along each covariate, and over a population like the study's.
+
+    along x_j     E[τ(x)] at the pooled means of the other covariates, x_j over its range (or each level)
+    population    people drawn with the pooled means, spreads and shares, columns independent: how effects are spread
+
+Both use the draws of the shared part (β, θ; or Θ, g) that the coordinator holds anyway, and the moments the sites told.
+The bands hold the uncertainty of that part, not what is a single site's own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from fedci.folder import whole_file
+from fedci.moments import pool
+from fedci.result import Result
+from fedci.study import Covariate
+
+FILE = "aggregates.json"
+FORMAT = 1
+GRID = 25
+PEOPLE = 800
+BINS = 24
+BAND = (0.025, 0.975)
+
+
+def aggregates(result: Result, folder: Path | None = None) -> dict:
+    """{'curves': […], 'population': {…}, 'drivers': […] or None}; kept in the result's folder, and found again there
+    for the same run."""
+    if folder is not None and (kept := _read(folder / FILE, result)) is not None:
+        return kept
+    made = {"format": FORMAT, "run": result.outcome.run, "curves": list(curves(result)),
+            "population": population(result), "drivers": _drivers(result)}
+    if folder is not None:
+        with whole_file(folder / FILE) as file:
+            file.write(json.dumps(made).encode())
+    return made
+
+
+def _drivers(result: Result) -> list[dict] | None:
+    """`Result.drivers` as plain rows."""
+    table = result.drivers()
+    return None if table is None else [
+        {"part": row.part, "outcome": float(row.outcome), "effect": float(row.effect), "covariates": row.covariates}
+        for row in table.itertuples()]
+
+
+def _read(path: Path, result: Result) -> dict | None:
+    try:
+        kept = json.loads(path.read_text(encoding="utf-8"))
+        return kept if (kept["format"], kept["run"]) == (FORMAT, result.outcome.run) else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+class Pooled:
+    """Pooled mean and sd of each design column; a 0/1 column that every site kept back is taken as ½."""
+
+    def __init__(self, result: Result):
+        told = pool([site.x for site in result.outcome.layout.moments.values()])
+        untold = told.count == 0
+        self.mean = np.where(untold, 0.5, told.values[0])
+        self.sd = np.where(untold, 0.5, np.sqrt(told.values[1]))
+        self.places: dict[str, slice] = {}
+        at = 0
+        for one in result.study.covariates:
+            self.places[one.name] = slice(at, at + len(one.design_columns()))
+            at = self.places[one.name].stop
+
+
+def curves(result: Result) -> Iterator[dict]:
+    """One for each covariate: where, the effect there, and its band."""
+    pooled = Pooled(result)
+    made = [(one, *_path(one, pooled)) for one in result.study.covariates]
+    drawn = result.effects_at(np.vstack([x for _, _, x in made])).means
+    at = 0
+    for one, values, x in made:
+        part, at = drawn[:, at:at + len(x)], at + len(x)
+        low, high = np.quantile(part, BAND, axis=0)
+        yield {"covariate": one.name, "type": one.type, "at": values, "effect": part.mean(0).tolist(),
+               "low": low.tolist(), "high": high.tolist()}
+
+
+def _path(one: Covariate, pooled: Pooled) -> tuple[list, np.ndarray]:
+    """(values of the covariate, the rows of the design there)."""
+    place = pooled.places[one.name]
+    if one.type == "numeric":
+        mean, sd = pooled.mean[place.start], pooled.sd[place.start]
+        low, high = np.clip([mean - 2 * sd, mean + 2 * sd], *(one.range or (-np.inf, np.inf)))
+        values = np.linspace(low, high, GRID)
+        block = values[:, None]
+    else:
+        values = np.array(one.levels if one.type == "categorical" else ["0", "1"])
+        block = np.eye(len(values))[:, 1:]
+    x = np.tile(pooled.mean, (len(block), 1))
+    x[:, place] = block
+    return values.tolist(), x
+
+
+def population(result: Result) -> dict:
+    """How effects are spread over people like the study's: shares in bins, averaged over the draws, with bands."""
+    drawn = result.effects_at(_people(result)).means
+    low, high = np.quantile(drawn, [0.001, 0.999])
+    edges = np.linspace(low, high, BINS + 1) if high > low else np.linspace(low - 0.5, low + 0.5, BINS + 1)
+    shares = np.stack([np.histogram(np.clip(draw, edges[0], edges[-1]), edges)[0] / drawn.shape[1] for draw in drawn])
+    below, above = np.quantile(shares, BAND, axis=0)
+    means = drawn.mean(1)
+    return {"edges": edges.tolist(), "share": shares.mean(0).tolist(), "low": below.tolist(), "high": above.tolist(),
+            "positive": float((drawn > 0).mean()), "sd": float(drawn.std(1).mean()), "mean": float(means.mean())}
+
+
+def _people(result: Result) -> np.ndarray:
+    """[PEOPLE, d] of nobody: independent columns with the pooled moments."""
+    rng, pooled = np.random.default_rng(np.random.SeedSequence((result.outcome.seed, 8))), Pooled(result)
+    x = np.empty((PEOPLE, len(pooled.mean)))
+    for one in result.study.covariates:
+        place = pooled.places[one.name]
+        if one.type == "numeric":
+            drawn = pooled.mean[place.start] + pooled.sd[place.start] * rng.standard_normal(PEOPLE)
+            x[:, place.start] = np.clip(drawn, *(one.range or (-np.inf, np.inf)))
+        else:
+            shares = np.clip(pooled.mean[place], 0.0, 1.0)
+            cuts = np.cumsum(shares / max(shares.sum(), 1.0))
+            chosen = (rng.uniform(size=PEOPLE)[:, None] > cuts).sum(1)
+            x[:, place] = np.eye(len(cuts) + 1)[chosen][:, :-1]
+    return x

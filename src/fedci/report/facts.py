@@ -1,0 +1,378 @@
+"""From a result to what the report's page shows: sentences, tables and plots, section by section.
+
+A section is {id, title, parts}; a part is a paragraph, a plot with its caption and the numbers behind it, or a table.
+What a section needs and the result does not hold is said in a sentence, so that a reader misses nothing silently.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from markupsafe import Markup
+
+from fedci.estimands import Effect, average
+from fedci.privacy import ledger
+from fedci.report import plots
+from fedci.report.slots import Curve, Interval, Slots
+from fedci.report.svg import number
+from fedci.result import Result
+
+WAITING = "This result holds no {what}. {how}"
+OVER = {"ATE": "everybody", "ATT": "the treated", "ATC": "the untreated"}
+DIAGNOSTICS = "It is shown here as soon as the diagnostics of the study lie beside the result (diagnostics.json)."
+
+
+@dataclass(frozen=True)
+class Table:
+    heads: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    caption: str = ""
+
+
+@dataclass(frozen=True)
+class Figure:
+    svg: Markup
+    caption: str
+    numbers: Table | None = None
+    """The text alternative: the numbers that the plot shows."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Small plots beside each other."""
+
+    figures: Sequence[Figure]
+
+
+@dataclass(frozen=True)
+class Section:
+    id: str
+    title: str
+    parts: list = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Extra:
+    """What a report may be given beside its result."""
+
+    slots: Slots
+    aggregates: dict
+    others: dict[str, Result]
+    """Results over fewer sources, in the order in which sources were added."""
+    ledgers: dict[str, list[dict]]
+
+
+def sections(result: Result, extra: Extra, alpha: float) -> list[Section]:
+    effect_on = f"effect on {result.study.outcome}"
+    return [
+        _answer(result, alpha), _sources(result, extra, effect_on), _sites(result, alpha, effect_on),
+        _people(extra.aggregates, effect_on),
+        *(_with_verdicts(section, extra.slots) for section in (
+            _balance(extra.slots), _overlap(extra.slots), _heterogeneity(extra.slots, effect_on),
+            _sensitivity(result, extra.slots, effect_on, alpha), _refuters(extra.slots), _fit(result, extra.slots))),
+        _left(result, extra.ledgers), _assumptions(result), _made(result)]
+
+
+def _with_verdicts(section: Section, slots: Slots) -> Section:
+    """What the diagnostics of this section say in words stands before its plots."""
+    said = (slots.verdicts or {}).get(section.id)
+    if not said:
+        return section
+    table = Table(["verdict", "of", "in words"], [[one.verdict, one.name, one.words] for one in said])
+    return Section(section.id, section.title, [table, *section.parts])
+
+
+# ── the answer ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _answer(result: Result, alpha: float) -> Section:
+    ate = result.ate()
+    low, high = ate.interval(alpha)
+    level, certain = f"{100 * (1 - alpha):g}%", plots.positive(ate)
+    direction = "raises" if ate.mean > 0 else "lowers"
+    clear = (f"the whole {level} interval lies {'above' if low > 0 else 'below'} zero" if low > 0 or high < 0 else
+             f"the {level} interval holds zero: the data do not settle the direction")
+    words = (f"On average, {result.study.treatment} {direction} {result.study.outcome} by {number(abs(ate.mean))} "
+             f"({level} interval {number(low)} to {number(high)}); {clear}. The probability of a positive "
+             f"average effect is {_chance(certain)}.")
+    figure = Figure(plots.answer(ate, low, high, result.study.outcome),
+                    f"What is known of the average effect over all people. The shaded part is the {level} "
+                    f"interval; the dashed line marks no effect, where it is near.",
+                    _effects_table(result, alpha, ("all",)))
+    return Section("answer", "The answer", [words, figure, *[f"Note: {text}" for text in result.warnings()]])
+
+
+def _chance(value: float) -> str:
+    return "below 0.1%" if value < 0.001 else "above 99.9%" if value > 0.999 else f"{value:.1%}"
+
+
+def _effects_table(result: Result, alpha: float, sites: Sequence[str] | None = None) -> Table:
+    rows = [[row.estimand, row.site, f"{row.people:,}", number(row.mean), number(row.sd),
+             f"{number(row.low)} to {number(row.high)}"] for row in result.table(alpha).itertuples()
+            if sites is None or row.site in sites]
+    return Table(["average over", "site", "people", "effect", "sd", f"{100 * (1 - alpha):g}% interval"],
+                 [[OVER[row[0]], *row[1:]] for row in rows])
+
+
+def _sources(result: Result, extra: Extra, effect_on: str) -> Section:
+    parts: list = []
+    if extra.others:
+        named = {f"{len(one.sites)} sources ({name})": one.ate() for name, one in extra.others.items()}
+        named[f"all {len(result.sites)} sources"] = result.ate()
+        parts = [Figure(plots.densities(named, effect_on.capitalize(), "by number of sources"),
+                        "The average effect as sources are added: each curve is a fit over so many sources.",
+                        _density_table(named))]
+    elif len(result.sites) > 1:
+        named = _cumulative(result)
+        parts = [Figure(plots.densities(named, effect_on.capitalize(), "over the people of more and more sites"),
+                        "The average effect over the people of the first site, the first two, …: all from this one "
+                        "fit, which learnt from every site. Fits over fewer sources are shown when given by --with.",
+                        _density_table(named))]
+    else:
+        parts = ["There is one source only."]
+    return Section("sources", "As sources are added", parts)
+
+
+def _cumulative(result: Result) -> dict[str, Effect]:
+    sums = result.outcome.effects.sums
+    named = {}
+    for k in range(1, len(result.sites) + 1):
+        some = [sums[site] for site in result.sites[:k]]
+        people = sum(int(one["people"][0]) for one in some)
+        parts = [Effect(one["cate_mean"][:, 0], one["cate_var"][:, 0]) for one in some]
+        label = result.sites[0] if k == 1 else f"+ {result.sites[k - 1]}"
+        named[label] = average(parts, people)
+    return named
+
+
+def _density_table(named: dict[str, Effect]) -> Table:
+    return Table(["curve", "mean", "sd", "95% interval"], [
+        [name, number(one.mean), number(one.sd), " to ".join(number(end) for end in one.interval())]
+        for name, one in named.items()])
+
+
+def _sites(result: Result, alpha: float, effect_on: str) -> Section:
+    rows = {row.site: row for row in result.table(alpha).itertuples() if row.estimand == "ATE"}
+    made = {name: Interval(site="all sites" if name == "all" else name, mean=row.mean, low=row.low, high=row.high)
+            for name, row in rows.items()}
+    overall = made.pop("all")
+    people = {"all sites" if name == "all" else name: row.people for name, row in rows.items()}
+    figure = Figure(plots.forest(list(made.values()), overall, effect_on.capitalize(), people),
+                    "The average effect over each site's own people, and over all (diamond). Sites share what the "
+                    "model learns, so that small sites borrow from the others.", _effects_table(result, alpha))
+    return Section("sites", "Site by site", [figure])
+
+
+# ── who profits ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _people(made: dict, effect_on: str) -> Section:
+    spread = made["population"]
+    parts: list = [
+        f"Effects differ between people by a standard deviation of about {number(spread['sd'])}; an effect above "
+        f"zero is expected for {spread['positive']:.0%} of people. Both are computed for a population drawn with the "
+        f"pooled means, spreads and shares that the sites told, columns independent: nothing here is of any person.",
+        Figure(plots.population(spread, effect_on.capitalize()),
+               "How effects are spread over people like the study's. Lines: 95% bands of each bar.",
+               Table(["from", "to", "share", "95% band"], [
+                   [number(spread["edges"][k]), number(spread["edges"][k + 1]), f"{share:.1%}",
+                    f"{spread['low'][k]:.1%} to {spread['high'][k]:.1%}"] for k, share in enumerate(spread["share"])]))]
+    drivers = made["drivers"]
+    if drivers is not None:
+        parts.append(Table(["part of the model", "share of the outcome", "share of the effect", "largest weights"], [
+            [row["part"], f"{row['outcome']:.0%}", f"{row['effect']:.0%}", row["covariates"]] for row in drivers],
+            "What carries the outcome and the effect"))
+    steep = sorted(made["curves"], key=lambda one: min(one["effect"]) - max(one["effect"]))
+    parts.append("The effect along each covariate, the others at their pooled means; those that change the effect most "
+                 "come first. Bands hold 95% of what is known of the function that all sites share.")
+    parts.append(Grid([Figure(plots.curve(one, "effect"), "", _curve_table(one)) for one in steep[:12]]))
+    if len(steep) > 12:
+        parts.append(f"{len(steep) - 12} more covariates change the effect less and are not drawn; "
+                     f"aggregates.json beside the result holds them.")
+    return Section("people", "For whom, and what drives it", parts)
+
+
+def _curve_table(one: dict) -> Table:
+    rows = range(0, len(one["at"]), 4 if one["type"] == "numeric" else 1)
+    return Table([one["covariate"], "effect", "95% band"], [
+        [number(one["at"][k]) if one["type"] == "numeric" else str(one["at"][k]), number(one["effect"][k]),
+         f"{number(one['low'][k])} to {number(one['high'][k])}"] for k in rows])
+
+
+# ── diagnostics, where they are ─────────────────────────────────────────────────────────────────────────────
+
+
+def _absent(slots: Slots, slot: str, what: str) -> str:
+    if slot in slots.problems:
+        return f"The diagnostics hold {what} in a form that this report cannot show ({slots.problems[slot]})."
+    return WAITING.format(what=what, how=DIAGNOSTICS)
+
+
+def _balance(slots: Slots) -> Section:
+    rows, title = slots.balance, "Were treated and untreated alike?"
+    if not rows:
+        return Section("balance", title, [_absent(slots, "balance", "balance of covariates")])
+    worst = max(abs(row.after if row.after is not None else row.before) for row in rows)
+    table = Table(["covariate", "before", "after"], [
+        [row.covariate, number(row.before), "–" if row.after is None else number(row.after)] for row in rows])
+    words = f"The largest standardised mean difference is {number(worst)}; 0.1 is the usual bound (dashed)."
+    return Section("balance", title, [
+        words, Figure(plots.love(rows), "Standardised mean differences of the covariates.", table)])
+
+
+def _overlap(slots: Slots) -> Section:
+    one = slots.overlap
+    if one is None:
+        return Section("overlap", "Could everybody have been treated?", [_absent(slots, "overlap", "overlap")])
+    table = Table(["from", "to", "treated", "untreated"], [
+        [number(one.edges[k]), number(one.edges[k + 1]), number(one.treated[k]), number(one.control[k])]
+        for k in range(len(one.treated))])
+    return Section("overlap", "Could everybody have been treated?", [
+        Figure(plots.overlap(one), "Preference scores of treated (above) and untreated (below): where only one "
+               "side has people, effects rest on the model.", table)])
+
+
+def _heterogeneity(slots: Slots, effect_on: str) -> Section:
+    one = slots.heterogeneity
+    title = "Do sites disagree?"
+    if one is None:
+        return Section("heterogeneity", title, [_absent(slots, "heterogeneity", "analysis of the sites' own effects")])
+    parts: list = []
+    if one.figures:
+        parts.append(Table(["figure", "value"], [[name, number(value)] for name, value in one.figures.items()]))
+    for rows, what in ((one.sites, "Each site by itself"), (one.leave_one_out, "All sites but one")):
+        if rows:
+            parts.append(Figure(plots.forest(rows, None, effect_on.capitalize()), f"{what}.", _interval_table(rows)))
+    return Section("heterogeneity", title, parts or [_absent(slots, "heterogeneity", "analysis of the sites' effects")])
+
+
+def _interval_table(rows: Iterable[Interval]) -> Table:
+    return Table(["site", "effect", "interval"],
+                 [[r.site, number(r.mean), f"{number(r.low)} to {number(r.high)}"] for r in rows])
+
+
+def _sensitivity(result: Result, slots: Slots, effect_on: str, alpha: float) -> Section:
+    parts: list = ["No data inform the correlation of the two outcomes' noise, because nobody is seen both treated and "
+                   "untreated. Realised effects are therefore given for several values of it."]
+    table = result.sensitivity(alpha)
+    known = table[table.noise_correlation != "prior"]
+    curve = Curve(name="Average realised effect by noise correlation", x_label="noise correlation",
+                  x=known.noise_correlation.astype(float).tolist(), mean=known["mean"].tolist(), low=known.low.tolist(),
+                  high=known.high.tolist())
+    parts.append(Figure(plots.sensitivity(curve, effect_on), "The average realised effect of the people of the study.",
+                        Table(["noise correlation", "effect", "interval", "sd of a person"], [
+                            [str(r.noise_correlation), number(r.mean), f"{number(r.low)} to {number(r.high)}",
+                             number(r.person_sd)] for r in table.itertuples()])))
+    for one in slots.sensitivity or ():
+        rows = [[number(one.x[k]), number(one.mean[k])] for k in range(len(one.x))]
+        table = Table([one.x_label or "x", "effect"], rows)
+        parts.append(Figure(plots.sensitivity(one, effect_on), f"{one.name}.", table))
+    if not slots.sensitivity:
+        parts.append(_absent(slots, "sensitivity", "analysis of a hidden confounder"))
+    return Section("sensitivity", "What if an assumption is wrong?", parts)
+
+
+def _refuters(slots: Slots) -> Section:
+    if not slots.refuters:
+        return Section("refuters", "Attempts to refute it", [_absent(slots, "refuters", "refutation tests")])
+    rows = [[r.name, number(r.estimate), "–" if None in (r.low, r.high) else f"{number(r.low)} to {number(r.high)}",
+             r.expected, {True: "passed", False: "failed", None: "–"}[r.passed]] for r in slots.refuters]
+    return Section("refuters", "Attempts to refute it", [
+        Table(["test", "estimate", "interval", "expected", "verdict"], rows)])
+
+
+def _fit(result: Result, slots: Slots) -> Section:
+    fit = result.outcome.fit
+    numbers, objectives = [r.number for r in fit.rounds], [r.objective for r in fit.rounds]
+    seconds = ", ".join(f"{name} {value:.1f} s" for name, value in result.outcome.seconds.items())
+    parts: list = [f"The fit {fit.verdict} after {len(fit.rounds)} rounds of at most {fit.rounds[-1].cap}. "
+                   f"Time: {seconds}.",
+                   Figure(plots.trace(numbers, objectives), "The objective over the rounds; the climb at the start "
+                          "is cut off.", Table(["round", "objective", "gradient norm"], [
+                              [str(r.number), f"{r.objective:.3f}", f"{r.gradient_norm:.2e}"] for r in fit.rounds]))]
+    if slots.calibration:
+        table = Table(["expected", "observed", "people"], [
+            [number(b.expected), number(b.observed), "–" if b.count is None else f"{b.count:,}"]
+            for b in slots.calibration])
+        parts.append(Figure(plots.calibration(slots.calibration), "Calibration: on the line, what was expected "
+                            "is what was seen.", table))
+    else:
+        parts.append(_absent(slots, "calibration", "calibration"))
+    return Section("fit", "Did the fit work?", parts)
+
+
+# ── what left, what is assumed, how it was made ─────────────────────────────────────────────────────────────
+
+
+def _left(result: Result, ledgers: dict[str, list[dict]]) -> Section:
+    policy = result.study.policy
+    parts: list = [f"Rows and ids stayed at the sites. Under the policy '{policy.name}' (at least {policy.min_rows} "
+                   f"rows and {policy.min_arm_rows} in each arm) these sums left: four moments of each column, the "
+                   f"sums of each round of the fit, and sums of effects for each draw."]
+    if result.traffic:
+        parts.append(Table(["site", "people", "left out by linkage", "answers", "bytes out of the site", "bytes in"], [
+            [site, f"{result.outcome.layout.moments[site].rows:,}", f"{result.outcome.excluded.get(site, 0):,}",
+             f"{seen.messages:,}", f"{seen.received:,}", f"{seen.sent:,}"]
+            for site, seen in sorted(result.traffic.items())], "Traffic, as the coordinator counted it"))
+    for site, entries in ledgers.items():
+        rows = [[one.phase, f"{one.answers:,}", f"{one.refusals:,}", f"{one.numbers:,}", f"{one.bytes:,}",
+                 ", ".join(one.names)] for one in ledger.totals(entries) if one.run in ("", result.outcome.run)]
+        parts.append(Table(["phase", "answers", "refusals", "numbers", "bytes", "what"], rows,
+                           f"Ledger of {site}: {len(entries)} lines, chain whole"))
+    if not ledgers:
+        parts.append("Each site's own ledger lists every answer; give a site's folder with --ledger to show it here.")
+    kept = {site: [name for name, hidden in zip(_names(result), told.suppressed, strict=True) if hidden]
+            for site, told in result.outcome.layout.moments.items()}
+    parts += [f"{site} kept the moments of {', '.join(names)} back (too few people on one side)."
+              for site, names in kept.items() if names]
+    return Section("left", "What left each site", parts)
+
+
+def _names(result: Result) -> list[str]:
+    return [name for one in result.study.covariates for name in one.design_columns()]
+
+
+def _assumptions(result: Result) -> Section:
+    links = (f"Checked: linkage found and left out {sum(result.outcome.excluded.values()):,} repeated entries."
+             if result.study.links else "Not checked: the study names no ids, so a person at two sites counts twice.")
+    rows = [
+        ["Unconfoundedness: given the covariates, treatment does not depend on the potential outcomes",
+         "Cannot be checked by any data. It fails if something that drives both treatment and outcome was not "
+         "measured. See the sections on balance and sensitivity."],
+        ["Stable unit treatment value: one version of the treatment, and nobody's treatment changes another's outcome",
+         "Cannot be checked here; a matter of how the treatment was given."],
+        ["All sources share the same covariates",
+         f"Checked: every site read the same study file (hash {result.study.hash()[:12]}), with "
+         f"{len(result.study.covariates)} covariates, levels and ranges. Whether they measure alike, they must say."],
+        ["A primary key identifies a person across sources", links],
+        ["Overlap: everybody could have been treated or not (needed for effects without the model's help)",
+         "Looked at in the section on overlap, where the diagnostics are there."],
+        ["The model: smooth functions along few directions, Gaussian noise, sites alike but for their own function",
+         "Looked at in the section on the fit; the page on the model says what it cannot express."]]
+    return Section("assumptions", "What is assumed, and what was checked", [
+        Table(["assumption", "checked?"], rows, "The assumptions of the paper (the first four), and two more")])
+
+
+def _made(result: Result) -> Section:
+    o = result.outcome
+    facts = [["study", result.study.name], ["study hash", result.study.hash()], ["run", o.run], ["made", result.made],
+             ["seed", str(o.seed)], ["preset", result.study.preset], ["model", o.options.model.family],
+             ["posterior draws", f"{o.options.prediction.draws}"], ["policy", result.study.policy.name],
+             *[[name, version] for name, version in result.versions.items()]]
+    return Section("made", "How it was made", [
+        Table(["", ""], facts, "The same study, seed and versions give the same bits"),
+        Table(["study.toml"], [[result.study.to_toml()]])])
+
+
+def headline(result: Result) -> dict:
+    people = sum(site.rows for site in result.outcome.layout.moments.values())
+    return {"name": result.study.name, "treatment": result.study.treatment, "outcome": result.study.outcome,
+            "people": people, "sites": list(result.sites), "made": result.made}
+
+
+def read_ledgers(folders: Iterable[Path]) -> dict[str, list[dict]]:
+    """By folder name; a broken chain is an error."""
+    return {folder.resolve().name: ledger.read(folder) for folder in folders}
+

@@ -1,0 +1,56 @@
+"""`fedci report`: one HTML file that needs nothing else, from a result's folder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+
+from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup
+
+from fedci.errors import OutputError
+from fedci.folder import whole_file
+from fedci.report.aggregates import aggregates
+from fedci.report.facts import Extra, Figure, Grid, Table, headline, read_ledgers, sections
+from fedci.report.slots import read_slots
+from fedci.result import Result
+from fedci.version import __version__
+
+FILE = "report.html"
+
+
+def render(result: Result, extra: Extra, alpha: float = 0.05) -> str:
+    """The page. Every name that comes from a study, a site or a file is escaped."""
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment.tests |= {name: lambda part, kind=kind: isinstance(part, kind)
+                          for name, kind in (("figure", Figure), ("table", Table), ("grid", Grid))}
+    template = environment.from_string(_asset("report.html.j2"))
+    return template.render(head=headline(result), sections=sections(result, extra, alpha), version=__version__,
+                           style=Markup(_asset("report.css")), script=Markup(_asset("report.js")))
+
+
+def _asset(name: str) -> str:
+    return resources.files("fedci.report").joinpath("assets", name).read_text(encoding="utf-8")
+
+
+def write_report(folder: str | Path, out: Path | None = None, others: Sequence[Path] = (), ledgers: Sequence[Path] = (),
+                 alpha: float = 0.05, force: bool = True) -> Path:
+    """From RESULT to RESULT/report.html, or to `out`.
+
+    others    folders of results over fewer sources, in the order in which sources were added
+    ledgers   folders of sites whose ledgers are shown
+    """
+    folder = Path(folder)
+    result = Result.load(folder)
+    out = folder / FILE if out is None else out
+    if out.exists() and not force:
+        raise OutputError(f"'{out}' is there already: choose another --out, or replace it with --force")
+    extra = Extra(read_slots(folder, result.outcome.run), aggregates(result, folder),
+                  {other.name: Result.load(other) for other in others}, read_ledgers(ledgers))
+    try:
+        with whole_file(out) as file:
+            file.write(render(result, extra, alpha).encode())
+    except OSError as problem:
+        raise OutputError(f"the report cannot be written to '{out}': {problem.strerror}") from None
+    return out

@@ -1,0 +1,222 @@
+"""The report's plots: plain numbers in, inline SVG out. Only aggregates come here: nothing of a person."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from markupsafe import Markup
+from scipy.special import ndtr
+
+from fedci.estimands import Effect
+from fedci.report.slots import Balance, Bin, Curve, Interval, Overlap
+from fedci.report.svg import Plot, number, spread
+
+POINTS = 120
+ROW = 26
+SERIES = ("c", "d", "e", "a", "f", "g")
+
+
+def density(effect: Effect, xs: np.ndarray) -> np.ndarray:
+    """Of the mixture of the draws' Gaussians, at xs."""
+    sd = np.sqrt(np.maximum(effect.variances, 1e-300))
+    z = (xs[:, None] - effect.means) / sd
+    return (np.exp(-0.5 * z * z) / (sd * np.sqrt(2 * np.pi))).mean(1)
+
+
+def positive(effect: Effect) -> float:
+    """P(effect > 0)."""
+    return float(ndtr(effect.means / np.sqrt(np.maximum(effect.variances, 1e-300))).mean())
+
+
+def tip(name: str, mean: float, low: float, high: float, people: int | None = None) -> str:
+    of = "" if people is None else f", {people:,} people"
+    return f"{name}: {number(mean)} ({number(low)} to {number(high)}){of}"
+
+
+def answer(effect: Effect, low: float, high: float, outcome: str) -> Markup:
+    """The posterior of the answer: its density, its interval, and zero."""
+    return densities({"ATE": effect}, f"Average effect on {outcome}", "all people", (low, high))
+
+
+def densities(named: Mapping[str, Effect], label: str, title: str,
+              interval: tuple[float, float] | None = None) -> Markup:
+    """Posterior densities over each other; the last is the answer."""
+    ends = [effect.quantile(level) for effect in named.values() for level in (0.0005, 0.9995)]
+    wide = max(ends) - min(ends)
+    if min(abs(min(ends)), abs(max(ends))) < 3 * wide:  # further away, zero would squeeze the curve
+        ends.append(0.0)
+    low, high = spread(ends, margin=0.04)
+    xs = np.linspace(low, high, POINTS)
+    lines = {name: density(effect, xs) for name, effect in named.items()}
+    top = 1.08 * max(line.max() for line in lines.values())
+    plot = Plot(f"Posterior density, {title}: {label}", (low, high), (0.0, top),
+                height=230 if len(named) == 1 else 290, left=16, x_label=label)
+    plot.x_axis()
+    plot.rule_x(0.0)
+    for k, (name, line) in enumerate(lines.items()):
+        last = k == len(lines) - 1
+        kind = "b" if last else SERIES[k % len(SERIES)]
+        if last:
+            inside = (xs >= interval[0]) & (xs <= interval[1]) if interval else np.ones(len(xs), bool)
+            plot.band(xs[inside].tolist(), [0.0] * int(inside.sum()), line[inside].tolist(), kind)
+        plot.line(xs.tolist(), line.tolist(), kind if last else f"{kind} thin")
+        if len(lines) > 1:
+            plot.label(plot.right - 4, plot.top + 16 * (k + 1), name, "end", f"key {kind}")
+    for x in xs[::3]:
+        told = "; ".join(f"{name} {_below(effect, x):.0%} below" for name, effect in named.items())
+        plot.sense(float(x), f"{number(float(x))}: {told}", (plot.right - plot.left) * 3 / POINTS)
+    return plot.svg()
+
+
+def _below(effect: Effect, x: float) -> float:
+    return float(ndtr((x - effect.means) / np.sqrt(np.maximum(effect.variances, 1e-300))).mean())
+
+
+def forest(rows: Sequence[Interval], overall: Interval | None, label: str,
+           people: Mapping[str, int] | None = None) -> Markup:
+    """An interval for each site, and for all together."""
+    all_rows = [*rows, *([overall] if overall else [])]
+    low, high = spread([r.low for r in all_rows], [r.high for r in all_rows], zero=True)
+    height = 66 + ROW * len(all_rows)
+    plot = Plot(f"Effects by site: {label}", (low, high), (-0.6, len(all_rows) - 0.4), height=height, left=132,
+                x_label=label)
+    plot.x_axis()
+    plot.rule_x(0.0)
+    if overall:
+        plot.rule_x(overall.mean, "mean")
+    for k, row in enumerate(all_rows):
+        y, last = len(all_rows) - 1 - k, row is overall
+        said = tip(row.site, row.mean, row.low, row.high, (people or {}).get(row.site))
+        plot.row_label(y, row.site, "strong" if last else "")
+        plot.span(row.low, row.high, y, said, "b" if last else "a")
+        (plot.diamond if last else plot.dot)(row.mean, y, said)
+    return plot.svg()
+
+
+def curve(one: Mapping, label: str) -> Markup:
+    """The effect along a covariate with its band; for levels, an interval each."""
+    low, high = spread(one["low"], one["high"], zero=True)
+    name = one["covariate"]
+    if one["type"] == "numeric":
+        xs = one["at"]
+        plot = Plot(f"Effect along {name}", (xs[0], xs[-1]), (low, high), height=236, x_label=name, y_label=label)
+        plot.y_axis()
+        plot.x_axis()
+        plot.rule_y(0.0)
+        plot.band(xs, one["low"], one["high"])
+        plot.line(xs, one["effect"])
+        for k, x in enumerate(xs):
+            plot.sense(x, f"{name} {number(x)}: " + tip("effect", one["effect"][k], one["low"][k], one["high"][k]),
+                       (plot.right - plot.left) / len(xs))
+        return plot.svg()
+    plot = Plot(f"Effect at each level of {name}", (-0.6, len(one["at"]) - 0.4), (low, high), height=236, y_label=label,
+                x_label=name)
+    plot.y_axis()
+    plot.rule_y(0.0)
+    for k, level in enumerate(one["at"]):
+        said = tip(f"{name} = {level}", one["effect"][k], one["low"][k], one["high"][k])
+        plot.upright(k, one["low"][k], one["high"][k], said)
+        plot.dot(k, one["effect"][k], said)
+        plot.label(plot.at_x(k), plot.bottom + 17, level if len(level) <= 10 else f"{level[:9]}…", "middle", "tick")
+    plot.label((plot.left + plot.right) / 2, plot.bottom + 42, name, "middle", "name")
+    return plot.svg()
+
+
+def population(one: Mapping, label: str) -> Markup:
+    """How effects are spread: a histogram with bands."""
+    edges, top = one["edges"], max(one["high"])
+    plot = Plot("How effects are spread over people like the study's", (edges[0], edges[-1]), (0.0, 1.06 * top),
+                height=250, x_label=label, y_label="share of people")
+    plot.y_axis()
+    plot.x_axis()
+    for k, share in enumerate(one["share"]):
+        said = (f"{number(edges[k])} to {number(edges[k + 1])}: {share:.1%} of people "
+                f"({one['low'][k]:.1%} to {one['high'][k]:.1%})")
+        plot.bar(edges[k], edges[k + 1], share, said)
+        plot.upright((edges[k] + edges[k + 1]) / 2, one["low"][k], one["high"][k], said, "f")
+    plot.rule_x(0.0)
+    return plot.svg()
+
+
+def love(rows: Sequence[Balance]) -> Markup:
+    """|SMD| of each covariate before and after, largest first; the usual bound of 0.1."""
+    shown = sorted(rows, key=lambda row: -abs(row.before))[:40]
+    most = max([0.25, *(abs(v) for row in shown for v in (row.before, row.after) if v is not None)])
+    plot = Plot("Balance: standardised mean differences", (0.0, 1.05 * most), (-0.6, len(shown) - 0.4),
+                height=84 + 22 * len(shown), left=132, x_label="|standardised mean difference|")
+    plot.x_axis()
+    plot.rule_x(0.1, "mean")
+    for k, row in enumerate(shown):
+        y = len(shown) - 1 - k
+        plot.row_label(y, row.covariate)
+        plot.dot(abs(row.before), y, f"{row.covariate}, before: {number(row.before)}", "c")
+        if row.after is not None:
+            plot.dot(abs(row.after), y, f"{row.covariate}, after: {number(row.after)}", "b")
+    plot.label(plot.right - 4, plot.bottom - 26, "before", "end", "key c")
+    if any(row.after is not None for row in shown):
+        plot.label(plot.right - 4, plot.bottom - 8, "after", "end", "key b")
+    return plot.svg()
+
+
+def overlap(one: Overlap) -> Markup:
+    """Treated above the axis, untreated below."""
+    treated, control = (np.array(part) / max(sum(part), 1e-300) for part in (one.treated, one.control))
+    top = 1.08 * max(treated.max(), control.max())
+    plot = Plot("Overlap: preference scores of treated and untreated", (one.edges[0], one.edges[-1]), (-top, top),
+                height=280, left=16, x_label="preference score")
+    plot.x_axis()
+    for k in range(len(treated)):
+        where = f"{number(one.edges[k])} to {number(one.edges[k + 1])}"
+        plot.bar(one.edges[k], one.edges[k + 1], float(treated[k]), f"{where}: {treated[k]:.1%} of the treated", "b")
+        plot.bar(one.edges[k], one.edges[k + 1], -float(control[k]), f"{where}: {control[k]:.1%} of the untreated", "a")
+    plot.rule_y(0.0, "axis")
+    plot.label(plot.right - 4, plot.top + 14, "treated", "end", "key b")
+    plot.label(plot.right - 4, plot.bottom - 8, "untreated", "end", "key a")
+    return plot.svg()
+
+
+def sensitivity(one: Curve, label: str) -> Markup:
+    low, high = one.low or one.mean, one.high or one.mean
+    plot = Plot(one.name, (min(one.x), max(one.x)), spread(low, high, zero=True), height=236, x_label=one.x_label,
+                y_label=label)
+    plot.y_axis()
+    plot.x_axis()
+    plot.rule_y(0.0)
+    order = np.argsort(one.x).tolist()
+    xs, mean = [one.x[k] for k in order], [one.mean[k] for k in order]
+    plot.band(xs, [low[k] for k in order], [high[k] for k in order])
+    plot.line(xs, mean)
+    for k in order:
+        plot.dot(one.x[k], one.mean[k], f"{number(one.x[k])}: " + tip("effect", one.mean[k], low[k], high[k]), size=3)
+    return plot.svg()
+
+
+def calibration(rows: Sequence[Bin]) -> Markup:
+    ends = spread([row.expected for row in rows], [row.observed for row in rows])
+    plot = Plot("Calibration: expected and observed", ends, ends, height=300, x_label="expected", y_label="observed")
+    plot.y_axis()
+    plot.x_axis()
+    plot.line(list(ends), list(ends), "f thin")
+    for row in rows:
+        of = "" if row.count is None else f", {row.count:,} people"
+        said = f"expected {number(row.expected)}, observed {number(row.observed)}{of}"
+        plot.dot(row.expected, row.observed, said, "b")
+    return plot.svg()
+
+
+def trace(numbers: Sequence[int], objectives: Sequence[float]) -> Markup:
+    """The objective over the rounds; the first, far below, are cut off."""
+    kept = [(n, v) for n, v in zip(numbers, objectives, strict=True) if np.isfinite(v)]
+    values = [v for _, v in kept] or [0.0]
+    kept = kept or [(1, 0.0)]
+    floor = min(values[len(values) // 4:]) if len(values) > 8 else min(values)
+    shown = [(n, v) for n, v in kept if v >= floor]
+    plot = Plot("Convergence: objective over rounds", (shown[0][0], shown[-1][0]), spread([v for _, v in shown]),
+                height=220, left=70, x_label="round", y_label="objective")
+    plot.y_axis()
+    plot.x_axis()
+    plot.line([n for n, _ in shown], [v for _, v in shown])
+    for n, v in shown:
+        plot.dot(n, v, f"round {n}: {number(v)}", size=2)
+    return plot.svg()

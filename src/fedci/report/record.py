@@ -1,0 +1,89 @@
+"""From the diagnostics that a study saves (`diagnostics.json`, format 1) to the report's slots.
+
+Reads plain JSON, so that a report needs no more than the file; what a site withheld is null in it, and left out here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+SECTIONS = ("balance", "overlap", "fit", "heterogeneity", "sensitivity", "refuters")
+FINE = "fine"
+
+
+def is_record(told: Mapping) -> bool:
+    """Whether these are a study's diagnostics rather than slots as they stand."""
+    return "format" in told and "notes" in told
+
+
+def slots_of(told: Mapping) -> dict[str, Any]:
+    """Slots by name; a part that is not as expected is left to the slots' own check."""
+    made = {"balance": _balance, "overlap": _overlap, "heterogeneity": _heterogeneity, "sensitivity": _sensitivity,
+            "refuters": _refuters, "calibration": _calibration}
+    found: dict[str, Any] = {}
+    for name, make in made.items():
+        part = told.get("fit" if name == "calibration" else name)
+        if part:
+            found[name] = _tried(make, part)
+    found = {name: slot for name, slot in found.items() if slot}
+    return found | {"verdicts": {name: rows for name in SECTIONS if (rows := _verdicts(told.get(name)))}}
+
+
+def _tried(make, part: Any) -> Any:
+    try:
+        return make(part)
+    except (KeyError, TypeError, AttributeError, ValueError):
+        return {"": "not in the expected form"}  # refused by the slot, with a reason
+
+
+def _verdicts(part: Any) -> list[dict]:
+    """{name, verdict, words} of a section."""
+    rows = [one.get("verdict") for one in part] if isinstance(part, list) else (part or {}).get("verdicts", [])
+    return [{key: row[key] for key in ("name", "verdict", "words")} for row in rows
+            if isinstance(row, dict) and {"name", "verdict", "words"} <= row.keys()]
+
+
+def _balance(part: Mapping) -> list[dict]:
+    return [{"covariate": row["column"], "before": row["before"], "after": row["after"]} for row in part["columns"]
+            if row["before"] is not None]
+
+
+def _overlap(part: Mapping) -> dict:
+    bins = part["histogram"]
+    return {"edges": part["edges"], "treated": [n or 0 for n in bins["treated"]],
+            "control": [n or 0 for n in bins["untreated"]]}
+
+
+def _heterogeneity(part: Mapping) -> dict:
+    figures = {"Q": part["q"], "p of Q": part["p"], "I²": part["i2"], "average over sites": part["random"]["mean"],
+               "τ, sd between sites": math.sqrt(part["tau2_reml"])}
+    if part.get("prediction"):
+        figures |= {"a new site, from": part["prediction"][0], "a new site, to": part["prediction"][1]}
+    return {"sites": [{"site": row["site"], **_ends(row["own"])} for row in part["sites"]],
+            "leave_one_out": [{"site": f"without {row['site']}", **_ends(row["estimate"])} for row in part["left_out"]],
+            "figures": figures}
+
+
+def _ends(one: Mapping) -> dict:
+    return {key: one[key] for key in ("mean", "low", "high")}
+
+
+def _sensitivity(part: Mapping) -> list[dict]:
+    bounds = [{"strength": 1.0, "interval_low": part["low"], "interval_high": part["high"]}, *part["bounds"]]
+    bounds = sorted({row["strength"]: row for row in bounds}.values(), key=lambda row: row["strength"])
+    return [{"name": "Bounds of the average effect if a hidden confounder is at most of strength Λ", "x_label": "Λ",
+             "x": [row["strength"] for row in bounds], "mean": [part["effect"]] * len(bounds),
+             "low": [row["interval_low"] for row in bounds], "high": [row["interval_high"] for row in bounds]}]
+
+
+def _refuters(part: list) -> list[dict]:
+    return [{"name": row["name"], "estimate": row["estimate"]["mean"], "low": row["estimate"]["low"],
+             "high": row["estimate"]["high"], "expected": f"{row['reference']:.3g}",
+             "passed": row["verdict"]["verdict"] == FINE} for row in part if row["estimate"] is not None]
+
+
+def _calibration(part: Mapping) -> list[dict]:
+    return [{"expected": row["predicted"], "observed": row["observed"], "count": row["people"]}
+            for row in part["calibration"]]

@@ -124,7 +124,7 @@ def _diagnostic_sums(columns: int, sites: int) -> Iterator[Sum]:
     both = columns + sites
     yield Sum("design", "gradient", (both,), propensity.STEPS, "slope of the propensity model's likelihood")
     yield Sum("design", "hessian", (both, both), propensity.STEPS, "its curvature")
-    yield Sum("design", "mean", (len(balance.WEIGHTINGS), 2, columns), 1, "covariates in each arm, under each weighting")
+    yield Sum("design", "mean", (len(balance.WEIGHTINGS), 2, columns), 1, "covariates in each arm, by weighting")
     yield Sum("design", "variance", (len(balance.WEIGHTINGS), 2, columns), 1, "and their variance")
     yield Sum("design", "counts", (2, overlap.BINS), 1, "people by preference score; small counts hidden")
     yield Sum("checks", "effect", (3,), 1, "people, sum and squares of doubly robust effects")

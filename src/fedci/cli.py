@@ -161,7 +161,7 @@ def run(study: StudyFile, out: Out, site: SiteFiles, preset: Preset = None, seed
     result = _fit(plan.model_copy(update={"preset": preset or plan.preset}), sources, tables, out,
                   plan.seed if seed is None else seed, quiet)
     result.save(out, force=force)
-    typer.echo(result.summary() if not as_json else _as_json({"out": str(out), **result.plain()}))
+    typer.echo(_as_json({"out": str(out), **result.plain()}) if as_json else f"{result.summary()}\n\n{_next(out)}")
 
 
 def _fit(plan: Study, sources: list[Source], tables: list[Table], out: Path, seed: int, quiet: bool) -> Result:
@@ -183,6 +183,10 @@ def _fit(plan: Study, sources: list[Source], tables: list[Table], out: Path, see
         raise
     kept.unlink(missing_ok=True)
     return result
+
+
+def _next(out: Path) -> str:
+    return f"Written: {out}. As a document: `fedci report {out}`."
 
 
 def _fingerprint(tables: list[Table]) -> str:
@@ -524,7 +528,7 @@ def coordinator_run(
     place = check_folder(out, force) if out else kit / "out" / "result"
     with _goes_on():
         run_coordinator(kit, Study.read(study), place, typer.echo, seed, deadline, wait)
-    typer.echo(Result.load(place).summary())
+    typer.echo(f"{Result.load(place).summary()}\n\n{_next(place)}")
 
 
 @app.command()

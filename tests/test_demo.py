@@ -26,6 +26,9 @@ def test_the_demo_makes_hospitals_fits_them_and_compares_with_the_truth(tmp_path
     assert truth.covered.mean() > 0.5
     assert {p.stem for p in (tmp_path / "demo" / "hospitals").glob("*.csv")} == set(HOSPITALS)
     assert Result.load(tmp_path / "demo" / "result").ate().mean == result.ate().mean
+    page = (tmp_path / "demo" / "result" / "report.html").read_text(encoding="utf-8")
+    assert page.count("<svg") > 10
+    assert "bergen" in page
 
 
 def test_the_readmes_example_runs_as_written(tmp_path, monkeypatch, capsys):

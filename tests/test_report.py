@@ -102,9 +102,10 @@ def test_every_section_without_its_data_says_so(folder):
 def test_no_name_can_inject(tmp_path):
     hostile = "<script>alert(1)</script>"
     renamed = {"age": hostile, "w": 'w"><b>', "y": "y'--<i>"}
-    covariates = {hostile: {}, "bmi": {}, "sex": "binary"}
+    stage = {"type": "categorical", "levels": ["I", "II", "<b>"]}
+    covariates = {hostile: {}, "bmi": {}, "sex": "binary", "stage": stage}  # as many as in `plan`: compiled once
     asked = plan(covariates=covariates, treatment=renamed["w"], outcome=renamed["y"], name=HOSTILE)
-    tables = {name: frame(50, k).rename(columns=renamed) for k, name in enumerate("ab")}
+    tables = {name: hospital(48, k).rename(columns=renamed).replace("III", "<b>") for k, name in enumerate("abc")}
     made_result(asked, tables).save(tmp_path / "result")
     (tmp_path / "result" / slots.FILE).write_text(json.dumps(DIAGNOSTICS), encoding="utf-8")
     text = write_report(tmp_path / "result").read_text(encoding="utf-8")

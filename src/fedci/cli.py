@@ -165,9 +165,12 @@ def run(study: StudyFile, out: Out, site: SiteFiles, preset: Preset = None, seed
     if as_json:
         typer.echo(_as_json({"out": str(out), **result.plain()}))
         return
-    typer.echo(result.summary())
-    if result.diagnostics is not None:
-        typer.echo(f"\n{result.diagnostics}")
+    typer.echo(f"{_told(result)}\n\n{_next(out)}")
+
+
+def _told(result: Result) -> str:
+    """The effects, then the diagnostics."""
+    return f"{result.summary()}\n\n{result.diagnostics or ''}".rstrip()
 
 
 def _fit(plan: Study, sources: list[Source], tables: list[Table], out: Path, seed: int, quiet: bool) -> Result:
@@ -189,6 +192,10 @@ def _fit(plan: Study, sources: list[Source], tables: list[Table], out: Path, see
         raise
     kept.unlink(missing_ok=True)
     return result
+
+
+def _next(out: Path) -> str:
+    return f"Written: {out}. As a document: `fedci report {out}`."
 
 
 def _fingerprint(tables: list[Table]) -> str:
@@ -558,8 +565,7 @@ def coordinator_run(
     place = check_folder(out, force) if out else kit / "out" / "result"
     with _goes_on():
         run_coordinator(kit, Study.read(study), place, typer.echo, seed, deadline, wait)
-    found = Result.load(place)
-    typer.echo(f"{found.summary()}\n\n{found.diagnostics or ''}".rstrip())
+    typer.echo(f"{_told(Result.load(place))}\n\n{_next(place)}")
 
 
 @app.command()

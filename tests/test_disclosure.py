@@ -1,5 +1,7 @@
 """What a site refuses to let out: cohorts that differ by few, too many parameters, too many rounds, foreign options."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -101,8 +103,34 @@ def prepared(agreed, rows=60) -> tuple[Site, Reply | Refusal]:
     site = Site(agreed, Source("a", frame(rows, 0)).read(agreed))
     site.answer(hello(site))
     site.answer(AskMoments("run", 2, "a"))
-    return site, site.answer(Prepare("run", 3, "a", np.zeros(3), np.ones(3), 0.0, 1.0, np.zeros(24), 0, 1,
-                                     np.zeros(0, int), rows, np.zeros((1, 24))))
+    return site, site.answer(units(site))
+
+
+def units(site, **changes) -> Prepare:
+    x, y, rows = site.table.x, site.table.y, site.table.rows
+    given = {"x_mean": x.mean(0), "x_sd": x.std(0), "y_mean": float(y.mean()), "y_sd": float(y.std()),
+             "u": np.zeros(24), "index": 0, "sites": 1, "indicators": np.zeros(0, int), "people": rows,
+             "all_u": np.zeros((1, 24))}
+    return Prepare("run", 3, "a", **given | changes)
+
+
+def test_units_that_blow_a_column_up_are_refused_and_units_are_given_once():
+    """Of one site the pooled units are its own; a spread a third of it, or a mean two spreads away, is not."""
+    agreed = study(policy=STANDARD)
+    site, ready = prepared(agreed)
+    assert isinstance(ready, Reply)
+    assert isinstance(site.answer(replace(units(site), round=9)), Reply)  # the same once more
+    other = site.answer(units(site, y_mean=0.0))
+    assert "given before, and are not changed" in other.reason
+    narrow = site.table.x.std(0) * [1.0, 1.0 / 3.0, 1.0]
+    for wrong in ({"x_sd": narrow}, {"x_mean": site.table.x.mean(0) + 2 * site.table.x.std(0)},
+                  {"y_sd": float(site.table.y.std()) / 3}):
+        fresh = Site(agreed, Source("a", frame(60, 0)).read(agreed))
+        fresh.answer(hello(fresh))
+        fresh.answer(AskMoments("run", 2, "a"))
+        refused = fresh.answer(units(fresh, **wrong))
+        assert refused.code == "disclosure"
+        assert "blow a column up" in refused.reason
 
 
 @pytest.mark.parametrize("changes, code", [

@@ -251,7 +251,7 @@ def test_the_page_names_every_key(part):
 
 def test_the_examples_of_the_page_are_valid(tmp_path):
     first, *changes = re.findall(r"```toml\n(.*?)```", PAGE.read_text(), flags=re.DOTALL)
-    assert len(changes) == 5
+    assert len(changes) == 6
     for change in ("", *changes):
         example = first if "[policy]" not in change else first.replace('policy = "standard"', "")
         ids = 'ids = ["birth"]\n' if "[linkage]" in change else ""

@@ -247,3 +247,12 @@ def test_masked_and_killed_anywhere_the_result_is_the_same_to_the_bit(masked, tm
             np.testing.assert_array_equal(value, expected[name], err_msg=f"{names[at - 1]} {name}")
         again.kill()
         assert all(ledger.verify(folder / "kits" / site).ok for site in SITES)
+
+
+def test_places_of_another_run_are_not_taken_nor_damaged_ones(tmp_path):
+    np.savez(tmp_path / "place-a-1.npz", leg=np.array("start"))
+    for name in ("place-a-b-2.npz", "place-a-.npz", "place-a--3.npz", "place-A-4.npz"):
+        np.savez(tmp_path / name, leg=np.array("start"))
+    (tmp_path / "place-a-5.npz").write_bytes(b"PK damaged")
+    assert party._place_files(tmp_path, "a").keys() == {1, 5}
+    assert party._places(tmp_path, "a").keys() == {1}

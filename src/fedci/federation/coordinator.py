@@ -178,7 +178,7 @@ def handshake(talk: Talk, study: Study, options: FitOptions, seed: int = 0) -> t
     """Every site runs this study, these options and this version; returns the sites' warnings about their data."""
     check_available(study.policy, len(talk.sites))
     replies = talk.ask_all(lambda base: Hello(*base, __version__, study.hash(), options.model_dump(mode="json"),
-                                              seed))
+                                              int(seed)))
     return tuple(warning for reply in replies.values() for warning in reply.notes.get("warnings", []))
 
 

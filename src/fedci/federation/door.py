@@ -205,7 +205,7 @@ class Door:
         reply = self.site.answer(request)
         if isinstance(reply, Refusal):
             raise from_code(reply.code, reply.reason)
-        check_leaving(request, reply, self.site.sums is not None, self.site.study.policy.site_effects)
+        check_leaving(request, reply, self.site.masked, self.site.study.policy.site_effects)
         back = encode(reply)
         decode(back)  # what the other side could not read (NaN, say) must not leave, nor enter the ledger
         released = self.memory.released(request)

@@ -66,7 +66,7 @@ from fedci.model.law import AnyModel
 from fedci.model.posterior import Roots
 from fedci.model.shared import SharedModel
 from fedci.model.structure import model_of
-from fedci.moments import describe_site
+from fedci.moments import describe_site, small_cells
 from fedci.options import FitOptions, SharedOptions, preset_names, validated
 from fedci.privacy.agreement import Credentials
 from fedci.privacy.policy import SECURE_SUM_SITES
@@ -77,6 +77,8 @@ from fedci.version import __version__
 __all__ = ["POPULATIONS", "Posterior", "Prepared", "Site", "Units", "stream_cate"]
 JITTERS = 7
 """The ladder: the model's jitter, then ten times more, … six times (1e-10 → 1e-4)."""
+UNITS_SLACK = 1.1
+"""Units are pooled from moments of four digits, and suppressed cells are not in them."""
 PLACES = 16
 """Exchanges that a coordinator may go back to: its checkpoint is at most five rounds of two exchanges old."""
 CHUNK = 512
@@ -145,6 +147,8 @@ class Site:
         """Whether moments have left: then the rows stay as they are, or two answers would tell one person's."""
         self.options: FitOptions | None = None
         self.prepared: Prepared | None = None
+        self.preparation: Prepare | None = None
+        """The request that it came from."""
         self.posterior: Posterior | None = None
         self.jitter: float | None = None
         """What the last statistics needed; their pull-back takes the same."""
@@ -197,6 +201,7 @@ class Site:
         self.options = validated(FitOptions, request.options, where="options sent by the coordinator")
         if request.run != self.run:
             self.run, self.sums, self.rules, self.places, self.evaluations = request.run, None, None, {}, frozenset()
+            self.preparation = None
         self._check_options()
         self.seed = request.seed
         self._check_memory()
@@ -268,12 +273,13 @@ class Site:
         self._require(self.options, "a handshake")
         self._check_secured(request)
         units = Units(request.x_mean, request.x_sd, request.y_mean, request.y_sd, request.indicators)
+        if self.study.policy.check_trajectory:
+            self._check_units(request, units)
         x = units.covariates(self.table.x)
         model = model_of(self.options.model, x.shape[1], self.table.x.shape[1], request.sites)
-        check_statistics(self.study, self.name, self.table.rows, model,
-                         len(self.sums.cohort) if self.sums is not None else 1)
+        check_statistics(self.study, self.name, self.table.rows, model, len(self.sums.cohort) if self.masked else 1)
         arrays = arrange(model, x, self.table.w, units.outcome(self.table.y), request.u, request.index)
-        self.prepared = Prepared(model, units, arrays)
+        self.prepared, self.preparation = Prepared(model, units, arrays), request
         if self.study.policy.check_trajectory and not self.trusting:
             self.rules = self._rules(request, model)
         return self._reply(request, {})
@@ -287,7 +293,26 @@ class Site:
                                f"fit without them")
         return Rules(model, self.options, self.seed, request.all_u, request.people)
 
+    def _check_units(self, request: Prepare, units: Units) -> None:
+        """Pooled units make Σ_s n_s (variance + mean²) = n of every column, so no site's part of it is more. Units that
+        blow a column up would turn the start's random weights into ones that tell people apart."""
+        before = {**vars(self.preparation), "round": request.round} if self.preparation else None
+        if before is not None and not same_fields(before, vars(request)):
+            raise SiteError(f"site '{self.name}': the units of this run were given before, and are not changed")
+        if not self.options.model.standardise or self.study.policy.noises("moments"):
+            return
+        x, told = self.table.x, ~small_cells(self.table.x, self.table.kinds, self.study.policy.min_cell)
+        columns = np.column_stack([units.covariates(x)[:, :x.shape[1]][:, told], units.outcome(self.table.y)])
+        if not (np.square(columns).sum(0) <= UNITS_SLACK * max(request.people, len(x))).all():
+            raise DisclosureError(f"site '{self.name}': the common units are not those of all sites' people: they "
+                                  f"blow a column up. Stop the study, and ask the coordinator")
+
     # --- sums over sites
+
+    @property
+    def masked(self) -> bool:
+        """Whether only masked sums leave in this run."""
+        return self.sums is not None and self.sums.ready
 
     def _secure(self, request: Message) -> Reply:
         """Keys of the secure sums, and the opening of one."""
@@ -308,11 +333,10 @@ class Site:
 
     def _check_secured(self, request: Prepare) -> None:
         """A coordinator may not talk a site out of its masks by saying that there are but two sites."""
-        ready = self.sums is not None and self.sums.ready
-        if self.study.policy.secures(max(request.sites, len(self.study.sites))) and not ready:
+        if self.study.policy.secures(max(request.sites, len(self.study.sites))) and not self.masked:
             raise DisclosureError(f"site '{self.name}': the policy asks for secure sums, and no keys were agreed. At "
                                   f"least {SECURE_SUM_SITES} sites must take part")
-        if ready and request.sites != len(self.sums.cohort):
+        if self.masked and request.sites != len(self.sums.cohort):
             raise DisclosureError(f"site '{self.name}': the sums are over {len(self.sums.cohort)} sites and the model "
                                   f"is of {request.sites}")
 
@@ -324,7 +348,7 @@ class Site:
         if self.rules is not None:
             self._follow(request)
         reply = self._with_noise(request, compute.get(type(request), self._effects)(request))
-        if self.sums is None:
+        if not self.masked:
             return reply
         steps = round(np.log10(reply.notes.get("jitter", ready.model.options.jitter) / ready.model.options.jitter))
         self.sums, hidden, shares = self.sums.mask(request, dict(reply.sums) | {JITTERED: np.array(steps)},
@@ -384,7 +408,7 @@ class Site:
         """The sum of the exchange before, as the coordinator tells it; under secure sums the sites' checks bind it."""
         ask = trajectory.now(self.rules, last)[1]
         expected = shapes(self.rules.model, ask.kind, ask.arrays, self.study.policy.noises("effects"))
-        if self.sums is not None:
+        if self.masked:
             wide = is_wide(self.rules.model, ask.kind)
             return self.sums.told(request.previous, number, with_jitter(expected), wide)
         found = request.previous
@@ -395,13 +419,13 @@ class Site:
 
     def place(self, number: int) -> dict[str, np.ndarray]:
         """Where the fit stood in an exchange, as named arrays: for the site's own disk."""
-        asked = {} if self.sums is None else {"digest": np.array(self.sums.digests[number])}
+        asked = {"digest": np.array(self.sums.digests[number])} if self.masked else {}
         return trajectory.pack(self.places[number]) | asked
 
     def restore_places(self, packed: dict[int, dict[str, np.ndarray]]) -> None:
         """What `place` gave before a restart, by round."""
         self.places = {number: trajectory.unpack(self.rules, one) for number, one in packed.items()}
-        if self.sums is not None:
+        if self.masked:
             digests = {number: str(one["digest"]) for number, one in packed.items()}
             self.sums = replace(self.sums, digests=digests | dict(self.sums.digests))
 
@@ -525,7 +549,7 @@ class Site:
         self.diagnosed = site_diagnostics.admitted(self.diagnosed, request)
         here = site_diagnostics.Here(self.table, policy, ready.units.indicators, ready.model, ready.arrays,
                                      int(ready.arrays.index), ready.units.y_mean, ready.units.y_sd, self.posterior,
-                                     self.sums is None or policy.site_effects)
+                                     not self.masked or policy.site_effects)
         return self._reply(request, site_diagnostics.answer(here, request))
 
     def _require(self, value, what: str):
@@ -583,6 +607,10 @@ def check_statistics(study: Study, site: str, rows: int, model: AnyModel, cohort
             f"site '{site}': the model 'shared' would send sums over {model.columns} columns of {people} people; the "
             f"policy allows {limit:g} columns per person {where}. Use fewer covariates or model.knots, more people, or "
             f"the preset 'paper'.")
+
+
+def same_fields(one: dict, two: dict) -> bool:
+    return one.keys() == two.keys() and all(np.array_equal(one[name], two[name]) for name in one)
 
 
 def _options_of(study: Study) -> list[FitOptions]:

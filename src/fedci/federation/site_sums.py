@@ -64,8 +64,8 @@ class SiteSums:
     check_key: bytes | None = field(default=None, repr=False)
     digests: Mapping[int, str] = field(default_factory=dict)
     """Round → digest of the request that was answered in it."""
-    unseals: Mapping[str, bytes] = field(default_factory=dict, repr=False)
-    """Peer → key of its share of the last answer."""
+    unseals: tuple[int, Mapping[str, bytes]] = field(default=(-1, {}), repr=False)
+    """The last answer's round, and peer → key of its share of it."""
 
     @property
     def cohort(self) -> tuple[str, ...]:
@@ -152,7 +152,7 @@ class SiteSums:
                   for site, share in zip(self.cohort, shares, strict=True)}
         digests = {**self.digests, request.round: asked}
         known = replace(self, digests={number: digests[number] for number in sorted(digests)[-KEPT:]},
-                        unseals={peer: one.unseal for peer, one in pairs.items()})
+                        unseals=(request.round, {peer: one.unseal for peer, one in pairs.items()}))
         return known, secure_sum.masked(numbers, self.name, seed, pairs), sealed
 
     def _encoded(self, sums: Mapping[str, np.ndarray], wide: bool) -> np.ndarray:
@@ -186,8 +186,8 @@ class SiteSums:
         if set(request.shares) != set(self.cohort):
             raise DisclosureError(f"site '{self.name}': a sum is over all {len(self.cohort)} sites or is not opened")
         about = self._about(number, self.digests[number])
-        last = number == max(self.digests)
-        shares = {site: secure_sum.unseal(request.shares[site], self._unseal_key(site, about, last), about)
+        known = self.unseals[1] if self.unseals[0] == number else {}
+        shares = {site: secure_sum.unseal(request.shares[site], known.get(site) or self._unseal_key(site, about), about)
                   for site in self.cohort}
         others = [site for site, share in shares.items() if share is None]
         if others:
@@ -195,11 +195,9 @@ class SiteSums:
                                   f"changed on the way: the sum stays closed. The coordinator must ask all sites alike")
         return {site: share.hex() for site, share in shares.items()}
 
-    def _unseal_key(self, site: str, about: bytes, last: bool) -> bytes:
+    def _unseal_key(self, site: str, about: bytes) -> bytes:
         if site == self.name:
             return self._own_key(about)
-        if last and site in self.unseals:
-            return self.unseals[site]
         return secure_sum.pair_keys(self.pairs[site], about, self.name, site).unseal
 
     # --- the sum as the coordinator tells it

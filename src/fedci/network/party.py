@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 import traceback
 import uuid
@@ -134,7 +135,8 @@ class SiteParty:
 
 
 def _place_files(folder: Path, run: str) -> dict[int, Path]:
-    return {int(path.stem.rpartition("-")[2]): path for path in folder.glob(f"place-{run}-*.npz")}
+    name = re.compile(rf"place-{re.escape(run)}-([0-9]+)\.npz")
+    return {int(found[1]): path for path in folder.iterdir() if (found := name.fullmatch(path.name))}
 
 
 def _places(folder: Path, run: str) -> dict[int, dict[str, np.ndarray]]:

@@ -239,7 +239,6 @@ class Ledger:
         verdict = _against_file(entries, self.folder) if verdict.ok else verdict
         if not verdict.ok:
             raise broken(self.folder, verdict)
-        self.entries: list[dict] = entries
         self.head = head_of(entries)
         self._catch_up()
         if torn:
@@ -265,6 +264,11 @@ class Ledger:
                          reason=f"the last line was cut short by a crash; its {len(torn)} bytes are in {TORN}. "
                                 f"The answer it would have told of was not sent"))
 
+    @property
+    def entries(self) -> list[dict]:
+        """The lines, from the disk: a long run's memory does not grow with its ledger."""
+        return _chain(_lines(self.folder)[0])[0]
+
     def append(self, left: Left) -> dict:
         """The line, on disk. OutputError where it cannot be written: then nothing may be sent, and the ledger closes,
         so that the next start looks at what the failed write left."""
@@ -280,7 +284,6 @@ class Ledger:
             self.close()
             raise _unwritable(self.folder, problem) from None
         self.head = head
-        self.entries.append(entry)
         return entry
 
     def close(self) -> None:

@@ -164,6 +164,7 @@ class Site:
         self.places: dict[int, Place] = {}
         """Round of the talk → where the fit stood at its request. Replaced, never changed."""
         self.diagnosed: site_diagnostics.Asked = frozenset()
+        self.known: tuple[Posterior, predict.Known] | None = None
         self.trusting = False
         """Whether the site takes the coordinator's word for where the fit stands: in a process of its own, going on."""
 
@@ -571,7 +572,14 @@ class Site:
 
     def _streamed(self, x: np.ndarray, outcome_noise: bool) -> Effect:
         ready, q = self.prepared, self._posterior()
-        return stream_cate(ready.model, q.vector, ready.arrays, q.draws, x, q.jitter, ready.units.y_sd, outcome_noise)
+        return stream_cate(ready.model, q.vector, self._known(), q.draws, x, q.jitter, ready.units.y_sd, outcome_noise)
+
+    def _known(self) -> predict.Known:
+        """What predictions need of the site's rows; of a large site's, worked out once for each posterior."""
+        q = self._posterior()
+        if self.known is None or self.known[0] is not q:
+            self.known = q, predict.known(self.prepared.model, self.prepared.arrays, q.draws, q.jitter)
+        return self.known[1]
 
     def ite(self, noise_correlation: float | None = None) -> Effect:
         """Realised effects of the site's own people, in the table's order."""
@@ -662,11 +670,11 @@ def _one(effect: Effect) -> Effect:
     return Effect(effect.means[:, 0], effect.variances[:, 0])
 
 
-def stream_cate(model: AnyModel, vector, arrays: elbo.SiteArrays | Blocks, draws: predict.Draws | predict.SharedDraws,
+def stream_cate(model: AnyModel, vector, known: predict.Known, draws: predict.Draws | predict.SharedDraws,
                 x: np.ndarray, jitter: float,
                 y_sd: float, outcome_noise: bool) -> Effect:
     """τ(x) for any number of people, in chunks of one shape; with outcome noise it is a person's realised effect."""
-    parts, known = [], predict.known(model, arrays, draws, jitter)
+    parts = []
     for start in range(0, max(len(x), 1), CHUNK):
         part = x[start:start + CHUNK]
         padded = np.pad(part, ((0, CHUNK - len(part)), (0, 0))) if len(x) > CHUNK else part

@@ -9,6 +9,7 @@ import pytest
 from fedci import Source
 from fedci.diagnostics import balance, overlap, propensity
 from fedci.errors import MessageError, SiteError
+from fedci.federation import site_diagnostics
 from fedci.federation.coordinator import agree_units, handshake
 from fedci.federation.diagnostics import design
 from fedci.federation.engine import InProcessEngine
@@ -255,6 +256,30 @@ def test_weights_that_few_people_carry_are_refused_or_withheld(sites):
     assert not told["told"][1:].any()
     assert not told["mean"][1:].any()
     assert not told["square"][1:].any()
+
+
+def test_small_bins_of_predictions_stay_at_the_site(sites, monkeypatch):
+    """What the model says of each person is given here; the bins around the middle are large, the outer ones small."""
+    table = sites["a"].table
+    predicted = table.x[:, 0] / 10
+    place = np.linspace(0.2, 0.8, 150)
+    place[:3] = 0.01
+    monkeypatch.setattr(site_diagnostics, "_left_out", lambda here, mean, root: (
+        np.column_stack([predicted, predicted + 1]), predicted, np.ones(150), place))
+    sites["a"].posterior = "given"
+    told = ask(sites, "outcome", edges=np.linspace(4.5, 7.5, 9), beta_mean=np.zeros((1, 0)),
+               beta_root=np.zeros((1, 0, 0))).sums
+    counts = np.bincount((place * 20).astype(int), minlength=20)
+    assert counts[0] == 3
+    assert told["places_hidden"][0]
+    assert told["places_hidden"].sum() >= 2  # a second one, or the total would tell the first
+    for shown in (told["places"], told["bins"][:, 0]):
+        assert not ((shown > 0) & (shown < 10)).any()
+    assert told["bins_hidden"].any()
+    assert not told["bins"][told["bins_hidden"]].any()
+    assert all(float(f"{v:.4g}") == v for v in told["bins"][:, 1:].ravel())
+    assert told["effect"][0] == 150
+    assert not any(150 in array.shape for array in told.values())
 
 
 def test_a_second_question_of_a_kind_is_refused_and_the_first_is_answered_again(sites):

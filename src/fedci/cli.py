@@ -51,7 +51,6 @@ Seed = Annotated[int | None, typer.Option("--seed", metavar="NUMBER", min=0, max
                                           help="In place of the study's seed.")]
 DemoSeed = Annotated[int, typer.Option("--seed", metavar="NUMBER", min=0, max=2**32 - 1,
                                        help="For the simulated patients.")]
-ResultFolder = Annotated[Path, typer.Argument(metavar="RESULT", help="The folder of a study's result.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress bar.")]
 
 

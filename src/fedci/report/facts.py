@@ -124,12 +124,14 @@ def _sources(result: Result, extra: Extra, effect_on: str) -> Section:
         parts = [Figure(plots.densities(named, effect_on.capitalize(), "by number of sources"),
                         "The average effect as sources are added: each curve is a fit over so many sources.",
                         _density_table(named))]
-    elif len(result.sites) > 1:
+    elif len(result.sites) > 1 and set(result.sites) <= set(result.outcome.effects.sums):
         named = _cumulative(result)
         parts = [Figure(plots.densities(named, effect_on.capitalize(), "over the people of more and more sites"),
                         "The average effect over the people of the first site, the first two, …: all from this one "
                         "fit, which learnt from every site. Fits over fewer sources are shown when given by --with.",
                         _density_table(named))]
+    elif len(result.sites) > 1:
+        parts = ["The effects of single sites are not told in this study."]
     else:
         parts = ["There is one source only."]
     return Section("sources", "As sources are added", parts)
@@ -143,7 +145,7 @@ def _cumulative(result: Result) -> dict[str, Effect]:
         people = sum(int(one["people"][0]) for one in some)
         parts = [Effect(one["cate_mean"][:, 0], one["cate_var"][:, 0]) for one in some]
         label = result.sites[0] if k == 1 else f"+ {result.sites[k - 1]}"
-        named[label] = average(parts, people)
+        named[label] = average(parts, people) if k < len(result.sites) else result.ate()
     return named
 
 

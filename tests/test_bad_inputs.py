@@ -272,7 +272,7 @@ STUDY_FILE = {
 }
 
 CALL = {
-    "site without a path": (call("--site", "oslo"), "'oslo'", "NAME=PATH"),
+    "site without a path": (call("--site", "oslo"), "'oslo'", "NAME=DATA"),
     "site twice": (call("--site", "lyon=x.csv"), "'lyon'", "repeated"),
     "site traversal": (call("--site", "../x=x.csv"), "'../x'", "a-z"),
     "unknown preset in the call": (call("--preset", "papr"), "'papr'", "'paper'"),
@@ -349,7 +349,8 @@ def test_the_good_input_reaches_the_fit(inputs, capsys, monkeypatch):
     assert outcome_of(inputs.arguments(), capsys) == (0, "", "")
     [((_, sources, out), named)] = fits
     assert ([s.name for s in sources], out) == (["lyon"], inputs.out)
-    assert named == {"preset": "default", "seed": 0, "force": False, "quiet": False}
+    assert [table.site for table in named.pop("tables")] == ["lyon"]
+    assert named == {"preset": "default", "seed": 0, "force": False, "quiet": False, "as_json": False}
 
 
 def test_the_call_overrides_the_study(inputs, capsys, monkeypatch):
@@ -359,4 +360,4 @@ def test_the_call_overrides_the_study(inputs, capsys, monkeypatch):
     inputs.more = ["--preset", "paper", "--seed", "0", "--force", "--quiet"]
     full_folder(inputs)
     assert outcome_of(inputs.arguments(), capsys)[0] == 0
-    assert fits == [{"preset": "paper", "seed": 0, "force": True, "quiet": True}]
+    assert fits[0] | {"preset": "paper", "seed": 0, "force": True, "quiet": True} == fits[0]

@@ -17,6 +17,7 @@ from fedci.errors import UsageError
 from fedci.estimator import FedCI
 from fedci.federation import engine as engines
 from fedci.prediction import predict_file, with_rows
+from fedci.privacy.ledger import Ledger, Left
 from fedci.proposal import propose
 from fedci.release import release
 from tests_support import frame, study
@@ -89,6 +90,25 @@ def test_a_proposed_study_holds_nobodys_extreme_value():
             low, high = table[one.name].min(), table[one.name].max()
             assert one.range[0] <= low < high < one.range[1]
             assert not {low, high} & set(one.range)
+
+
+def test_init_leaves_out_what_no_study_can_name(tmp_path, capsys):
+    table = hospital().assign(**{" blank": 1.5, "x" * 90: np.arange(80.0), 'quote"d': np.arange(80.0) ** 2})
+    table.to_csv(tmp_path / "a.csv", index=False)
+    assert told(capsys, "init", tmp_path / "a.csv", "--out", tmp_path / "s.toml")[0] == 0
+    names = {one.name for one in Study.read(tmp_path / "s.toml").covariates}
+    assert names == {"age", "bmi", "sex", "stage", 'quote"d'}
+    assert "' blank': no name for a study" in (tmp_path / "s.toml").read_text()
+
+
+def test_a_ledger_for_scripts(tmp_path, capsys):
+    with Ledger(tmp_path / "lyon") as ledger:
+        ledger.append(Left("run", 1, "moments", "AskMoments", "0" * 64, "Reply", "1" * 64, 100, {"x": [4, 3]}))
+    code, out, _ = told(capsys, "ledger", tmp_path / "lyon", "--json")
+    found = json.loads(out)
+    assert code == 0
+    assert (found["count"], found["head"]) == (1, ledger.head.hash)
+    assert found["phases"][0] | {"phase": "moments", "numbers": 12} == found["phases"][0]
 
 
 def test_init_without_a_treatment_says_what_is_needed(tmp_path, capsys):

@@ -158,8 +158,13 @@ def run(study: StudyFile, out: Out, site: SiteFiles, preset: Preset = None, seed
     if plan.links and len(sources) > 1:
         for table in tables:
             id_records(plan, table)
-    result = _fit(plan.model_copy(update={"preset": preset or plan.preset}), sources, tables, out,
-                  plan.seed if seed is None else seed, quiet)
+    _fit(plan, sources, out, tables=tables, preset=preset or plan.preset, seed=plan.seed if seed is None else seed,
+         force=force, quiet=quiet, as_json=as_json)
+
+
+def _fit(plan: Study, sources: list[Source], out: Path, *, tables: list[Table], preset: str, seed: int, force: bool,
+         quiet: bool, as_json: bool) -> None:
+    result = _resumable(plan.model_copy(update={"preset": preset}), sources, tables, out, seed, quiet)
     result.save(out, force=force)
     if as_json:
         typer.echo(_as_json({"out": str(out), **result.plain()}))
@@ -172,7 +177,7 @@ def _told(result: Result) -> str:
     return f"{result.summary()}\n\n{result.diagnostics or ''}".rstrip()
 
 
-def _fit(plan: Study, sources: list[Source], tables: list[Table], out: Path, seed: int, quiet: bool) -> Result:
+def _resumable(plan: Study, sources: list[Source], tables: list[Table], out: Path, seed: int, quiet: bool) -> Result:
     """The fit with its progress, from a checkpoint of the same study, seed and rows if one was left."""
     from fedci.estimator import FedCI
     from fedci.progress import round_progress

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from fedci.columns import ANY_SIZE, Column, numbers, read_columns, told_of, words, zeros_and_ones
 from fedci.errors import DataError, FedciError
 from fedci.privacy.policy import policy
-from fedci.study import MAX_NAME, Covariate, Study
+from fedci.study import Covariate, Study, is_name
 
 TREATMENT = re.compile(r"treat|^trt|^arm$|expos|^drug|interven|^w$|^z$", re.I)
 OUTCOME = re.compile(r"outcome|response|change|score|^y$|_y$|result|endpoint|death|mortal|surviv|readmi", re.I)
@@ -93,7 +93,10 @@ def propose(data: Any, name: str = "study") -> Proposal:
     rows = len(next(iter(columns.values())).cells)
     if not rows:
         raise DataError("the table has a header but no rows. Export it again")
-    guesses = _roles([_look(column) for column in columns.values()])
+    looks = [_look(column) for column in columns.values()]
+    named = [look for look in looks if is_name(look.name)]
+    unnamed = tuple(Guess(look, "left out", "no name for a study: rename it") for look in looks if look not in named)
+    guesses = (*_roles(named), *unnamed)
     return Proposal(_study(guesses, name), guesses, rows)
 
 
@@ -149,8 +152,7 @@ def _as_words(column: Column) -> Look | None:
     missing = float(text.null_count / max(len(text), 1))
     if len(found) == len(text) > FEW_LEVELS:
         return Look(column.name, "unique", missing)
-    if not 2 <= len(found) <= FEW_LEVELS or any(not 1 <= len(word) <= MAX_NAME or not word.isprintable()
-                                                for word, _ in found):
+    if not 2 <= len(found) <= FEW_LEVELS or not all(is_name(word) for word, _ in found):
         return Look(column.name, "constant" if len(found) == 1 else "text", missing)
     common = max(found, key=lambda entry: entry[1])[0]
     levels = (common, *(word for word, _ in found if word != common))
@@ -221,6 +223,6 @@ def _covariate(look: Look) -> Covariate:
 
 def suggested_name(data: str | Path) -> str:
     stem = Path(str(data).removeprefix("sql:")).stem
-    return stem if stem and stem.isprintable() and stem == stem.strip() else "study"
+    return stem if is_name(stem) else "study"
 
 

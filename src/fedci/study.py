@@ -45,6 +45,14 @@ def _name(text: str) -> str:
     return text
 
 
+def is_name(text: str) -> bool:
+    """Whether a column, a level or a study may be called so."""
+    try:
+        return bool(_name(text))
+    except ValueError:
+        return False
+
+
 Name = Annotated[str, AfterValidator(_name)]
 Limit = Annotated[float, Field(strict=True)]
 Missing = Literal["refuse", "impute"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -35,6 +36,18 @@ SMALL = {
     "weight_sd": 0.7,
     "hyper_sd": 1.3,
 }
+
+
+@pytest.fixture(autouse=True, scope="module")
+def room_for_what_is_compiled():
+    """Compiled functions take places in a process's memory map, of which Linux gives 65,530: a worker that nears them
+    forgets, after a module, what it has compiled."""
+    yield
+    maps = Path("/proc/self/maps")
+    if maps.exists() and maps.read_bytes().count(b"\n") > 30_000:
+        import jax
+
+        jax.clear_caches()
 
 
 def small_model(sites: int = SITES, **changes):

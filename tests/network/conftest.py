@@ -12,6 +12,17 @@ from fedci.network.provision import new_network
 QUICK = {"model": {"knots": 3}, "optimiser": {"rounds": 12}, "prediction": {"draws": 16}}
 
 
+@pytest.fixture(autouse=True, scope="session")
+def compiled_once(tmp_path_factory):
+    """Every party of every run is a process of its own; what one has compiled, JAX gives the others from here."""
+    told = {"JAX_COMPILATION_CACHE_DIR": str(tmp_path_factory.mktemp("compiled")),
+            "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0", "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "0"}
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in told.items():
+            patch.setenv(name, value)
+        yield
+
+
 @pytest.fixture(scope="session")
 def study():
     return make_study(options=QUICK)

@@ -290,7 +290,7 @@ def test_a_second_question_of_a_kind_is_refused_and_the_first_is_answered_again(
     other = ask(sites, coefficients=np.full(5, 1e-3))
     assert (other.code, "answered at other parameters" in other.reason) == (SiteError.code, True)
     told = Prepare("run", 11, "a", np.zeros(3), np.ones(3), 0.0, 1.0, np.zeros(24), 0, 2, np.zeros(0, int))
-    assert isinstance(sites["a"].answer(told), Reply)  # new units do not open it again
+    assert sites["a"].answer(told).code == SiteError.code  # nor do new units open it again: they are refused
     assert ask(sites, coefficients=np.full(5, 1e-3)).code == SiteError.code
     for step in range(propensity.STARTS * propensity.STEPS):
         assert isinstance(ask(sites, "propensity", coefficients=np.full(5, 1e-5 * step)), Reply)

@@ -54,7 +54,8 @@ def design(talk: Talk, study: Study, moments: Mapping[str, SiteMoments], indicat
     names = (*columns, *(f"{columns[i]} missing" for i in indicators))
     own = scales(list(moments.values()), kinds)
     extra = len(indicators)
-    centre, spread = np.append(own.x_mean, np.zeros(extra)), np.append(own.x_sd, np.ones(extra))
+    varies = np.where(own.x_sd > 0, own.x_sd, 1.0)  # a trait that nobody has yet is no error, and says nothing here
+    centre, spread = np.append(own.x_mean, np.zeros(extra)), np.append(varies, np.ones(extra))
     model, willing, notes = _fit_propensity(talk, centre, spread)
     parts = {"centre": centre, "spread": spread, "coefficients": model.coefficients}
     treated = sum(site.treated for site in moments.values()) / sum(site.rows for site in moments.values())

@@ -41,8 +41,8 @@ def test_a_job_holds_names_of_our_classes_and_no_code(tmp_path):
 class FakeEngine:
     """Answers DO_TASK as told: a return code, a body, or nothing."""
 
-    def __init__(self, answers):
-        self.answers, self.threads = answers, set()
+    def __init__(self, answers, alive=False):
+        self.answers, self.alive, self.threads, self.asked = answers, alive, set(), []
 
     def new_context(self):
         return threading.Lock()
@@ -50,8 +50,17 @@ class FakeEngine:
     def send_aux_request(self, targets, topic, request, timeout, fl_ctx, optional=False):
         self.threads.add(threading.current_thread().name)
         assert topic == ReservedTopic.DO_TASK
-        assert request.get_header(ReservedHeaderKey.TASK_NAME) == flare.TASK
-        return {target: self.answers[target] for target in targets if target in self.answers}
+        task = request.get_header(ReservedHeaderKey.TASK_NAME)
+        assert task in (flare.TASK, flare.PING)
+        self.asked.append(task)
+        if task == flare.PING:
+            return {target: replied() for target in targets} if self.alive else {}
+        return {target: self._answer(target) for target in targets if target in self.answers}
+
+    def _answer(self, target):
+        """As told; of a list, one after the other."""
+        told = self.answers[target]
+        return told.pop(0) if isinstance(told, list) else told
 
 
 def replied(body=None, code=ReturnCode.OK):
@@ -71,6 +80,22 @@ def test_bytes_go_out_and_come_back_and_are_counted():
     np.testing.assert_array_equal(ask()["lyon"].sums["gradient"], np.ones(2))
     assert engine.traffic["lyon"].messages == 1
     assert engine.traffic["lyon"].received == len(encode(REPLY))
+
+
+def test_a_site_that_is_alive_but_slow_is_asked_the_same_again():
+    late = replied(code=ReturnCode.TIMEOUT)
+    fake = FakeEngine({"lyon": [late, late, replied(encode(REPLY))]}, alive=True)
+    engine = flare.FlareEngine(fake, ["lyon"], 5.0, Signal())
+    found = engine.exchange({"lyon": AskMoments("r", 1, "lyon")})
+    np.testing.assert_array_equal(found["lyon"].sums["gradient"], np.ones(2))
+    assert fake.asked == [flare.TASK, flare.PING] * 2 + [flare.TASK]
+
+
+def test_a_site_that_stays_slow_is_away_in_the_end():
+    fake = FakeEngine({"lyon": replied(code=ReturnCode.TIMEOUT)}, alive=True)
+    with pytest.raises(AwayError, match="did not answer"):
+        flare.FlareEngine(fake, ["lyon"], 5.0, Signal()).exchange({"lyon": AskMoments("r", 1, "lyon")})
+    assert fake.asked.count(flare.TASK) == flare.TRIES
 
 
 @pytest.mark.parametrize(("answer", "error", "words"), [

@@ -21,7 +21,8 @@ from fedci.result import Result
 
 WAITING = "This result holds no {what}. {how}"
 OVER = {"ATE": "everybody", "ATT": "the treated", "ATC": "the untreated"}
-DIAGNOSTICS = "It is shown here as soon as the diagnostics of the study lie beside the result (diagnostics.json)."
+DIAGNOSTICS = ("It is shown here when the study asks for it (docs/diagnostics.md) and its diagnostics lie beside the "
+               "result (diagnostics.json).")
 
 
 @dataclass(frozen=True)
@@ -309,10 +310,13 @@ def _fit(result: Result, slots: Slots) -> Section:
 
 
 def _left(result: Result, ledgers: dict[str, list[dict]]) -> Section:
-    policy = result.study.policy
+    policy, masked = result.study.policy, result.outcome.effects.total is not None
+    fit = ("the sums of each round of the fit and of the effects, under masks that open only over all sites together"
+           if masked else "the sums of each round of the fit, and sums of effects for each draw")
+    checks = "; for the diagnostics, moments of each arm and counts of groups" if result.outcome.diagnostics else ""
     parts: list = [f"Rows and ids stayed at the sites. Under the policy '{policy.name}' (at least {policy.min_rows} "
-                   f"rows and {policy.min_arm_rows} in each arm) these sums left: four moments of each column, the "
-                   f"sums of each round of the fit, and sums of effects for each draw."]
+                   f"rows and {policy.min_arm_rows} in each arm) these sums left: four moments of each column; "
+                   f"{fit}{checks}."]
     if result.traffic:
         parts.append(Table(["site", "people", "left out by linkage", "answers", "bytes out of the site", "bytes in"], [
             [site, f"{result.outcome.layout.moments[site].rows:,}", f"{result.outcome.excluded.get(site, 0):,}",

@@ -47,6 +47,10 @@ class Network:
         self.running[party] = self._coordinator() if party == "coordinator" else demo.start_site(
             self.out, party, demo.SITES.index(party))
 
+    def start_all(self):
+        for party in (*demo.SITES, "coordinator"):
+            self.start(party)
+
     def _coordinator(self):
         with (self.out / "coordinator.log").open("ab") as log:
             return subprocess.Popen([sys.executable, "-m", "fedci", "coordinator", "run", "--kit",
@@ -102,8 +106,7 @@ def network(tmp_path, request):
 
 @pytest.mark.parametrize("network", [{"preset": name} for name in PRESETS], indirect=True, ids=PRESETS.keys())
 def test_networked_with_linkage_is_the_study_in_one_process(network):
-    for party in (*demo.SITES, "coordinator"):
-        network.start(party)
+    network.start_all()
     network.wait_end()
     found = Result.load(network.out / "result")
     demo.compare(network.out, network.study, network.tables, found)
@@ -124,8 +127,7 @@ def test_networked_with_linkage_is_the_study_in_one_process(network):
 
 def test_a_killed_site_and_a_killed_coordinator_cost_nothing(network):
     network.deadline = 20
-    for party in (*demo.SITES, "coordinator"):
-        network.start(party)
+    network.start_all()
     network.wait_round(3)
     network.kill("oslo")
     network.start("oslo")
@@ -140,8 +142,7 @@ def test_a_killed_site_and_a_killed_coordinator_cost_nothing(network):
 
 def test_a_site_slower_than_the_deadline_pauses_the_run_and_its_late_answer_changes_nothing(network):
     network.deadline = 10
-    for party in (*demo.SITES, "coordinator"):
-        network.start(party)
+    network.start_all()
     network.wait_round(3)
     slow = network.working("oslo")
     os.kill(slow, signal.SIGSTOP)
@@ -154,8 +155,7 @@ def test_a_site_slower_than_the_deadline_pauses_the_run_and_its_late_answer_chan
 @pytest.mark.parametrize("network", [{"quorum": 2}], indirect=True, ids=["quorum"])
 def test_with_a_quorum_the_study_goes_on_without_a_site_that_left_and_names_who_contributed(network):
     network.deadline = 10
-    for party in (*demo.SITES, "coordinator"):
-        network.start(party)
+    network.start_all()
     network.wait_round(3)
     network.kill("oslo")
     network.wait_end()

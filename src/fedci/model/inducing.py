@@ -51,7 +51,7 @@ def cut(x: np.ndarray, w: np.ndarray, y: np.ndarray, u: np.ndarray, index: int, 
     """The site's rows as blocks, with `count` inducing inputs (or as many as there are rows)."""
     if x.dtype != np.float64 or y.dtype != np.float64:
         raise TypeError(f"rows must be float64, got {x.dtype} and {y.dtype}")
-    block = block or BLOCK["cpu" if jax.default_backend() == "cpu" else "gpu"]
+    block = block or _block_here()
     rows = [_in_blocks(np.flatnonzero(w == arm), block, len(x)) for arm in (0, 1)]
     row = np.concatenate(rows)
     people = row < len(x)
@@ -66,9 +66,13 @@ def cut(x: np.ndarray, w: np.ndarray, y: np.ndarray, u: np.ndarray, index: int, 
 def bytes_needed(rows: int, d: int, width: int, block: int | None = None) -> int:
     """Peak of one evaluation at a site of so many rows: the rows three times (as read, in model units, in blocks) and a
     block's φ, of `width` columns, with what its gradient keeps; nothing grows with the square of the rows."""
-    block = block or BLOCK["cpu" if jax.default_backend() == "cpu" else "gpu"]
+    block = block or _block_here()
     padded = sum(blocks_of(rows // 2, block) for _ in (0, 1)) * block
     return 8 * (3 * max(padded, rows) * (d + 4) + 12 * block * width + 60 * width**2)
+
+
+def _block_here() -> int:
+    return BLOCK["cpu" if jax.default_backend() == "cpu" else "gpu"]
 
 
 def _in_blocks(rows: np.ndarray, block: int, none: int) -> np.ndarray:

@@ -19,7 +19,6 @@ row of G_a at φ's constant.
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import jax
@@ -184,9 +183,14 @@ def arms_at(model: SharedModel, known: Learnt, x: Float[Array, "p d"]):
     theta = model.unravel(known.theta)
     phi, own = features(model, theta, x, known.root, known.inducing), own_root(theta)
     away = jnp.einsum("jhf,pf->jph", known.spread, phi)
-    left = kernels.split(model.kernel, theta["kernel"]).own(x) - jnp.sum(phi[:, model.columns // 2:] ** 2, 1)
-    cov = jnp.einsum("jph,kph->pjk", away, away) + jnp.maximum(left, 0.0)[:, None, None] * (own @ own.T)
+    cov = jnp.einsum("jph,kph->pjk", away, away) + _left(model, theta, x, phi)[:, None, None] * (own @ own.T)
     return jnp.einsum("Bjf,pf->Bpj", known.mean, phi), cov
+
+
+def _left(model: SharedModel, theta: dict, x: Float[Array, "p d"], phi: Float[Array, "p f"]) -> Float[Array, "p"]:
+    """k̇(x, x) − ‖ψ(x)‖²: what the inducing inputs leave open at x."""
+    own = kernels.split(model.kernel, theta["kernel"]).own(x)
+    return jnp.maximum(own - jnp.sum(phi[:, model.columns // 2:] ** 2, 1), 0.0)
 
 
 def effect_at(model: SharedModel, known: Learnt, x: Float[Array, "p d"]):
@@ -194,9 +198,8 @@ def effect_at(model: SharedModel, known: Learnt, x: Float[Array, "p d"]):
     theta = model.unravel(known.theta)
     phi, own = features(model, theta, x, known.root, known.inducing), own_root(theta)
     away = phi @ (known.spread[1] - known.spread[0]).T
-    left = kernels.split(model.kernel, theta["kernel"]).own(x) - jnp.sum(phi[:, model.columns // 2:] ** 2, 1)
     return ((known.mean[:, 1] - known.mean[:, 0]) @ phi.T,
-            jnp.sum(away**2, 1) + jnp.maximum(left, 0.0) * jnp.sum((own[1] - own[0]) ** 2))
+            jnp.sum(away**2, 1) + _left(model, theta, x, phi) * jnp.sum((own[1] - own[0]) ** 2))
 
 
 def sums(model: SharedModel, known: Learnt, s: Solved, site: Blocks, correlations: Float[Array, "C"]):
@@ -273,7 +276,7 @@ def left_out(model: SharedModel, vector: Float[Array, "p"], beta: Float[Array, "
     theta = model.unravel(vector)
     s = solve(model, theta, site, jitter)
     own = cho_solve((s.chol, True), s.wy - s.wz @ beta)
-    phi_root, split = own_root(theta), kernels.split(model.kernel, theta["kernel"])
+    phi_root = own_root(theta)
 
     def of_block(block):
         x, y, arm = block
@@ -287,14 +290,6 @@ def left_out(model: SharedModel, vector: Float[Array, "p"], beta: Float[Array, "
         coefficients = inner - cho_solve((s.chol, True), s.wz @ solved.T).T
         together = jnp.einsum("abq,bq->ab", z, solved) + jnp.einsum("abh,bh->ab", w, coefficients)
         arms = jnp.einsum("abq,q->ab", z, beta) + jnp.einsum("abh,h->ab", w, own) - together * r / s_ii
-        missing = split.own(x) - jnp.sum(phi[:, model.columns // 2:] ** 2, 1)
-        return arms.T, y - r / s_ii, 1.0 / s_ii + jnp.maximum(missing, 0.0) * jnp.sum(phi_root[arm] ** 2)
+        return arms.T, y - r / s_ii, 1.0 / s_ii + _left(model, theta, x, phi) * jnp.sum(phi_root[arm] ** 2)
 
     return jax.lax.map(of_block, (site.x, site.y, site.arm))
-
-
-def flops_per_row(model: SharedModel, inducing: int) -> float:
-    """Of one round and draw: G, its gradient, φ three times; what the benchmark compares with the machine's peak."""
-    f = model.columns // 2 + inducing + 1
-    phi = 2.0 * inducing * (inducing + model.covariates)
-    return 2 * 2.0 * f * f + 2.0 * f * f + 4 * phi + 30.0 * math.prod((model.options.directions, model.options.knots))

@@ -98,7 +98,7 @@ def test_a_masked_round_of_the_model_shared_is_the_plain_one():
     for policy in (SECURE, PLAIN):
         talk, rules = prepared(policy, preset="default")
         q, _ = talk.follow(rounds.start(rules))
-        found.append(talk.follow(rounds.evaluation(rules, q, 0))[0])
+        found.append(talk.follow(rounds.evaluation(rules, rounds.begin(rules, q)))[0])
     assert found[0][0] == pytest.approx(found[1][0], rel=1e-11)
     np.testing.assert_allclose(found[0][1], found[1][1], rtol=1e-8, atol=1e-9 * np.abs(found[1][1]).max())
 
@@ -224,7 +224,8 @@ def test_identities_let_the_true_keys_through_and_give_the_same_bytes_after_a_re
         talk.sums = secure.agree(talk)
         layout = coordinator.agree_units(talk, agreed, options)
         talk.model = layout.model
-        talk.follow(rounds.evaluation(coordinator.rules_of(layout, options, 0), layout.model.start(0), 0))
+        rules = coordinator.rules_of(layout, options, 0)
+        talk.follow(rounds.evaluation(rules, rounds.begin(rules, layout.model.start(0))))
         uploads.append([encode(reply) for request, reply in talk.engine.said if isinstance(request, Evaluate)])
     assert uploads[0] == uploads[1]
 
@@ -246,7 +247,7 @@ def test_a_cohort_of_two_or_of_one_site_twice_is_refused():
 
 
 def one_round(talk, rules):
-    return talk.follow(rounds.evaluation(rules, rules.model.start(0), 0))[0]
+    return talk.follow(rounds.evaluation(rules, rounds.begin(rules, rules.model.start(0))))[0]
 
 
 def test_a_sum_opens_for_all_sites_right_after_it_or_not_at_all():

@@ -29,6 +29,8 @@ SUFFICIENT, CURVATURE = 1e-4, 0.9
 """Weak Wolfe conditions: gain at least SUFFICIENT of the linear forecast, slope down to CURVATURE of its start."""
 HALVINGS = 3
 """How often a diverging first-order run halves its step before it gives up."""
+FIRST = 10.0
+"""Times the tolerance, while the rounds look at few people: the others will move the top by more."""
 WINDOW = 50
 """Rounds a noisy objective is averaged over before its gain is judged."""
 
@@ -52,12 +54,18 @@ class State(NamedTuple):
     """The rule's own memory."""
     natural: bool = False
     """Whether Θ holds the means and the log sds of a Gaussian q, and steps are measured by it (`_metric`)."""
+    ahead: int = 0
+    """Stages that follow with more people (`with_more`): until the last one, a stage ends when the objective gains
+    little, or after half the rounds that are left."""
+    since: int = 0
+    """Round at which the stage began."""
 
 
-def init(options: OptimiserOptions, theta: np.ndarray, sites: int, natural: bool = False) -> State:
+def init(options: OptimiserOptions, theta: np.ndarray, sites: int, natural: bool = False,
+         ahead: int = 0) -> State:
     theta = np.asarray(theta, float)
     rule = _Lbfgs.start(theta) if options.name == "lbfgs" else _FirstOrder.start(options, theta)
-    return State(options, sites, theta, theta, -np.inf, 0, (), None, rule, natural)
+    return State(options, sites, theta, theta, -np.inf, 0, (), None, rule, natural, ahead)
 
 
 def step(state: State, objective: float, gradient: np.ndarray) -> State:
@@ -67,9 +75,32 @@ def step(state: State, objective: float, gradient: np.ndarray) -> State:
     gradient = np.asarray(gradient, float)
     failed = not (np.isfinite(objective) and np.isfinite(gradient).all())
     state = advance(state, -np.inf if failed else float(objective), gradient)
-    if state.verdict is None and state.round >= state.options.rounds:
+    if state.verdict is None and state.round >= _cap(state):
         return state._replace(verdict=STOPPED)
     return state
+
+
+def _cap(state: State) -> int:
+    """The round that ends the stage."""
+    most = state.options.rounds
+    return state.since + (most - state.since) // 2 if state.ahead else most
+
+
+def with_more(state: State, narrower: np.ndarray) -> State:
+    """Θ = (means, log sds) goes on with more people, whose q is `narrower` by these factors.
+
+    About its top the objective of many looks like that of few with the means' distances multiplied by 1/narrower: the
+    remembered moves shrink, the changes of the gradient grow, and what was learnt of the curvature stays true.
+    """
+    rule, both = state.rule, np.concatenate([narrower, np.ones_like(narrower)])
+    query = state.best + np.concatenate([np.zeros_like(narrower), np.log(narrower)])
+    if isinstance(rule, _Lbfgs):
+        rule = _Lbfgs.start(query)._replace(moves=tuple(both * move for move in rule.moves),
+                                            changes=tuple(change / both for change in rule.changes))
+    else:
+        rule = _FirstOrder.start(state.options, query)
+    return state._replace(query=query, best=query, best_objective=-np.inf, objectives=(), verdict=None, rule=rule,
+                          ahead=state.ahead - 1, since=state.round)
 
 
 def pack(state: State) -> dict[str, np.ndarray]:
@@ -79,12 +110,13 @@ def pack(state: State) -> dict[str, np.ndarray]:
     packed = {f"rule/{i}": np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(rule))}
     remembered = len(rule.moves) if isinstance(rule, _Lbfgs) else 0
     return plain | packed | {"round": np.asarray(state.round), "remembered": np.asarray(remembered),
-                             "natural": np.asarray(state.natural)}
+                             "natural": np.asarray(state.natural), "ahead": np.asarray(state.ahead),
+                             "since": np.asarray(state.since)}
 
 
 def unpack(options: OptimiserOptions, sites: int, packed: Mapping[str, np.ndarray]) -> State:
     """The state that `pack` was given."""
-    begin = init(options, packed["query"], sites, bool(packed["natural"]))
+    begin = init(options, packed["query"], sites, bool(packed["natural"]), int(packed["ahead"]))
     form = begin.rule
     if isinstance(form, _Lbfgs):
         pairs = (packed["query"],) * int(packed["remembered"])
@@ -93,7 +125,8 @@ def unpack(options: OptimiserOptions, sites: int, packed: Mapping[str, np.ndarra
     kept = [_like(leaf, packed[f"rule/{i}"]) for i, leaf in enumerate(leaves)]
     return begin._replace(
         best=packed["best"], best_objective=float(packed["best_objective"]), round=int(packed["round"]),
-        objectives=tuple(map(float, packed["objectives"])), rule=jax.tree.unflatten(tree, kept))
+        since=int(packed["since"]), objectives=tuple(map(float, packed["objectives"])),
+        rule=jax.tree.unflatten(tree, kept))
 
 
 def _like(leaf, value: np.ndarray):
@@ -103,7 +136,7 @@ def _like(leaf, value: np.ndarray):
 
 def _target(state: State) -> float:
     """The gain in nats that is no longer worth a round."""
-    return state.options.tolerance * state.sites
+    return (FIRST if state.ahead else 1.0) * state.options.tolerance * state.sites
 
 
 # --- quasi-Newton: two-loop L-BFGS with a bisecting weak-Wolfe search ------------------------------------------------

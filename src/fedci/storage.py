@@ -183,7 +183,7 @@ def _site_moments(arrays: dict, site: str) -> SiteMoments:
 def _read_trace(path: Path) -> tuple[Round, ...]:
     with path.open(newline="", encoding="utf-8") as file:
         return tuple(Round(int(r["number"]), int(r["cap"]), float(r["objective"]), float(r["gradient_norm"]),
-                           float(r["seconds"])) for r in csv.DictReader(file))
+                           float(r["seconds"]), r.get("few") == "True") for r in csv.DictReader(file))
 
 
 def _site(study: Study, outcome: Outcome, index: int, folder: Path) -> Site:
@@ -205,6 +205,6 @@ def site_at_end(study: Study, outcome: Outcome, index: int, x: np.ndarray, w: np
     site.kept = kept
     units = Units(*layout.scales, layout.indicators)
     arrays = arrange(layout.model, units.covariates(x), w, units.outcome(y), layout.u[index], index)
-    site.options, site.prepared = outcome.options, Prepared(layout.model, units, arrays)
+    site.options, site.prepared = outcome.options, Prepared(layout.model, units, arrays, {})
     site.posterior = Posterior(outcome.fit.theta, draws_at(layout.model, drawn.draws, index), jitter)
     return site

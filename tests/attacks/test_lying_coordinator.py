@@ -81,7 +81,7 @@ def crafting(model, only=None):
 
 
 def first_round(talk, rules):
-    return talk.follow(rounds.evaluation(rules, rules.model.start(0), 0))
+    return talk.follow(rounds.evaluation(rules, rounds.begin(rules, rules.model.start(0))))
 
 
 def test_crafted_weights_give_people_away_where_nobody_checks():
@@ -131,7 +131,7 @@ def test_the_masked_sum_of_crafted_weights_is_of_all_people_together():
     """Masks alone, without the course: the answers are of all sites' people, and whose they are is not told."""
     talk, rules = ready(secure_sum="auto")
     talk.engine.lie = crafting(rules.model)
-    talk.total(next(rounds.evaluation(rules, rules.model.start(0), 0)))
+    talk.total(next(rounds.evaluation(rules, rounds.begin(rules, rules.model.start(0)))))
     assert all(reply.sums.keys() == {"masked"} for reply in talk.engine.replies[-1].values())
 
 
@@ -147,9 +147,8 @@ def lying_about_the_sum(request):
 def test_a_sum_that_is_none_is_refused(policy, error):
     """Under masks by the sites' own checks; in the clear only because the next Θ does not follow from it."""
     talk, rules = ready(check_trajectory=True, **policy)
-    honest = talk.follow(rounds.evaluation(rules, rules.model.start(0), 0))
+    honest = talk.follow(rounds.evaluation(rules, rounds.begin(rules, rules.model.start(0))))
     talk.engine.lie = lambda name, request: lying_about_the_sum(request)
-    following = coordinator.optimise.step(
-        coordinator.optimise.init(rules.options.optimiser, rules.model.start(0), 3), *honest[0])
+    following = rounds.after(rules, rounds.begin(rules, rules.model.start(0)), *honest[0])
     with pytest.raises(error, match="is not what the sites sent|left the agreed course"):
-        talk.follow(rounds.evaluation(rules, following.query, 1))
+        talk.follow(rounds.evaluation(rules, following))

@@ -58,7 +58,7 @@ def measure(sites: int, rows: int, repeats: int) -> dict:
     for repeat in range(repeats + 1):
         for secure, (talk, rules) in both.items():
             start = time.process_time()
-            talk.follow(rounds.evaluation(rules, theta, 0))
+            talk.follow(rounds.evaluation(rules, rounds.begin(rules, theta)))
             if repeat:  # the first compiles
                 seconds[secure].append(time.process_time() - start)
     plain, masked = (statistics.median(seconds[secure]) for secure in (False, True))

@@ -60,7 +60,7 @@ def seconds_per_evaluation(result, repeats: int) -> float:
     talk = Talk(InProcessEngine(result.local), "bench", outcome.layout.model)
     start = time.perf_counter()
     for _ in range(repeats):
-        talk.follow(rounds.evaluation(rules, outcome.fit.theta, 0))
+        talk.follow(rounds.evaluation(rules, rounds.begin(rules, outcome.fit.theta)))
     return (time.perf_counter() - start) / repeats
 
 

@@ -52,6 +52,8 @@ class Round:
     gradient_norm: float
     seconds: float
     """Since the fit began."""
+    few: bool = False
+    """Whether it looked at few people of each large site (optimiser.first_rows): its objective is theirs alone."""
 
 
 @dataclass(frozen=True)
@@ -152,7 +154,7 @@ def run_study(engine: Engine, study: Study, options: FitOptions, seed: int,
 
 def _fitted(layout: Layout, fit: Fit, effects: Effects) -> diagnostics.Fitted:
     steps = tuple(Step(round=r.number, objective=r.objective, gradient_norm=r.gradient_norm, seconds=r.seconds)
-                  for r in fit.rounds if np.isfinite(r.objective) and np.isfinite(r.gradient_norm))
+                  for r in fit.rounds if not r.few and np.isfinite(r.objective) and np.isfinite(r.gradient_norm))
     total = effects.total or {name: sum(part[name] for _, part in sorted(effects.sums.items()))
                               for name in next(iter(effects.sums.values()))}
     return diagnostics.Fitted(layout.model, fit.theta, effects.draws, effects.beta, steps, fit.rounds[-1].cap,
@@ -171,7 +173,9 @@ def _linked(talk: Talk, study: Study, secret: bytes, kept: Checkpoint) -> Linked
 
 
 def rules_of(layout: Layout, options: FitOptions, seed: int) -> Rules:
-    return Rules(layout.model, options, seed, layout.u, sum(site.rows for site in layout.moments.values()))
+    told = list(layout.moments.values())
+    return Rules(layout.model, options, seed, layout.u, sum(site.rows for site in told),
+                 exchanges.few_people(layout.model, options, told))
 
 
 def handshake(talk: Talk, study: Study, options: FitOptions, seed: int = 0) -> tuple[str, ...]:
@@ -195,10 +199,10 @@ def agree_units(talk: Talk, study: Study, options: FitOptions) -> Layout:
                   for site in told.values()])
     indicators = np.flatnonzero(np.any([site.incomplete for site in told.values()], axis=0))
     model = model_of(options.model, len(names) + len(indicators), len(names), len(told))
-    people = sum(site.rows for site in told.values())
+    people, few = sum(site.rows for site in told.values()), exchanges.few_people(model, options, list(told.values()))
     shown = u if study.policy.check_trajectory and not isinstance(model, SharedModel) else np.zeros((0, 0))
     talk.ask_each({name: (lambda base, s=s: Prepare(*base, common.x_mean, common.x_sd, common.y_mean, common.y_sd,
-                                                    u[s], s, len(told), indicators, people, shown))
+                                                    u[s], s, len(told), indicators, people, np.array(few, int), shown))
                    for s, name in enumerate(talk.sites)})
     pooled_u = describe_in_model_units(_pooled_site(told), pooled_x, common, options.model.moments_spread)
     return Layout(talk.sites, model, common, u, pooled_u, indicators, told)
@@ -235,15 +239,16 @@ def fit_theta(talk: Talk, rules: Rules, progress, kept: Checkpoint) -> Fit:
     optimiser, sites = rules.options.optimiser, len(rules.u)
     rounds, talk.jitters = [Round(*values) for values in kept.rounds], dict(kept.jitters)
     start = time.perf_counter() - (rounds[-1].seconds if rounds else 0.0)
-    state = optimise.init(optimiser, talk.follow(exchanges.start(rules))[0], sites, exchanges.natural(rules))
+    state = exchanges.begin(rules, talk.follow(exchanges.start(rules))[0])
     if kept.state is not None:
         state, talk.round = optimise.unpack(optimiser, sites, kept.state), kept.fit_round
         talk.previous = kept.previous
     while state.verdict is None:
-        (objective, gradient), _ = talk.follow(exchanges.evaluation(rules, state.query, state.round))
-        state = optimise.step(state, objective, gradient)
+        few = state.ahead > 0
+        (objective, gradient), _ = talk.follow(exchanges.evaluation(rules, state))
+        state = exchanges.after(rules, state, objective, gradient)
         rounds.append(Round(state.round, optimiser.rounds, objective, float(np.linalg.norm(gradient)),
-                            time.perf_counter() - start))
+                            time.perf_counter() - start, few))
         if kept.due(state.round) and state.verdict is None:
             kept.state, kept.fit_round, kept.previous = optimise.pack(state), talk.round, dict(talk.previous)
             kept.rounds, kept.jitters = [list(vars(one).values()) for one in rounds], talk.jitters

@@ -1,6 +1,6 @@
 """What a fit asks for, exchange by exchange, as generators: each yields an `Ask` and is sent the sum over all sites.
 
-    start(rules)                → Θ to begin with            evaluation(rules, Θ, number) → (L, ∇L)
+    start(rules)                → Θ to begin with            evaluation(rules, state)     → (L, ∇L) at its Θ
     effects(rules, Θ)           → the draws from q, once the sites have answered with their effects
 
 The coordinator follows them with the sites' answers; a site follows the same ones with the sums it is told, and so
@@ -9,24 +9,31 @@ knows what it must be asked next (`federation.trajectory`). Nothing here knows w
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 
+from fedci import optimise
 from fedci.federation import shared
 from fedci.federation.ask import Ask, Sums
 from fedci.messages import AskEffects, Evaluate
 from fedci.model import elbo, evidence, posterior
+from fedci.model.inducing import some_of
 from fedci.model.law import AnyModel
 from fedci.model.posterior import Roots
 from fedci.model.shared import SharedModel
+from fedci.moments import SiteMoments
+from fedci.optimise import State
 from fedci.options import FitOptions
 
 CORRELATIONS = np.array([np.nan, 0.0, 0.5, 0.9])
 """Noise correlations at which realised effects are reported; NaN: Σ's own draws, which equal its prior."""
 
+GROWTH = 10
+"""Times as many people in the next stage: q's sds shrink by √10, so its means move by some three of them."""
+MOST_STAGES = 6
 MANY_PEOPLE = 1000
 """At all sites together: from there on the fit takes natural steps."""
 
@@ -40,6 +47,8 @@ class Rules(NamedTuple):
     u: np.ndarray
     """[m, q] the sites' moments in model units."""
     people: int
+    few: tuple[int, ...] = ()
+    """How many people each stage before the last looks at: `first_rows` of each site at most, ten times as many, …"""
 
 
 def natural(rules: Rules) -> bool:
@@ -49,19 +58,67 @@ def natural(rules: Rules) -> bool:
     return isinstance(model, SharedModel) and model.options.posterior == "gaussian" and rules.people >= MANY_PEOPLE
 
 
+def few_people(model: AnyModel, options: FitOptions, sites: Sequence[SiteMoments]) -> tuple[int, ...]:
+    """How many each stage before the last looks at; a stage that would not spare half the work is none."""
+    first, people = options.optimiser.first_rows, sum(site.rows for site in sites)
+    if not (isinstance(model, SharedModel) and model.options.posterior == "gaussian" and first):
+        return ()
+    arms = [n for site in sites for n in (site.treated, site.rows - site.treated)]
+    stages = (sum(some_of(n, rows_of_stage(first, k)) for n in arms) for k in range(MOST_STAGES))
+    return tuple(some for some in stages if 2 * some <= people)
+
+
+def rows_of_stage(first: int, stage: int) -> int:
+    return first * GROWTH**stage
+
+
 def start(rules: Rules) -> Generator[Ask, Sums, np.ndarray]:
     if isinstance(rules.model, SharedModel):
-        return (yield from shared.start(rules.model))
+        return (yield from shared.start(rules.model, float(_rows(rules, 0))))
     return rules.model.start(rules.seed)
 
 
-def evaluation(rules: Rules, query: np.ndarray, number: int) -> Generator[Ask, Sums, tuple[float, np.ndarray]]:
-    """(L, ∇L) at `query`, in round `number` (from 0). (−inf, 0) where a site failed."""
-    optimiser = rules.options.optimiser
+def begin(rules: Rules, theta: np.ndarray) -> State:
+    """The optimiser before the first round."""
+    return optimise.init(rules.options.optimiser, theta, len(rules.u), natural(rules), len(rules.few))
+
+
+def after(rules: Rules, state: State, objective: float, gradient: np.ndarray) -> State:
+    """The optimiser after a round; when a stage is over, it goes on with more people.
+
+    With 1/sd² = 1/s_p² + n·(what a person tells), n times c the sds of q shrink to (1/s_p² + c(1/sd² − 1/s_p²))^−½.
+    """
+    state = optimise.step(state, objective, gradient)
+    if not (state.ahead and state.verdict and np.isfinite(state.best_objective)):
+        return state
+    stage = _stage(rules, state)
+    more = _people(rules, stage + 1) / _people(rules, stage)
+    known, sd = 1.0 / rules.model.prior[1] ** 2, np.exp(np.split(state.best, 2)[1])
+    told = np.maximum(1.0 / sd**2 - known, 0.0)
+    return optimise.with_more(state, np.sqrt((known + told) / (known + more * told)))
+
+
+def _stage(rules: Rules, state: State) -> int:
+    return len(rules.few) - state.ahead
+
+
+def _people(rules: Rules, stage: int) -> int:
+    return (*rules.few, rules.people)[stage]
+
+
+def _rows(rules: Rules, stage: int) -> int:
+    """Of a site at most, 0: all."""
+    return rows_of_stage(rules.options.optimiser.first_rows, stage) if stage < len(rules.few) else 0
+
+
+def evaluation(rules: Rules, state: State) -> Generator[Ask, Sums, tuple[float, np.ndarray]]:
+    """(L, ∇L) at the state's query. (−inf, 0) where a site failed."""
+    optimiser, query, number = rules.options.optimiser, state.query, state.round
     stream = number if optimiser.fresh_draws else 0  # else the same draws in all rounds: common random numbers
     if isinstance(rules.model, SharedModel):
         normals = evidence.common_normals(rules.seed, stream, optimiser.draws, rules.model.size)
-        return (yield from shared.evaluate(rules.model, query, rules.people, normals))
+        stage = _stage(rules, state)
+        return (yield from shared.evaluate(rules.model, query, _people(rules, stage), normals, _rows(rules, stage)))
     uniforms = posterior.common_uniforms(rules.seed, stream, optimiser.draws)
     return (yield from evaluate(rules.model, rules.u, query, uniforms))
 

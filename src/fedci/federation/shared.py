@@ -24,18 +24,18 @@ BETAS = 8
 """Draws of β for each draw of θ: they cost a site no factorisation."""
 
 
-def start(model: SharedModel) -> Generator[Ask, Sums, np.ndarray]:
+def start(model: SharedModel, few: float = 0.0) -> Generator[Ask, Sums, np.ndarray]:
     """q = [means, log sds]: directions from a federated ridge regression of each arm, the rest near its prior."""
     mean = model.unravel(jnp.asarray(model.prior[0]))
     mean = {name: np.asarray(value) if name != "kernel" else value for name, value in mean.items()}
     mean |= {"linear": np.array([-0.3, -0.3, 0.5]), "hinges": np.tile([-0.5, -0.5, 0.3], (model.options.directions, 1)),
-             "noise": np.full(2, -1.0), "directions": (yield from _ridge_directions(model, mean))}
+             "noise": np.full(2, -1.0), "directions": (yield from _ridge_directions(model, mean, few))}
     vector = model.ravel(mean)
     sd = START_SD if model.options.posterior == "gaussian" else POINT_SD
     return np.concatenate([vector, np.full(vector.size, np.log(sd))])
 
 
-def _ridge_directions(model: SharedModel, mean: dict) -> Generator[Ask, Sums, np.ndarray]:
+def _ridge_directions(model: SharedModel, mean: dict, few: float) -> Generator[Ask, Sums, np.ndarray]:
     """[d, K]: a of both arms' coefficients (and, from the third, of their difference and its like), each of length √d.
 
     One exchange: with A = 0 the hinges are constant, and the posterior mean of β̃'s linear block is the ridge estimate.
@@ -43,7 +43,7 @@ def _ridge_directions(model: SharedModel, mean: dict) -> Generator[Ask, Sums, np
     """
     flat = mean | {"linear": np.array([-1.0, -1.0, 0.0]), "noise": np.full(2, -1.0)}
     flat |= {name: np.array([-6.0, -6.0, 0.0]) for name in ("common",) if name in mean}
-    total = yield Ask(AskStatistics, {"thetas": model.ravel(flat)[None]})
+    total = yield Ask(AskStatistics, {"thetas": model.ravel(flat)[None], "few": np.array(float(few))})
     coefficients = _linear_part(model, flat, np.asarray(evidence.collapse(_statistics(total)).mean[0]))
     two = coefficients / np.maximum(np.linalg.norm(coefficients, axis=0), 1e-12)
     more = np.random.default_rng(0).standard_normal((model.covariates, model.options.directions))
@@ -64,20 +64,20 @@ def _statistics(total: Sums) -> Statistics:
 
 
 def evaluate(model: SharedModel, q: np.ndarray, people: int,
-             normals: np.ndarray) -> Generator[Ask, Sums, tuple[float, np.ndarray]]:
-    """(L, ∂L/∂q): two exchanges with every site. (−inf, 0) where a site failed."""
+             normals: np.ndarray, few: float = 0.0) -> Generator[Ask, Sums, tuple[float, np.ndarray]]:
+    """(L, ∂L/∂q): two exchanges with every site. (−inf, 0) where a site failed. `few`: of so many of a site's rows."""
     failed = -np.inf, np.zeros_like(q)
     thetas = evidence.draw(q, normals)
     if not np.isfinite(thetas).all():
         return failed
-    total = yield Ask(AskStatistics, {"thetas": thetas})
+    total = yield Ask(AskStatistics, {"thetas": thetas, "few": np.array(float(few))})
     if total["failed"] > 0:
         return failed
     values, cotangents = evidence.log_evidence(_statistics(total), float(people))
     if not np.isfinite(values).all():
         return failed
     back = {name: np.asarray(part) for name, part in cotangents._asdict().items()}
-    by_theta = (yield Ask(PullBack, {"thetas": thetas} | back))["gradient"]
+    by_theta = (yield Ask(PullBack, {"thetas": thetas, "few": np.array(float(few))} | back))["gradient"]
     objective, gradient = evidence.objective(model, q, normals, np.asarray(values), by_theta)
     return (objective, gradient) if np.isfinite(objective) and np.isfinite(gradient).all() else failed
 
@@ -88,7 +88,7 @@ def gather(model: SharedModel, q: np.ndarray, draws: int, seed: int, correlation
     effects."""
     count = max(draws // BETAS, 1)
     thetas = evidence.draw(q, evidence.common_normals(seed, 10**6, count, model.size))
-    found = evidence.collapse(_statistics((yield Ask(AskStatistics, {"thetas": thetas}))))
+    found = evidence.collapse(_statistics((yield Ask(AskStatistics, {"thetas": thetas, "few": np.array(0.0)}))))
     drawn = {"thetas": thetas, "betas": draw_betas(found, seed)}
     yield Ask(AskSharedEffects, drawn | {"correlations": correlations})
     return drawn, found

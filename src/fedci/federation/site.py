@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -28,7 +29,7 @@ from fedci.errors import (
 from fedci.estimands import Effect
 from fedci.federation import site_diagnostics, trajectory
 from fedci.federation.ask import POPULATIONS, shapes
-from fedci.federation.rounds import Rules
+from fedci.federation.rounds import MOST_STAGES, Rules, rows_of_stage
 from fedci.federation.site_linkage import SiteLinkage
 from fedci.federation.site_noise import SiteNoise, site_noise
 from fedci.federation.site_sums import JITTERED, SiteSums, digest, is_wide, site_secret, with_jitter
@@ -61,7 +62,7 @@ from fedci.messages import (
 )
 from fedci.model import basis, elbo, evidence, padding, predict
 from fedci.model.evidence import Statistics
-from fedci.model.inducing import Blocks, bytes_needed, cut
+from fedci.model.inducing import Blocks, bytes_needed, cut, first_rows, some_of
 from fedci.model.law import AnyModel
 from fedci.model.posterior import Roots
 from fedci.model.shared import SharedModel
@@ -113,6 +114,8 @@ class Prepared:
     units: Units
     arrays: elbo.SiteArrays | Blocks
     """Its rows; in blocks where they are many."""
+    few: dict[int, elbo.SiteArrays | Blocks]
+    """At most so many of them, for the stages before the last; all of a small site's."""
 
 
 def arrange(model: AnyModel, x: np.ndarray, w: np.ndarray, y: np.ndarray, u: np.ndarray, index: int):
@@ -120,6 +123,29 @@ def arrange(model: AnyModel, x: np.ndarray, w: np.ndarray, y: np.ndarray, u: np.
     if isinstance(model, SharedModel) and len(y) > model.options.exact_rows:
         return cut(x, w, y, u, index, model.kernel, model.options.inducing)
     return padding.pad_site(x, w, y, u, index)
+
+
+def arrange_few(model: AnyModel, x: np.ndarray, w: np.ndarray, y: np.ndarray, arrays, rows: int):
+    """Of a large site's rows those that a stage looks at, with the same inducing inputs."""
+    some = first_rows(w, rows)
+    if not isinstance(arrays, Blocks) or not rows or len(some) == len(y):
+        return arrays
+    x, w, y, u, index = x[some], w[some], y[some], np.asarray(arrays.u), int(arrays.index)
+    if len(some) <= model.options.exact_rows:
+        return padding.pad_site(x, w, y, u, index)
+    return cut(x, w, y, u, index, model.kernel, 0, inducing=np.asarray(arrays.inducing))
+
+
+class Last(NamedTuple):
+    """Of the last statistics a site gave: at which θ, over how many people, with what jitter, and their parts."""
+
+    thetas: np.ndarray
+    few: float
+    jitter: float
+    kept: evidence.Kept
+
+    def is_of(self, request: PullBack) -> bool:
+        return self.few == float(request.few) and np.array_equal(self.thetas, request.thetas)
 
 
 @dataclass(frozen=True)
@@ -150,8 +176,8 @@ class Site:
         self.preparation: Prepare | None = None
         """The request that it came from."""
         self.posterior: Posterior | None = None
-        self.jitter: float | None = None
-        """What the last statistics needed; their pull-back takes the same."""
+        self.last: Last | None = None
+        """The last statistics; their pull-back goes on from them."""
         self.run, self.seed, self.secret = "", 0, site_secret(self.credentials)
         self.sums: SiteSums | None = None
         """The secure sums of this run; none: not agreed on."""
@@ -278,9 +304,14 @@ class Site:
             self._check_units(request, units)
         x = units.covariates(self.table.x)
         model = model_of(self.options.model, x.shape[1], self.table.x.shape[1], request.sites)
-        check_statistics(self.study, self.name, self.table.rows, model, len(self.sums.cohort) if self.masked else 1)
-        arrays = arrange(model, x, self.table.w, units.outcome(self.table.y), request.u, request.index)
-        self.prepared, self.preparation = Prepared(model, units, arrays), request
+        w, y = self.table.w, units.outcome(self.table.y)
+        first, count = self.options.optimiser.first_rows, min(len(request.few), MOST_STAGES)
+        stages = [rows_of_stage(first, k) for k in range(count)]
+        fewest = sum(some_of(n, stages[0]) for n in (w.sum(), len(w) - w.sum())) if stages else len(w)
+        check_statistics(self.study, self.name, int(fewest), model, len(self.sums.cohort) if self.masked else 1)
+        arrays = arrange(model, x, w, y, request.u, request.index)
+        few = {rows: arrange_few(model, x, w, y, arrays, rows) for rows in stages}
+        self.prepared, self.preparation = Prepared(model, units, arrays, few), request
         if self.study.policy.check_trajectory and not self.trusting:
             self.rules = self._rules(request, model)
         return self._reply(request, {})
@@ -288,7 +319,7 @@ class Site:
     def _rules(self, request: Prepare, model: AnyModel) -> Rules:
         shape = (request.sites, len(request.u))
         if isinstance(model, SharedModel):
-            return Rules(model, self.options, self.seed, np.zeros(shape), request.people)
+            return Rules(model, self.options, self.seed, np.zeros(shape), request.people, tuple(map(int, request.few)))
         if request.all_u.shape != shape or not np.array_equal(request.all_u[request.index], request.u):
             raise MessageError(f"site '{self.name}': the moments of all sites are missing, and it cannot follow the "
                                f"fit without them")
@@ -450,15 +481,23 @@ class Site:
 
     def _statistics(self, request: AskStatistics) -> Reply:
         """The sums of the first half of a round; a numerical failure is counted, as in `_evaluate`."""
-        ready = self._require(self.prepared, "the common units")
         self._check_thetas(request)
-        for jitter in self._jitters(ready.model):
-            found = jax.device_get(evidence.statistics(ready.model, request.thetas, ready.arrays, jitter))
-            if all(np.isfinite(part).all() for part in found):
-                self.jitter = jitter
-                return self._reply(request, found._asdict() | {"failed": 0}, **self._jitter_note(jitter))
+        found = self._learnt(request)
+        if self.last is not None:
+            return self._reply(request, found._asdict() | {"failed": 0}, **self._jitter_note(self.last.jitter))
         return self._reply(request, {name: np.zeros_like(part) for name, part in found._asdict().items()}
                            | {"failed": 1})
+
+    def _learnt(self, request: AskStatistics | PullBack) -> Statistics:
+        """The statistics at the request's θ, with the least jitter that makes them finite; none does: no `last`."""
+        ready, self.last = self._require(self.prepared, "the common units"), None
+        for jitter in self._jitters(ready.model):
+            found, kept = evidence.first_half(ready.model, request.thetas, self._rows(request), jitter)
+            found = jax.device_get(found)
+            if all(np.isfinite(part).all() for part in found):
+                self.last = Last(request.thetas, float(request.few), jitter, kept)
+                break
+        return found
 
     def _pull_back(self, request: PullBack) -> Reply:
         ready = self._require(self.prepared, "the common units")
@@ -466,8 +505,19 @@ class Site:
         cotangents = Statistics(*(getattr(request, name) for name in Statistics._fields))
         self._check_arrays(dict(zip(Statistics._fields, cotangents, strict=True)),
                            evidence.shapes(ready.model, len(request.thetas)))
-        gradient = evidence.pull_back(ready.model, request.thetas, ready.arrays, self.jitter, cotangents)
+        if self.last is None or not self.last.is_of(request):  # a site that started again in between
+            self._learnt(request)
+        last = self._require(self.last, "statistics that are finite")
+        gradient = evidence.second_half(ready.model, request.thetas, self._rows(request), last.jitter, cotangents,
+                                        last.kept)
         return self._reply(request, {"gradient": gradient})
+
+    def _rows(self, request: AskStatistics | PullBack) -> elbo.SiteArrays | Blocks:
+        """Those that the request is about."""
+        self._check_arrays({"few": request.few}, {"few": ()})
+        if request.few and int(request.few) not in self.prepared.few:
+            raise MessageError(f"site '{self.name}': sums over {float(request.few):g} people are no stage of this fit")
+        return self.prepared.few[int(request.few)] if request.few else self.prepared.arrays
 
     def _check_thetas(self, request: AskStatistics | PullBack | AskSharedEffects) -> None:
         model = self.prepared.model

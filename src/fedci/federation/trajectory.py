@@ -55,15 +55,12 @@ def _steps(rules: Rules, place: Place):
     if place.leg == START:
         return rounds.start(rules)
     if place.leg == ROUND:
-        return rounds.evaluation(rules, place.state.query, place.state.round)
+        return rounds.evaluation(rules, place.state)
     return rounds.effects(rules, place.state.best)
 
 
 def _after(rules: Rules, place: Place, value) -> Place:
-    if place.leg == START:
-        state = optimise.init(rules.options.optimiser, value, len(rules.u), rounds.natural(rules))
-    else:
-        state = optimise.step(place.state, *value)
+    state = rounds.begin(rules, value) if place.leg == START else rounds.after(rules, place.state, *value)
     return Place(ROUND if state.verdict is None else EFFECTS, state)
 
 

@@ -29,6 +29,7 @@ from jaxtyping import Array, Float
 from fedci.model import basis, covariance, kernels, sparse
 from fedci.model.elbo import BATCH_ELEMENTS, SiteArrays, observed_covariance
 from fedci.model.inducing import Blocks
+from fedci.model.parallel import over_draws
 from fedci.model.shared import SharedModel, noise_root, own_root
 
 
@@ -48,10 +49,15 @@ def shapes(model: SharedModel, draws: int) -> dict[str, tuple[int, ...]]:
     return {"gram": (draws, q * (q + 1) // 2), "cross": (draws, q), "square": (draws,), "log_det": (draws,)}
 
 
-def of_draw(model: SharedModel, vector: Float[Array, "p"], site: SiteArrays | Blocks, jitter) -> Statistics:
-    """(T, v, c, l) of a site for one θ, without the leading axis; of a large one through its inducing inputs."""
+Kept = sparse.Grams | tuple[()]
+"""What a site keeps of its statistics for their pull-back: a large one's sums over its rows, which took the time."""
+
+
+def of_draw(model: SharedModel, vector: Float[Array, "p"], site: SiteArrays | Blocks, jitter,
+            kept: Kept = ()) -> Statistics:
+    """(T, v, c, l) of a site for one θ, without the leading axis; of a large one from its sums over rows (`kept`)."""
     if isinstance(site, Blocks):
-        gram, *others = sparse.of_draw(model, vector, site, jitter)
+        gram, *others = sparse.of_draw(model, vector, site, jitter, kept or None)
         return Statistics(gram[np.triu_indices(model.columns)], *others)
     theta = model.unravel(vector)
     z = site.mask[:, None] * basis.rows(theta, site.x, covariance.arms(site.w), model.options.knots)
@@ -69,20 +75,51 @@ def site_covariance(model: SharedModel, theta: dict, site: SiteArrays, jitter) -
 
 
 @partial(jax.jit, static_argnames="model")
-def statistics(model: SharedModel, vectors: Float[Array, "L p"], site: SiteArrays | Blocks, jitter) -> Statistics:
-    """What a site answers to the first exchange of a round."""
-    return jax.lax.map(lambda v: of_draw(model, v, site, jitter), vectors, batch_size=_side_by_side(vectors, site))
+def _first_half(model: SharedModel, vectors: Float[Array, "L p"], site: SiteArrays | Blocks,
+                jitter) -> tuple[Statistics, Kept]:
+    def one(vector):
+        kept = sparse.grams_of(model, vector, site, jitter) if isinstance(site, Blocks) else ()
+        return of_draw(model, vector, site, jitter, kept), kept
+
+    return jax.lax.map(one, vectors, batch_size=_side_by_side(vectors, site))
 
 
 @partial(jax.jit, static_argnames="model")
-def pull_back(model: SharedModel, vectors: Float[Array, "L p"], site: SiteArrays | Blocks, jitter,
-              cotangents: Statistics) -> Float[Array, "L p"]:
-    """∂/∂θ_l of ⟨statistics, cotangents⟩: what a site answers to the second exchange."""
-    def one(both):
-        vector, cotangent = both
-        return jax.vjp(lambda v: of_draw(model, v, site, jitter), vector)[1](cotangent)[0]
+def _second_half(model: SharedModel, vectors: Float[Array, "L p"], site: SiteArrays | Blocks, jitter,
+                 cotangents: Statistics, kept: Kept) -> Float[Array, "L p"]:
+    def one(all_three):
+        vector, cotangent, sums = all_three
+        back = jax.vjp(lambda v, s: of_draw(model, v, site, jitter, s), vector, sums)[1]
+        direct, by_sums = back(cotangent)
+        if not isinstance(site, Blocks):
+            return direct
+        return direct + jax.vjp(lambda v: sparse.grams_of(model, v, site, jitter), vector)[1](by_sums)[0]
 
-    return jax.lax.map(one, (vectors, cotangents), batch_size=_side_by_side(vectors, site))
+    return jax.lax.map(one, (vectors, cotangents, kept), batch_size=_side_by_side(vectors, site))
+
+
+def first_half(model: SharedModel, vectors, site: SiteArrays | Blocks, jitter) -> tuple[Statistics, Kept]:
+    """What a site answers to the first exchange of a round, and what it keeps for the second."""
+    if not isinstance(site, Blocks):
+        return _first_half(model, vectors, site, jitter)
+    return over_draws(lambda part: _first_half(model, part, site, jitter), vectors)
+
+
+def second_half(model: SharedModel, vectors, site: SiteArrays | Blocks, jitter, cotangents: Statistics, kept: Kept):
+    """∂/∂θ_l of ⟨statistics, cotangents⟩ [L, p]: what a site answers to the second exchange."""
+    if not isinstance(site, Blocks):
+        return _second_half(model, vectors, site, jitter, cotangents, kept)
+    every = vectors, cotangents, kept
+    return over_draws(lambda part: _second_half(model, part[0], site, jitter, *part[1:]), every)
+
+
+def statistics(model: SharedModel, vectors, site: SiteArrays | Blocks, jitter) -> Statistics:
+    return first_half(model, vectors, site, jitter)[0]
+
+
+def pull_back(model: SharedModel, vectors, site: SiteArrays | Blocks, jitter, cotangents: Statistics):
+    """Both halves, where nothing was kept."""
+    return second_half(model, vectors, site, jitter, cotangents, first_half(model, vectors, site, jitter)[1])
 
 
 def _side_by_side(vectors, site: SiteArrays | Blocks) -> int:

@@ -19,8 +19,8 @@ from jaxtyping import Array, Float, Int
 
 from fedci.model import kernels
 
-BLOCK = {"cpu": 1024, "gpu": 16384}
-"""Rows worked on at a time: on a processor they stay in its cache, a GPU wants more to do at once."""
+BLOCK = {"cpu": (256, 256), "gpu": (256, 16384)}
+"""Rows worked on at a time, least and most: on a processor they stay in its cache, a GPU wants more to do at once."""
 CANDIDATES = 2000
 """Rows the inducing inputs are chosen from."""
 PAIRS = 256
@@ -47,11 +47,11 @@ class Blocks(NamedTuple):
 
 
 def cut(x: np.ndarray, w: np.ndarray, y: np.ndarray, u: np.ndarray, index: int, kernel: kernels.Kernel, count: int,
-        block: int | None = None) -> Blocks:
-    """The site's rows as blocks, with `count` inducing inputs (or as many as there are rows)."""
+        block: int | None = None, inducing: np.ndarray | None = None) -> Blocks:
+    """The site's rows as blocks, with `count` inducing inputs (or as many as there are rows), or with those given."""
     if x.dtype != np.float64 or y.dtype != np.float64:
         raise TypeError(f"rows must be float64, got {x.dtype} and {y.dtype}")
-    block = block or _block_here()
+    block = block or _block_here(len(x))
     rows = [_in_blocks(np.flatnonzero(w == arm), block, len(x)) for arm in (0, 1)]
     row = np.concatenate(rows)
     people = row < len(x)
@@ -60,19 +60,34 @@ def cut(x: np.ndarray, w: np.ndarray, y: np.ndarray, u: np.ndarray, index: int, 
     arm = np.repeat([0, 1], [len(blocks) for blocks in rows])
     return Blocks(*map(jnp.asarray, (
         x[place] * people[..., None], y[place] * people, people.astype(float), arm, row,
-        x[choose(kernel, x, count)], np.stack(pairs), np.stack(paired), u, index)))
+        x[choose(kernel, x, count)] if inducing is None else inducing, np.stack(pairs), np.stack(paired), u, index)))
+
+
+def some_of(people: int, rows: int) -> int:
+    """How many of an arm's people the first rounds look at: half of `rows`, or all where there are fewer than `rows`.
+    So those left out are never few, and no difference of two sums is about few people."""
+    return rows // 2 if people >= rows else people
+
+
+def first_rows(w: np.ndarray, rows: int) -> np.ndarray:
+    """Which people those are, at random."""
+    rng = np.random.default_rng(2)
+    arms = [rng.permutation(np.flatnonzero(w == arm)) for arm in (0, 1)]
+    return np.sort(np.concatenate([arm[:some_of(len(arm), rows)] for arm in arms]))
 
 
 def bytes_needed(rows: int, d: int, width: int, block: int | None = None) -> int:
     """Peak of one evaluation at a site of so many rows: the rows three times (as read, in model units, in blocks) and a
     block's φ, of `width` columns, with what its gradient keeps; nothing grows with the square of the rows."""
-    block = block or _block_here()
+    block = block or _block_here(rows)
     padded = sum(blocks_of(rows // 2, block) for _ in (0, 1)) * block
     return 8 * (3 * max(padded, rows) * (d + 4) + 12 * block * width + 60 * width**2)
 
 
-def _block_here() -> int:
-    return BLOCK["cpu" if jax.default_backend() == "cpu" else "gpu"]
+def _block_here(rows: int) -> int:
+    """An eighth of the rows, within the device's limits: so padding stays a small part."""
+    least, most = BLOCK["cpu" if jax.default_backend() == "cpu" else "gpu"]
+    return int(np.clip(2 ** (max(rows // 8, 1).bit_length() - 1), least, most))
 
 
 def _in_blocks(rows: np.ndarray, block: int, none: int) -> np.ndarray:

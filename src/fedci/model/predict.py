@@ -26,6 +26,7 @@ from fedci.model import law as laws
 from fedci.model.elbo import SiteArrays, steady
 from fedci.model.inducing import Blocks
 from fedci.model.law import AnyModel, Draws, Law, SharedDraws
+from fedci.model.parallel import over_draws
 
 __all__ = ["Draws", "Moments", "SharedDraws", "SiteEffects", "block_effects", "cate_at", "ite_each", "ite_of_block",
            "known", "noise_variance", "outcomes_at", "site_effects"]
@@ -73,7 +74,9 @@ def arms_at(law: Law, site: SiteArrays, given: Conditioned, x: Float[Array, "p d
 
 def known(model: AnyModel, site: SiteArrays | Blocks, draws: Draws | SharedDraws, jitter) -> Known:
     """A large site's rows are passed over once, for all people to come; a small one's are conditioned on anew."""
-    return _learnt(model, site, draws, jitter) if isinstance(site, Blocks) else site
+    if not isinstance(site, Blocks):
+        return site
+    return over_draws(lambda part: _learnt(model, site, part, jitter), draws)
 
 
 @partial(jax.jit, static_argnames="model")
@@ -181,10 +184,13 @@ def site_effects(model: AnyModel, vector, site: SiteArrays, draws: Draws | Share
     return _merged(jax.lax.map(one, draws))
 
 
-@partial(jax.jit, static_argnames="model")
-def block_effects(model: AnyModel, site: Blocks, draws: SharedDraws, correlations: Float[Array, "C"],
-                  jitter) -> SiteEffects:
+def block_effects(model: AnyModel, site: Blocks, draws: SharedDraws, correlations, jitter) -> SiteEffects:
     """`site_effects` of a large site, over (everyone, the treated, the controls): one pass over its rows for each θ."""
+    return over_draws(lambda part: _block_effects(model, site, part, correlations, jitter), draws)
+
+
+@partial(jax.jit, static_argnames="model")
+def _block_effects(model, site: Blocks, draws: SharedDraws, correlations: Float[Array, "C"], jitter) -> SiteEffects:
     def one(draw):
         cate, ite = sparse.sums(model, *sparse.learn(model, draw.theta, draw.beta, site, jitter), site, correlations)
         return SiteEffects(_same_shape(*cate), _same_shape(*ite))
@@ -209,9 +215,13 @@ def _realised_sums(site: SiteArrays, mis: Missing, weights) -> Moments:
                        jnp.maximum(_quadratic(t, mis.prior_cov) - _explained(mis.chol, t @ mis.k_om.T), 0.0))
 
 
-@partial(jax.jit, static_argnames="model")
-def ite_of_block(model: AnyModel, site: sparse.Learnt, x, y, arm, correlations: Float[Array, "C"]) -> Moments:
+def ite_of_block(model: AnyModel, site: sparse.Learnt, x, y, arm, correlations) -> Moments:
     """τ_i [L, C, b] of the people of one block of a large site. Stays there."""
+    return over_draws(lambda part: _ite_of_block(model, part, x, y, arm, correlations), site)
+
+
+@partial(jax.jit, static_argnames="model")
+def _ite_of_block(model: AnyModel, site: sparse.Learnt, x, y, arm, correlations: Float[Array, "C"]) -> Moments:
     return _merged(jax.lax.map(
         lambda draw: _same_shape(*sparse.realised_each(model, draw, x, y, arm, correlations)), site))
 

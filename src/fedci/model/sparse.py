@@ -119,9 +119,17 @@ class Solved(NamedTuple):
     root: Float[Array, "M M"]
 
 
-def solve(model: SharedModel, theta: dict, site: Blocks, jitter) -> Solved:
+def grams_of(model: SharedModel, vector: Float[Array, "p"], site: Blocks, jitter) -> Grams:
+    """All that takes a pass over the rows."""
+    theta = model.unravel(vector)
+    return grams(model, theta, site, inducing_root(model, theta, site.inducing, jitter))
+
+
+def solve(model: SharedModel, theta: dict, site: Blocks, jitter, total: Grams | None = None) -> Solved:
+    """`total`: the sums over rows, where they are there already."""
     root = inducing_root(model, theta, site.inducing, jitter)
-    total, placed = grams(model, theta, site, root), maps(model, theta, site.inducing.shape[0])
+    total = grams(model, theta, site, root) if total is None else total
+    placed = maps(model, theta, site.inducing.shape[0])
     precision = jnp.exp(-2.0 * theta["noise"])
     weighted = total.both * precision[:, None, None]
     inner, with_y = weighted[:, :-1, :-1], weighted[:, :-1, -1]
@@ -139,10 +147,10 @@ def missed(model: SharedModel, solved: Solved) -> Float[Array, "2"]:
     return jnp.maximum(solved.grams.own - jnp.sum(psi, 1), 0.0)
 
 
-def of_draw(model: SharedModel, vector: Float[Array, "p"], site: Blocks, jitter):
+def of_draw(model: SharedModel, vector: Float[Array, "p"], site: Blocks, jitter, total: Grams | None = None):
     """(T, v, c, l) of a large site for one θ; what the bound pays stands in l."""
     theta = model.unravel(vector)
-    s = solve(model, theta, site, jitter)
+    s = solve(model, theta, site, jitter, total)
     white = solve_triangular(s.chol, jnp.column_stack([s.wz, s.wy]), lower=True)
     explained = white.T @ white
     q = model.columns

@@ -288,13 +288,16 @@ def _refuters(slots: Slots) -> Section:
 
 def _fit(result: Result, slots: Slots) -> Section:
     fit = result.outcome.fit
-    numbers, objectives = [r.number for r in fit.rounds], [r.objective for r in fit.rounds]
+    whole = [r for r in fit.rounds if not r.few]
+    numbers, objectives = [r.number for r in whole], [r.objective for r in whole]
+    first = len(fit.rounds) - len(whole)
     seconds = ", ".join(f"{name} {value:.1f} s" for name, value in result.outcome.seconds.items())
-    parts: list = [f"The fit {fit.verdict} after {len(fit.rounds)} rounds of at most {fit.rounds[-1].cap}. "
+    parts: list = [f"The fit {fit.verdict} after {len(fit.rounds)} rounds of at most {fit.rounds[-1].cap}"
+                   f"{f', the first {first} of them on some of the people of each large site' if first else ''}. "
                    f"Time: {seconds}.",
                    Figure(plots.trace(numbers, objectives), "The objective over the rounds; the climb at the start "
                           "is cut off.", Table(["round", "objective", "gradient norm"], [
-                              [str(r.number), f"{r.objective:.3f}", f"{r.gradient_norm:.2e}"] for r in fit.rounds]))]
+                              [str(r.number), f"{r.objective:.3f}", f"{r.gradient_norm:.2e}"] for r in whole]))]
     if slots.calibration:
         table = Table(["expected", "observed", "people"], [
             [number(b.expected), number(b.observed), "–" if b.count is None else f"{b.count:,}"]

@@ -11,6 +11,8 @@ from fedci.benchmark.learners.estimate import Estimate, Predictor
 from fedci.benchmark.learners.shared import folds, standardiser, treatment_model
 
 ORTHO_TREES, CAUSAL_TREES = 200, 500
+JOBS = 1
+"""Cores for each forest: the grid runs its cells side by side."""
 LEAF = 5
 """Half econml's default for OrthoRF: of 50 rows a tree sees 8, which leaves of 10 would never split."""
 
@@ -31,7 +33,8 @@ def ortho_forest(x: np.ndarray, w: np.ndarray, y: np.ndarray, seed: int, once: b
     strength = float(np.ravel(treatment_model(units(x), w, seed).C_)[0])
     forest = DMLOrthoForest(n_trees=ORTHO_TREES, min_leaf_size=LEAF, discrete_treatment=True,
                             model_T=LogisticRegression(C=strength, max_iter=1000), model_Y=WeightedLasso(alpha=penalty),
-                            global_residualization=once, n_jobs=1, backend="sequential", verbose=0, random_state=seed)
+                            global_residualization=once, n_jobs=JOBS,
+                            backend="sequential" if JOBS == 1 else "loky", verbose=0, random_state=seed)
     forest.fit(y, w, X=units(x), inference="blb")
     return lambda new: _inferred(forest, units(new))
 
@@ -48,7 +51,7 @@ def causal_forest(x: np.ndarray, w: np.ndarray, y: np.ndarray, seed: int) -> Pre
     """
     from econml.dml import CausalForestDML
 
-    forest = CausalForestDML(discrete_treatment=True, n_estimators=CAUSAL_TREES, cv=folds(w), n_jobs=1,
+    forest = CausalForestDML(discrete_treatment=True, n_estimators=CAUSAL_TREES, cv=folds(w), n_jobs=JOBS,
                              random_state=seed)
     forest.fit(y, w, X=x, inference="blb")
     return lambda new: _inferred(forest, new)

@@ -1,0 +1,34 @@
+"""Draws side by side: on a processor each of its cores takes a part of them; a GPU takes all at once.
+
+XLA keeps one program's small steps on one core, and releases Python's lock while it computes, so threads do. A draw's
+numbers do not depend on which part it is in.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import jax
+import jax.numpy as jnp
+
+
+def cores() -> int:
+    """Those this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def over_draws(compute: Callable, draws):
+    """compute(draws), the leading axis of `draws` and of what comes back shared out among the cores."""
+    count = jax.tree.leaves(draws)[0].shape[0]
+    parts = min(cores(), count) if jax.default_backend() == "cpu" else 1
+    while count % parts:  # parts of one size: one compilation
+        parts -= 1
+    if parts == 1:
+        return compute(draws)
+    size = count // parts
+    shared = [jax.tree.map(lambda leaf, k=k: leaf[k * size:(k + 1) * size], draws) for k in range(parts)]
+    with ThreadPoolExecutor(parts) as pool:
+        found = list(pool.map(lambda part: jax.block_until_ready(compute(part)), shared))
+    return jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *found)

@@ -156,7 +156,8 @@ def _fitted(layout: Layout, fit: Fit, effects: Effects) -> diagnostics.Fitted:
     total = effects.total or {name: sum(part[name] for _, part in sorted(effects.sums.items()))
                               for name in next(iter(effects.sums.values()))}
     return diagnostics.Fitted(layout.model, fit.theta, effects.draws, effects.beta, steps, fit.rounds[-1].cap,
-                              fit.verdict, effects.sums, total, CORRELATIONS, layout.scales.y_sd)
+                              fit.verdict, effects.sums, total, CORRELATIONS, layout.scales.y_mean,
+                              layout.scales.y_sd)
 
 
 def _linked(talk: Talk, study: Study, secret: bytes, kept: Checkpoint) -> Linked:
@@ -259,9 +260,8 @@ def fit_theta(talk: Talk, rules: Rules, progress, kept: Checkpoint) -> Fit:
 def gather_effects(talk: Talk, rules: Rules, fit: Fit) -> Effects:
     """Draw from q once for all sites; each answers with the per-draw sums over its people."""
     (drawn, beta), found = talk.follow(exchanges.effects(rules, fit.theta))
-    masked = isinstance(talk.sums, secure.SecureSums)
     return Effects(drawn, {name: dict(part) for name, part in found.sites.items()},
-                   dict(found.sums) if masked else None, beta)
+                   dict(found.sums) if talk.secure else None, beta)
 
 
 class _Clock:

@@ -27,7 +27,20 @@ import numpy as np
 
 from fedci.errors import DisclosureError, FedciError, MessageError, SiteError, from_code
 from fedci.messages import ANSWERS as MAY_LEAVE
-from fedci.messages import MASKED, MAX_BYTES, SUMMED, TYPES, Hello, Message, Refusal, answers, asked, decode, encode
+from fedci.messages import (
+    MASKED,
+    MAX_BYTES,
+    SUMMED,
+    TYPES,
+    AskDiagnostic,
+    Hello,
+    Message,
+    Refusal,
+    answers,
+    asked,
+    decode,
+    encode,
+)
 from fedci.privacy.ledger import Ledger, Left, numbers, sha256
 
 if TYPE_CHECKING:
@@ -305,7 +318,9 @@ def arrays_of(reply: Message) -> dict[str, np.ndarray]:
 
 def may_be_noted(asked: str, secure: bool) -> set[str]:
     """The keys of the notes that may answer a type of request; under masks also no jitter, which would tell of rows."""
-    return {"shares"} if secure and asked in SUMMED else MAY_BE_NOTED.get(asked, set())
+    if not secure or asked not in SUMMED:
+        return MAY_BE_NOTED.get(asked, set())
+    return {"shares", "withheld"} if asked.startswith(AskDiagnostic.__name__) else {"shares"}
 
 
 def check_leaving(request: Message, reply: Message, secure: bool = False, site_effects: bool = False) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from fedci.errors import AwayError, FederationError, MessageError
-from fedci.federation.ask import Ask
+from fedci.federation.ask import SITE_SHAPES, Ask, AskOf
 from fedci.federation.site_sums import JITTERED, is_wide, masked_size, unflatten, with_jitter
 from fedci.federation.talk import Talk, Total
 from fedci.messages import MASKED, OWN, AskMaskKey, OpenSum, Reply, TakeCheckKey, TakeMaskKeys
@@ -37,7 +37,7 @@ def _noted(reply: Reply, name: str, kind: type):
 class SecureSums:
     """Two exchanges for one sum: masked answers, then shares of the seeds that open their sum."""
 
-    def total(self, talk: Talk, ask: Ask) -> Total:
+    def total(self, talk: Talk, ask: Ask | AskOf) -> Total:
         replies = talk.ask_sum(ask)
         expected = with_jitter(talk.shapes(ask))
         wide = is_wide(talk.model, ask.kind)
@@ -47,8 +47,10 @@ class SecureSums:
         sums = unflatten(secure_sum.decode(total[:-secure_sum.CHECKS], wide), expected)
         _check_sane(sums, wide)
         _note_jitter(talk, sums.pop(JITTERED))
-        own = {site: _own(reply, talk.shapes(ask)) for site, reply in replies.items()}
-        return Total(sums, {"total": total}, {site: part for site, part in own.items() if part})
+        own = {site: _own(reply, talk.shapes(ask) | SITE_SHAPES) for site, reply in replies.items()}
+        withheld = {site: _noted(reply, "withheld", str) for site, reply in replies.items()
+                    if "withheld" in reply.notes}
+        return Total(sums, {"total": total}, {site: part for site, part in own.items() if part}, withheld)
 
 
 def _upload(reply: Reply, size: int) -> np.ndarray:

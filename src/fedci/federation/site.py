@@ -36,6 +36,7 @@ from fedci.federation.trajectory import Place
 from fedci.messages import (
     MASKED,
     OWN,
+    SUMMED,
     AskDiagnostic,
     AskEffects,
     AskLinkKey,
@@ -58,6 +59,7 @@ from fedci.messages import (
     TakeMaskKeys,
     Tokens,
     WrapLinkKey,
+    asked,
 )
 from fedci.model import basis, elbo, evidence, padding, predict
 from fedci.model.evidence import Statistics
@@ -164,6 +166,8 @@ class Site:
         self.places: dict[int, Place] = {}
         """Round of the talk → where the fit stood at its request. Replaced, never changed."""
         self.diagnosed: site_diagnostics.Asked = frozenset()
+        self.silent_from: int | None = None
+        """The round from which the site keeps out of the run's propensity model; none: it is in it."""
         self.known: tuple[Posterior, predict.Known] | None = None
         self.trusting = False
         """Whether the site takes the coordinator's word for where the fit stands: in a process of its own, going on."""
@@ -202,7 +206,7 @@ class Site:
         self.options = validated(FitOptions, request.options, where="options sent by the coordinator")
         if request.run != self.run:
             self.run, self.sums, self.rules, self.places, self.evaluations = request.run, None, None, {}, frozenset()
-            self.preparation = None
+            self.preparation, self.silent_from = None, None
         self._check_options()
         self.seed = request.seed
         self._check_memory()
@@ -371,12 +375,12 @@ class Site:
 
     def _check_count(self, request: Message) -> None:
         """A fit asks no more often than the policy's rounds: each answer tells one more function of the rows."""
-        asked, most = self.evaluations | {request.round}, self.study.policy.max_rounds
+        rounds, most = self.evaluations | {request.round}, self.study.policy.max_rounds
         exchanges = 2 * most + 3 if isinstance(self.prepared.model, SharedModel) else most + 1  # and start, effects
-        if len(asked) > exchanges:
+        if len(rounds) > exchanges:
             raise DisclosureError(f"site '{self.name}': this run has asked {exchanges} times, which is all that the "
                                   f"policy's {most} rounds take. Start another run, or agree on more rounds")
-        self.evaluations = asked
+        self.evaluations = rounds
 
     def _own_averages(self, reply: Reply) -> dict[str, np.ndarray]:
         """The sums of effects over the site's people, averaged over the draws, if the study asks for them."""
@@ -420,8 +424,8 @@ class Site:
 
     def place(self, number: int) -> dict[str, np.ndarray]:
         """Where the fit stood in an exchange, as named arrays: for the site's own disk."""
-        asked = {"digest": np.array(self.sums.digests[number])} if self.masked else {}
-        return trajectory.pack(self.places[number]) | asked
+        about = {"digest": np.array(self.sums.digests[number])} if self.masked else {}
+        return trajectory.pack(self.places[number]) | about
 
     def restore_places(self, packed: dict[int, dict[str, np.ndarray]]) -> None:
         """What `place` gave before a restart, by round."""
@@ -550,8 +554,24 @@ class Site:
         self.diagnosed = site_diagnostics.admitted(self.diagnosed, request)
         here = site_diagnostics.Here(self.table, policy, ready.units.indicators, ready.model, ready.arrays,
                                      int(ready.arrays.index), ready.units.y_mean, ready.units.y_sd, self.posterior,
-                                     not self.masked or policy.site_effects)
-        return self._reply(request, site_diagnostics.answer(here, request))
+                                     not self.masked or policy.site_effects, self._is_silent(request.round))
+        if not self.masked or asked(request) not in SUMMED:
+            return self._reply(request, site_diagnostics.answer(here, request))
+        return self._masked_diagnostic(request, here)
+
+    def _is_silent(self, number: int) -> bool:
+        return self.silent_from is not None and number >= self.silent_from
+
+    def _masked_diagnostic(self, request: AskDiagnostic, here: site_diagnostics.Here) -> Reply:
+        """Once a site could not tell its part of the propensity model it stays out: a sum that changes its people on
+        the way has no maximum. Asked an earlier round again, it answers as it did."""
+        sums, own, withheld = site_diagnostics.part(here, request)
+        if withheld and request.kind == "propensity" and not here.silent:
+            self.silent_from = request.round
+        self.sums, hidden, shares = self.sums.mask(request, sums | {JITTERED: np.zeros(())}, wide=True)
+        notes = {"withheld": withheld} if withheld else {}
+        return self._reply(request, {MASKED: hidden} | {OWN + name: told for name, told in own.items()},
+                           shares=shares, **notes)
 
     def _require(self, value, what: str):
         if value is None:

@@ -27,6 +27,8 @@ class Total(NamedTuple):
     """The same as the sites are told it."""
     sites: dict[str, Sums]
     """What each site lets be seen of itself: all its sums (plain), its average effects or nothing (secure)."""
+    withheld: Mapping[str, str] = {}
+    """Site → why it added nothing (the code of an error); secure diagnostics only."""
 
 
 class SumsOverSites(Protocol):
@@ -49,6 +51,11 @@ class Talk:
         self.previous: Sums = {}
         self.jitters: dict[str, float] = {}
         """The largest jitter each site needed beyond the model's own; under '' where nobody can say which site."""
+
+    @property
+    def secure(self) -> bool:
+        """Whether sums are taken under masks."""
+        return not isinstance(self.sums, PlainSums)
 
     def ask_all(self, make: Callable[[tuple], Message], kind: type[Answer] = Reply) -> dict[str, Answer]:
         return self.ask_each(dict.fromkeys(self.sites, make), kind)

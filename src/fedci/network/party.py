@@ -25,7 +25,7 @@ from fedci.federation.retry import Retrying
 from fedci.federation.site import PLACES, Site
 from fedci.federation.site_sums import site_secret
 from fedci.folder import whole_file
-from fedci.messages import SUMMED, Refusal
+from fedci.messages import Refusal
 from fedci.network import kit
 from fedci.network.kit import Kit
 from fedci.privacy.agreement import Credentials, read_key
@@ -81,7 +81,7 @@ class SiteParty:
                     np.save(file, self.site.kept, allow_pickle=False)
             case "Prepare" if self.site.rules is not None and not self.site.places:
                 self.site.restore_places(_places(self.kit.run, event.run))
-            case request if request in SUMMED and self.site.rules is not None:
+            case _ if event.round in self.site.places:
                 self._keep_place(event)
         match event.request:
             case "AskEffects" | "AskSharedEffects":

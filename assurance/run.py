@@ -31,9 +31,12 @@ SUITES = {
         ["tests/attacks/test_lying_coordinator.py"],
     "attacks: keys in the middle, partial sums, garbage under masks; the coordinator killed at every round":
         ["tests/test_secure_study.py"],
+    "attacks: single sites' diagnostics under masks": ["tests/test_secure_diagnostics.py"],
     "attacks: replays, changed and foreign requests, second releases": ["tests/test_door.py"],
     "attacks: brute force of linkage tokens": ["tests/attacks/test_linkage_attack.py"],
     "bad inputs: files, values, study files": ["tests/test_bad_inputs.py"],
+    "attacks: strangers, expired and foreign certificates, jobs with code, changed kits":
+        ["tests/network/test_refusals.py", "tests/network/test_kit.py"],
     "faults: parties killed at every protocol state": ["tests/network/test_faults.py"],
 }
 FUZZED = {"messages": "the message decoder", "study": "the study file", "csv": "the table reader"}

@@ -343,39 +343,24 @@ def test_effects_of_a_site_are_averages_over_the_draws():
     assert all(part.size < 50 for reply in replies for name, part in reply.sums.items() if name != "masked")
 
 
-# --- the coordinator dies
+# --- all parties in one process, which dies (parties that die alone: tests/network/test_killed.py)
 
 
-class Dying(InProcessEngine):
-    """Dies before the number-th exchange; the sites live on."""
+def test_a_run_in_one_process_goes_on_and_its_sites_follow_the_fit_again(tmp_path):
+    """The coordinator's checkpoint tells the new sites where the fit stood; from there they check each request."""
+    agreed, path = plan(), tmp_path / "kept.npz"
+    whole = FedCI(agreed).fit(hospitals(*SIZES))
 
-    left = None
+    def stop(seen):
+        if seen.number == 5:
+            raise KeyboardInterrupt
 
-    def exchange(self, requests):
-        if self.left is not None:
-            self.left -= 1
-            if self.left < 0:
-                raise KeyboardInterrupt
-        return super().exchange(requests)
-
-
-def test_a_coordinator_killed_at_every_round_of_twenty_comes_to_the_same_bits(tmp_path):
-    """Masked, and with sites that follow the fit: each run goes on from its checkpoint, whatever it died in."""
-    agreed = study(policy=SECURE, options={"optimiser": {"rounds": 20}, "prediction": {"draws": 16}})
-    options = agreed.fit_options()
-    expected = run_study(InProcessEngine(local(agreed)), agreed, options, 0)
-    before = 1 + 3 + 2  # handshake, keys, moments and units
-    for number in range(1, 21):
-        path = tmp_path / f"{number}.npz"
-        engine = Dying(local(agreed))
-        engine.left = before + 2 * number - number % 2  # after the round, or before its sum is opened
-        with pytest.raises(KeyboardInterrupt):
-            run_study(engine, agreed, options, 0, checkpoint=path)
-        engine.left = None
-        found = run_study(engine, agreed, options, 0, checkpoint=path)
-        assert found.fit.theta.tobytes() == expected.fit.theta.tobytes(), number
-        assert [r.objective for r in found.fit.rounds] == [r.objective for r in expected.fit.rounds]
-        assert found.effects.total["cate_mean"].tobytes() == expected.effects.total["cate_mean"].tobytes()
+    with pytest.raises(KeyboardInterrupt):
+        FedCI(agreed).fit(hospitals(*SIZES), progress=stop, checkpoint=path)
+    found = FedCI(agreed).fit(hospitals(*SIZES), checkpoint=path)
+    assert found.outcome.fit.theta.tobytes() == whole.outcome.fit.theta.tobytes()
+    assert found.ate().mean == whole.ate().mean
+    assert all(max(site.course.places) > site.preparation.round for site in found.local.values())
 
 
 # --- noise

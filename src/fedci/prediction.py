@@ -22,7 +22,7 @@ from fedci.columns import ANY_SIZE, Column, column_names, read_chunks, told_of, 
 from fedci.data import Source, design_chunk, restricted
 from fedci.errors import OutputError, UsageError
 from fedci.estimands import Effect, check_alpha
-from fedci.federation.site import CHUNK
+from fedci.federation.people import CHUNK
 from fedci.folder import private_file
 from fedci.moments import describe_site
 from fedci.result import Result

@@ -30,6 +30,7 @@ from fedci.federation.linkage import Linked, link
 from fedci.federation.rounds import CORRELATIONS, Rules
 from fedci.federation.talk import Talk
 from fedci.messages import AskMoments, Hello, Prepare, Reply
+from fedci.model.evidence import Collapsed
 from fedci.model.law import AnyModel
 from fedci.model.shared import SharedModel
 from fedci.model.structure import model_of
@@ -93,7 +94,7 @@ class Effects:
     sums L = 1: the site's averages over the draws, or no site at all."""
     total: dict[str, np.ndarray] | None = None
     """The same summed over sites, under secure sums; none: `sums` has all."""
-    beta: evidence.Collapsed | None = None
+    beta: Collapsed | None = None
     """Model `shared`: β's law for each θ, which the checks need; not saved."""
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from fedci.errors import AwayError, FederationError, MessageError
+from fedci.errors import AwayError, FederationError, MessageError, SiteError
 from fedci.federation.ask import SITE_SHAPES, Ask, AskOf
 from fedci.federation.site_sums import JITTERED, is_wide, masked_size, unflatten, with_jitter
 from fedci.federation.talk import Talk, Total
@@ -91,7 +91,7 @@ def _open_with_those_there(talk: Talk, make) -> dict[str, Reply]:
         requests = {site: make[site]((talk.run, talk.round, site))}
         try:
             found |= talk.checked(requests, talk.engine.exchange(requests))
-        except AwayError:
+        except (AwayError, SiteError):  # one that has started again knows nothing of this sum
             continue
         if len(found) == needed:
             return found

@@ -20,9 +20,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from fedci.data import Source
 from fedci.errors import AwayError, FedciError, MessageError, OutputError
 from fedci.federation.coordinator import Round, run_study
+from fedci.federation.course import PLACES
 from fedci.federation.door import Door, Event
 from fedci.federation.retry import Retrying
-from fedci.federation.site import PLACES, Site
+from fedci.federation.site import Site
 from fedci.federation.site_sums import site_secret
 from fedci.folder import whole_file
 from fedci.messages import Refusal
@@ -79,9 +80,9 @@ class SiteParty:
             case "Exclude" if self.site.linkage is not None and self.site.linkage.kept is not None:
                 with whole_file(place) as file:
                     np.save(file, self.site.kept, allow_pickle=False)
-            case "Prepare" if self.site.rules is not None and not self.site.places:
+            case "Prepare" if self.site.course is not None and not self.site.course.places:
                 self.site.restore_places(_places(self.kit.run, event.run))
-            case _ if event.round in self.site.places:
+            case _ if self.site.course is not None and event.round in self.site.course.places:
                 self._keep_place(event)
         match event.request:
             case "AskEffects" | "AskSharedEffects":

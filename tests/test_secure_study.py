@@ -19,6 +19,7 @@ from fedci.errors import (
     UsageError,
 )
 from fedci.federation import coordinator, rounds, secure
+from fedci.federation.checkpoint import Checkpoint, Mark
 from fedci.federation.coordinator import run_study
 from fedci.federation.door import Door
 from fedci.federation.engine import InProcessEngine
@@ -332,6 +333,30 @@ def test_a_site_that_answers_in_the_clear_is_named():
                            if isinstance(request, Evaluate) and request.site == "site-2" else reply)
     with pytest.raises(MessageError, match="site 'site-2' answered"):
         one_round(talk, rules)
+
+
+@pytest.mark.parametrize("policy", [PLAIN, SECURE], ids=["plain", "masked"])
+def test_a_flipped_sign_is_not_found_and_cannot_lead_the_fit_below_its_start(policy, monkeypatch):
+    """A gradient with its sign turned is as finite and as large as a true one: no check can tell (docs/security.md).
+    The objective is true, so the ascent keeps its best Θ: the fit ends, no better than the honest one and no worse
+    than its start."""
+    def fitted():
+        talk, rules = prepared(policy)
+        return coordinator.fit_theta(talk, rules, None, Checkpoint(Mark("", 0, ()), "run"))
+
+    true, honest = Site._evaluate, fitted()
+
+    def flipped(site, request):
+        reply = true(site, request)
+        sign = -1.0 if site.name == "site-1" else 1.0
+        return replace(reply, sums={name: part if name in ("objective", "failed") else sign * part
+                                    for name, part in reply.sums.items()})
+
+    monkeypatch.setattr(Site, "_evaluate", flipped)
+    found = fitted()
+    assert np.isfinite(found.theta).all()
+    assert found.rounds[0].objective == honest.rounds[0].objective
+    assert found.rounds[0].objective <= found.objective < honest.objective
 
 
 def test_effects_of_a_site_are_averages_over_the_draws():

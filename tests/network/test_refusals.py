@@ -171,6 +171,7 @@ def presented(out, files) -> str:
         try:
             with context.wrap_socket(plain, server_hostname="localhost", suppress_ragged_eofs=False) as safe:
                 safe.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + b"\x04" + bytes(5))  # no settings
+                assert safe.version() == "TLSv1.3"
                 return "let in" if safe.recv(64) else "closed"
         except (ssl.SSLError, ConnectionError) as problem:
             return str(problem)

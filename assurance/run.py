@@ -102,7 +102,7 @@ def page(rows: list[Row]) -> str:
     lost = sum(row.lost for row in rows)
     when = datetime.now(UTC).date().isoformat()
     return "\n".join([*lines, "", f"Lost in all: **{lost}**. {when}.", "",
-                      "What the rows mean and which promise each stands for: [security](security.md).", ""])
+                      "Which promise each test stands for: [promises](promises.md).", ""])
 
 
 def main() -> None:

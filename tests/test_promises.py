@@ -1,16 +1,19 @@
 """What the design promises and no other file tests: defaults as they are written, and the smaller threats and faults.
 
-`docs/security.md` names, for each row of the design, the tests that hold it.
+`docs/promises.md` names, for each row of the design, the tests that hold it.
 """
 
+import ast
 import csv
 import errno
 import inspect
 import io
 import os
+import re
 import stat
 import subprocess
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -34,6 +37,31 @@ from fedci.privacy.ledger import Ledger, Left, verify
 from fedci.privacy.policy import POLICIES, STANDARD_ROUND_CAP
 from fedci.version import __version__
 from tests_support import frame, made_result, study
+
+TESTS = Path(__file__).parent
+
+
+# --- the page of promises
+
+
+def rows_of(page: str) -> list[str]:
+    return [line for line in page.splitlines() if line.startswith("|") and not line.startswith(("|---", "| threat |",
+            "| fault |", "| default |", "| of |"))]
+
+
+def test_every_promise_names_tests_and_each_of_them_exists():
+    rows = rows_of((TESTS.parent / "docs" / "promises.md").read_text(encoding="utf-8"))
+    assert len(rows) >= 40
+    known = {}
+    for row in rows:
+        named = re.findall(r"`([\w/]+\.py)::(\w+)`", row)
+        assert named, row
+        for file, test in named:
+            if file not in known:
+                tree = ast.parse((TESTS / file).read_text(encoding="utf-8"))
+                known[file] = {part.name for part in tree.body if isinstance(part, ast.FunctionDef)}
+            assert test in known[file], f"{file} has no {test}"
+
 
 # --- defaults
 

@@ -29,7 +29,7 @@ SUITES = {
     "faults: damaged messages of every type": ["tests/test_messages.py"],
     "attacks: a coordinator that lies (crafted weights, another Θ for one site, a sum that is none)":
         ["tests/attacks/test_lying_coordinator.py"],
-    "attacks: keys in the middle, partial sums, garbage under masks; the coordinator killed at every round":
+    "attacks: keys in the middle, partial sums, garbage under masks":
         ["tests/test_secure_study.py"],
     "attacks: single sites' diagnostics under masks": ["tests/test_secure_diagnostics.py"],
     "attacks: replays, changed and foreign requests, second releases": ["tests/test_door.py"],
@@ -37,7 +37,9 @@ SUITES = {
     "bad inputs: files, values, study files": ["tests/test_bad_inputs.py"],
     "attacks: strangers, expired and foreign certificates, jobs with code, changed kits":
         ["tests/network/test_refusals.py", "tests/network/test_kit.py"],
-    "faults: parties killed at every protocol state": ["tests/network/test_faults.py"],
+    "faults: mismatches, jitter, small disks; attacks: formulas, names, canaries": ["tests/test_promises.py"],
+    "faults: parties stopped at every protocol state": ["tests/network/test_faults.py"],
+    "faults: SIGKILL of a site in 15 states, of the coordinator in 20 rounds": ["tests/network/test_killed.py"],
 }
 FUZZED = {"messages": "the message decoder", "study": "the study file", "csv": "the table reader"}
 SOAK = "soak: rounds with 10 sites, 5 % of messages lost, a restart every 50"

@@ -8,7 +8,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-from fedci import FedCI, Result
+from fedci import FedCI, Result, Source
 from fedci.errors import (
     AwayError,
     DisclosureError,
@@ -102,6 +102,17 @@ def test_a_masked_round_of_the_model_shared_is_the_plain_one():
         found.append(talk.follow(rounds.evaluation(rules, q, 0))[0])
     assert found[0][0] == pytest.approx(found[1][0], rel=1e-11)
     np.testing.assert_allclose(found[0][1], found[1][1], rtol=1e-8, atol=1e-9 * np.abs(found[1][1]).max())
+
+
+def test_the_unit_of_the_outcome_does_not_matter_to_masked_effects():
+    """In units of 1e-8 the sums of effects would be beyond the range of a secure sum, were they not in model units. The
+    moments agree to their digits (all 17 in a simulation), the fit as in `test_masked_is_plain_to_rounding`."""
+    cents = [Source(source.name, source.data.assign(y=1e8 * source.data.y)) for source in hospitals(*SIZES)]
+    one, two = FedCI(plan()).fit(hospitals(*SIZES)), FedCI(plan()).fit(cents)
+    assert two.outcome.effects.total["cate_var"].max() > 2.0**42
+    assert two.ate().mean == pytest.approx(1e8 * one.ate().mean, rel=1e-6)
+    assert two.ate().sd == pytest.approx(1e8 * one.ate().sd, rel=1e-6)
+    assert two.ate("site-1").mean == pytest.approx(1e8 * one.ate("site-1").mean, rel=1e-6)
 
 
 @pytest.fixture(scope="module")

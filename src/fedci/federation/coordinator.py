@@ -202,6 +202,7 @@ def agree_units(talk: Talk, study: Study, options: FitOptions) -> Layout:
     talk.ask_each({name: (lambda base, s=s: Prepare(*base, common.x_mean, common.x_sd, common.y_mean, common.y_sd,
                                                     u[s], s, len(told), indicators, people, shown))
                    for s, name in enumerate(talk.sites)})
+    talk.unit = common.y_sd
     pooled_u = describe_in_model_units(_pooled_site(told), pooled_x, common, options.model.moments_spread)
     return Layout(talk.sites, model, common, u, pooled_u, indicators, told)
 

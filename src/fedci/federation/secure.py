@@ -8,7 +8,7 @@ import numpy as np
 
 from fedci.errors import AwayError, FederationError, MessageError, SiteError
 from fedci.federation.ask import SITE_SHAPES, Ask, AskOf
-from fedci.federation.site_sums import JITTERED, is_wide, masked_size, unflatten, with_jitter
+from fedci.federation.site_sums import JITTERED, is_wide, masked_size, rescaled, unflatten, with_jitter
 from fedci.federation.talk import Talk, Total
 from fedci.messages import MASKED, OWN, AskMaskKey, OpenSum, Reply, TakeCheckKey, TakeMaskKeys
 from fedci.privacy import secure_sum
@@ -47,6 +47,7 @@ class SecureSums:
         sums = unflatten(secure_sum.decode(total[:-secure_sum.CHECKS], wide), expected)
         _check_sane(sums, wide)
         _note_jitter(talk, sums.pop(JITTERED))
+        sums = rescaled(sums, talk.unit)
         own = {site: _own(reply, talk.shapes(ask) | SITE_SHAPES) for site, reply in replies.items()}
         withheld = {site: _noted(reply, "withheld", str) for site, reply in replies.items()
                     if "withheld" in reply.notes}

@@ -33,7 +33,7 @@ from fedci.federation.prepared import Prepared, Units, arrange
 from fedci.federation.rounds import Rules
 from fedci.federation.site_linkage import SiteLinkage
 from fedci.federation.site_noise import SiteNoise, site_noise
-from fedci.federation.site_sums import JITTERED, SiteSums, digest, is_wide, site_secret, with_jitter
+from fedci.federation.site_sums import JITTERED, SiteSums, digest, is_wide, rescaled, site_secret, with_jitter
 from fedci.messages import (
     MASKED,
     OWN,
@@ -306,7 +306,8 @@ class Site:
         if not self.masked:
             return reply
         steps = round(np.log10(reply.notes.get("jitter", ready.model.options.jitter) / ready.model.options.jitter))
-        self.sums, hidden, shares = self.sums.mask(request, dict(reply.sums) | {JITTERED: np.array(steps)},
+        sums = rescaled(reply.sums, 1.0 / ready.units.y_sd) | {JITTERED: np.array(steps)}
+        self.sums, hidden, shares = self.sums.mask(request, sums,
                                                   is_wide(ready.model, type(request)))
         own = self._own_averages(reply) if isinstance(request, AskEffects | AskSharedEffects) else {}
         return self._reply(request, {MASKED: hidden} | own, shares=shares)

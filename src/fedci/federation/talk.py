@@ -44,6 +44,8 @@ class Talk:
         self.engine, self.run, self.round, self.model = engine, run, 0, model
         self.sites = tuple(sorted(engine.sites))
         self.sums: SumsOverSites = PlainSums()
+        self.unit = 1.0
+        """Of the outcome: one in model units, in its own."""
         self.averaged = False
         """Whether effects are told as averages over the draws (under differential privacy)."""
         self.tells = False

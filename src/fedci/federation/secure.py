@@ -30,7 +30,7 @@ def agree(talk: Talk) -> SecureSums:
 def _noted(reply: Reply, name: str, kind: type):
     value = reply.notes.get(name)
     if not isinstance(value, kind):
-        raise MessageError(f"site '{reply.site}' answered without '{name}'. Is it of another version?")
+        raise MessageError(f"site '{reply.site}' answered without '{name}'. Is it of another version?", site=reply.site)
     return value
 
 
@@ -59,7 +59,7 @@ def _upload(reply: Reply, size: int) -> np.ndarray:
     if found is None or found.shape != (size,) or found.dtype != np.int64:
         got = "nothing masked" if found is None else f"masked numbers of shape {found.shape} and type {found.dtype}"
         raise MessageError(f"site '{reply.site}' answered with {got}, needs ({size},) and int64. Is it of another "
-                           f"version? Ask the site, or run the study without it")
+                           f"version? Ask the site, or run the study without it", site=reply.site)
     return found
 
 
@@ -70,7 +70,8 @@ def _own(reply: Reply, expected: Mapping[str, tuple]) -> dict[str, np.ndarray]:
         shape = expected.get(name, ())
         shape = (1, *shape[1:]) if name.endswith(("_mean", "_var")) else shape
         if part.shape != shape:
-            raise MessageError(f"site '{reply.site}' answered with {name!r} of shape {part.shape}, needs {shape}")
+            raise MessageError(f"site '{reply.site}' answered with {name!r} of shape {part.shape}, needs {shape}",
+                               site=reply.site)
     return found
 
 

@@ -88,7 +88,7 @@ class Talk:
             raise from_code(reply.code, reply.reason)
         belongs = isinstance(reply, kind) and (reply.run, reply.round, reply.site) == (self.run, self.round, name)
         if not belongs:
-            raise MessageError(f"site '{name}' did not answer round {self.round} of this run")
+            raise MessageError(f"site '{name}' did not answer round {self.round} of this run", site=name)
         if isinstance(reply, Reply):
             _check_whole(reply, asked(request))
         return reply
@@ -126,7 +126,7 @@ def _check_whole(reply: Reply, request: str) -> None:
     if missing:
         raise MessageError(f"site '{reply.site}' answered a {request} without {', '.join(map(repr, missing))}: a "
                            f"filter at the site takes it out. Ask the site to let it pass, or run the study without "
-                           f"the site")
+                           f"the site", site=reply.site)
 
 
 class PlainSums:
@@ -149,10 +149,10 @@ def check_numbers(reply: Reply, expected: Mapping[str, tuple]) -> None:
         if found.shape != shape or found.dtype.kind not in "if":
             raise MessageError(f"site '{reply.site}' answered with {name!r} of shape {found.shape} and type "
                                f"{found.dtype}, needs {shape} and numbers. Is it of another version? Ask the site, or "
-                               f"run the study without it")
+                               f"run the study without it", site=reply.site)
         if found.size and not np.abs(found).max() < HUGE:  # NaN too
             raise MessageError(f"site '{reply.site}' answered with {name!r} beyond {HUGE:g} or not finite: it is "
-                               f"broken, or lies. Ask the site, or run the study without it")
+                               f"broken, or lies. Ask the site, or run the study without it", site=reply.site)
 
 
 def summed(replies: Mapping[str, Reply]) -> dict[str, np.ndarray]:

@@ -187,7 +187,7 @@ def coordinate(own: Kit, engine, told: dict) -> None:
     except AwayError as problem:
         kit.note(own.run, "paused", reason=str(problem))
     except FedciError as problem:
-        kit.note(own.run, "failed", code=problem.code, reason=str(problem))
+        kit.note(own.run, "failed", code=problem.code, reason=str(problem), site=getattr(problem, "site", ""))
     except Exception:
         (own.run / "error.log").write_text(traceback.format_exc(), encoding="utf-8")
         kit.note(own.run, "failed", code="error", reason=f"an unexpected error: see {own.run / 'error.log'}")

@@ -212,6 +212,8 @@ def test_the_ledger_names_what_is_told_of_a_site_and_what_is_masked(checked):
     assert names["AskDiagnostic.propensity"] == {MASKED}
     assert names["AskDiagnostic.outcome"] == {MASKED, OWN + "effect", OWN + "residuals"}
     assert {"mean", "variance"} <= names["AskDiagnostic.balance"]
+    opened = {line["round"]: line["phase"] for line in read(folder / wire.sites[0]) if line["request"] == "OpenSum"}
+    assert set(opened.values()) == {"design", "checks"}  # as the request whose sum it opens
     kept = next(line["values"] for line in lines if line["request"] == "AskDiagnostic.outcome")
     assert kept.keys() == {OWN + "effect", OWN + "residuals"}
 

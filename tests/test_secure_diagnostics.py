@@ -1,12 +1,14 @@
 """Diagnostics under secure sums: the coordinator gets the sums that can be sums, of a site what is told of sites."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from fedci import Source
 from fedci.diagnostics import fit, propensity
-from fedci.errors import DisclosureError
+from fedci.errors import DisclosureError, MessageError
 from fedci.federation import diagnostics, secure, site_diagnostics
 from fedci.federation.ask import diagnostic_shapes
 from fedci.federation.coordinator import agree_units, handshake
@@ -15,7 +17,7 @@ from fedci.federation.engine import InProcessEngine
 from fedci.federation.site import Site
 from fedci.federation.site_sums import unflatten
 from fedci.federation.talk import Talk
-from fedci.messages import MASKED, OWN, AskDiagnostic, Refusal, asked, decode, encode
+from fedci.messages import ANSWERS, DIAGNOSTICS, MASKED, OWN, AskDiagnostic, Refusal, asked, decode, encode
 from fedci.privacy import secure_sum
 from fedci.privacy.ledger import Ledger, read
 from tests_support import study
@@ -138,6 +140,24 @@ def test_an_open_refusal_keeps_the_sum_closed_and_the_study_goes_on(frames):
     assert found.balance.columns[0].before is not None
     assert any("the operator said no" in note for note in found.notes)
     assert sum("the operator said no" in note for note in found.notes) == 1
+
+
+SPOILED = [(request, name) for request in ("AskMoments", *(f"AskDiagnostic.{kind}" for kind in DIAGNOSTICS))
+           for name in sorted(ANSWERS[request]) if request != "AskDiagnostic.outcome"]
+
+
+@pytest.mark.parametrize("to, name", SPOILED, ids=[f"{to}-{name}" for to, name in SPOILED])
+def test_an_answer_of_another_form_is_refused_and_its_site_named(frames, to, name):
+    """In the clear: a row more, or numbers that no sum over people has."""
+    for spoil in (lambda part: np.concatenate([np.atleast_1d(part)] * 2), lambda part: np.full(part.shape, 1e300)):
+        def broken(request, reply, spoil=spoil):
+            if asked(request) == to and request.site == "s1":
+                return replace(reply, sums=dict(reply.sums) | {name: spoil(reply.sums[name])})
+            return reply
+
+        with pytest.raises(MessageError, match=f"site 's1' answered with '{name}'") as problem:
+            designed(frames, PLAIN, broken)
+        assert problem.value.site == "s1"
 
 
 class Doors:

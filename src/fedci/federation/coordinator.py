@@ -28,7 +28,7 @@ from fedci.federation.checkpoint import Checkpoint, Mark, load
 from fedci.federation.engine import Engine
 from fedci.federation.linkage import Linked, link
 from fedci.federation.rounds import CORRELATIONS, Rules
-from fedci.federation.talk import Talk
+from fedci.federation.talk import Talk, check_flags, check_numbers
 from fedci.messages import AskMoments, Hello, Prepare, Reply
 from fedci.model.evidence import Collapsed
 from fedci.model.law import AnyModel
@@ -186,8 +186,9 @@ def handshake(talk: Talk, study: Study, options: FitOptions, seed: int = 0) -> t
 
 def agree_units(talk: Talk, study: Study, options: FitOptions) -> Layout:
     """Pool the sites' moments, tell every site the common units and its own place in the model."""
-    told = {name: _site_moments(reply) for name, reply in talk.ask_all(lambda base: AskMoments(*base)).items()}
     names, kinds = design_columns(study)
+    told = {name: _site_moments(reply, len(names))
+            for name, reply in talk.ask_all(lambda base: AskMoments(*base)).items()}
     common = scales(list(told.values()), kinds, options.model.binary_sd)
     _check_variation(common, names, study.outcome, len(told))
     if not options.model.standardise:
@@ -207,8 +208,12 @@ def agree_units(talk: Talk, study: Study, options: FitOptions) -> Layout:
     return Layout(talk.sites, model, common, u, pooled_u, indicators, told)
 
 
-def _site_moments(reply: Reply) -> SiteMoments:
-    s = reply.sums
+def _site_moments(reply: Reply, columns: int) -> SiteMoments:
+    """Of d design columns; MessageError names a site whose moments have another form."""
+    d, s = columns, reply.sums
+    check_flags(reply, {"suppressed": (d,), "incomplete": (d,)})
+    check_numbers(reply, {"x": (4, d), "x_count": (d,)} | {
+        name: shape for arm in ("y0", "y1", "w") for name, shape in ((arm, (4, 1)), (f"{arm}_count", (1,)))})
     return SiteMoments(Moments(s["x"], s["x_count"]), s["suppressed"], s["incomplete"],
                        (Moments(s["y0"], s["y0_count"]), Moments(s["y1"], s["y1_count"])),
                        Moments(s["w"], s["w_count"]))

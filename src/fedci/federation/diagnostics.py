@@ -20,7 +20,7 @@ from fedci.diagnostics.record import Diagnostics
 from fedci.errors import DisclosureError, NumericalError
 from fedci.estimands import Effect, average
 from fedci.federation.ask import SITE_SHAPES, AskOf, Sums, diagnostic_shapes
-from fedci.federation.talk import Talk, Total, check_numbers, summed
+from fedci.federation.talk import Talk, Total, check_flags, check_numbers, summed
 from fedci.messages import AskDiagnostic, Reply
 from fedci.model import leave_one_out
 from fedci.model.evidence import Collapsed
@@ -31,6 +31,8 @@ from fedci.study import Study
 WITHHELD_ERRORS = (DisclosureError, NumericalError)
 WITHHELD = tuple(error.code for error in WITHHELD_ERRORS)
 """Refusals that leave a site out of a diagnostic; any other ends the study, as everywhere."""
+FLAGS = ("told", "hidden")
+"""How the names of arrays end that say what is told, and hold no numbers."""
 LARGEST_LAW = 2**20
 """Numbers of β̃'s law that are sent at most: fewer draws where it has many columns."""
 
@@ -111,8 +113,6 @@ def _plain_sum(talk: Talk, values: Mapping[str, np.ndarray], willing: Sequence[s
     replies, away = _ask(talk, "propensity", values, willing)
     if away:
         raise _Away(away, np.zeros_like(values["coefficients"]))
-    for reply in replies.values():
-        check_numbers(reply, diagnostic_shapes(values))
     return summed(replies)
 
 
@@ -143,7 +143,35 @@ def _withheld(site: str, kind: str, code: str) -> str:
 
 def _ask(talk: Talk, kind: str, values: Mapping[str, np.ndarray], sites: Sequence[str]):
     """(replies, reasons of those who may not tell)."""
-    return talk.ask_willing(dict.fromkeys(sites, lambda base: AskDiagnostic(*base, kind, dict(values))), WITHHELD)
+    make = dict.fromkeys(sites, lambda base: AskDiagnostic(*base, kind, dict(values)))
+    return _checked(talk.ask_willing(make, WITHHELD), kind, values)
+
+
+def _checked(found: tuple[dict[str, Reply], dict[str, str]], kind: str, values: Mapping[str, np.ndarray]):
+    """The same; MessageError names the site whose answer has another form."""
+    expected = _shapes(kind, values)
+    for reply in found[0].values():
+        check_flags(reply, {name: shape for name, shape in expected.items() if name.endswith(FLAGS)})
+        check_numbers(reply, {name: shape for name, shape in expected.items() if not name.endswith(FLAGS)})
+    return found
+
+
+def _shapes(kind: str, values: Mapping[str, np.ndarray]) -> dict[str, tuple[int, ...]]:
+    """Of what a site answers in the clear."""
+    p, weightings, groups = len(values["centre"]), len(balance.WEIGHTINGS), overlap.GROUPS
+    if kind == "propensity":
+        return diagnostic_shapes(values)
+    if kind == "balance":
+        each = (weightings, 2, p)
+        return {"size": each, "mean": each, "variance": each, "told": (weightings, p), "weight": each[:2],
+                "square": each[:2]}
+    if kind == "overlap":
+        bins, totals = (2, overlap.BINS), (2, groups)
+        return {"counts": bins, "hidden": bins, "totals": totals, "totals_hidden": totals, "where_size": (p,),
+                "where_mean": (p,), "where_told": (p,)}
+    summed_shapes = diagnostic_shapes(values)
+    return {name: summed_shapes[name] for name in ("places", "places_hidden", "bins", "line", "treated_share")} | {
+        "bins_hidden": summed_shapes["bins"][:1], **SITE_SHAPES}
 
 
 def _noted(away: Mapping[str, str]) -> tuple[str, ...]:
@@ -246,7 +274,7 @@ class _Told(NamedTuple):
 def _plain_checks(talk: Talk, values: dict, known: np.ndarray, willing: Sequence[str]) -> _Told:
     make = {name: (lambda base, at=(known if name in willing else np.zeros(0)):
                    AskDiagnostic(*base, "outcome", values | {"coefficients": at})) for name in talk.sites}
-    replies, away = talk.ask_willing(make, WITHHELD)
+    replies, away = _checked(talk.ask_willing(make, WITHHELD), "outcome", values)
     share = sum((reply.sums["treated_share"] for reply in replies.values()), np.zeros(2))
     return _Told({name: reply.sums for name, reply in replies.items()}, fit.pooled([*map(_site_fit, replies.values())]),
                  share, _noted(away))

@@ -155,6 +155,15 @@ def check_numbers(reply: Reply, expected: Mapping[str, tuple]) -> None:
                                f"broken, or lies. Ask the site, or run the study without it", site=reply.site)
 
 
+def check_flags(reply: Reply, expected: Mapping[str, tuple]) -> None:
+    for name, shape in expected.items():
+        found = reply.sums[name]
+        if found.shape != shape or found.dtype != bool:
+            raise MessageError(f"site '{reply.site}' answered with {name!r} of shape {found.shape} and type "
+                               f"{found.dtype}, needs {shape} and flags. Is it of another version? Ask the site, or "
+                               f"run the study without it", site=reply.site)
+
+
 def summed(replies: Mapping[str, Reply]) -> dict[str, np.ndarray]:
     """Σ_s of each named sum, in the order of the sites' names."""
     names = {name for reply in replies.values() for name in reply.sums}

@@ -38,7 +38,7 @@ SUITES = {
     "attacks: strangers, expired and foreign certificates, jobs with code, changed kits":
         ["tests/network/test_refusals.py", "tests/network/test_kit.py"],
     "faults: mismatches, jitter, small disks; attacks: formulas, names, canaries": ["tests/test_promises.py"],
-    "faults: parties stopped at every protocol state": ["tests/network/test_faults.py"],
+    "faults: parties killed at every protocol state": ["tests/network/test_faults.py"],
     "faults: SIGKILL of a site in 15 states, of the coordinator in 20 rounds": ["tests/network/test_killed.py"],
 }
 FUZZED = {"messages": "the message decoder", "study": "the study file", "csv": "the table reader"}

@@ -45,6 +45,10 @@ FUZZED = {"messages": "the message decoder", "study": "the study file", "csv": "
 SOAK = "soak: rounds with 10 sites, 5 % of messages lost, a restart every 50"
 
 
+EARLIER = "; earlier run, of an older tree"
+"""Marks a row that a run of some rows (--only) left as it was."""
+
+
 class Row(NamedTuple):
     what: str
     tries: int
@@ -98,7 +102,8 @@ def page(rows: list[Row]) -> str:
     rows = list(dict.fromkeys(rows))
     lines = ["# Assurance", "",
              "Written by `make assurance`: the attacks, faults and fuzzers that are run against the package, and what",
-             "came of them. A row that lost anything fails the command.", "",
+             "came of them. A row that lost anything fails the command. A row marked as of an earlier run was not run",
+             "again when the others were: it says nothing of changes since.", "",
              "| attack or fault | tries | survived | lost | |", "|---|---:|---:|---:|---|"]
     lines += [f"| {row.what} | {row.tries:,} | {row.survived:,} | {row.lost} | {row.note} |" for row in rows]
     lost = sum(row.lost for row in rows)
@@ -130,7 +135,8 @@ def written(path: Path) -> dict[str, Row]:
     """The rows of an earlier page, which a run of some leaves as they are."""
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in path.read_text().splitlines()
              if line.startswith("| ") and not line.startswith("| attack or fault")]
-    return {what: Row(what, int(tries.replace(",", "")), int(survived.replace(",", "")), note)
+    return {what: Row(what, int(tries.replace(",", "")), int(survived.replace(",", "")),
+                      note if note.endswith(EARLIER) else note + EARLIER)
             for what, tries, survived, _, note in cells}
 
 

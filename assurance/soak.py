@@ -22,10 +22,11 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from fedci import Source, Study
 from fedci.errors import AwayError
 from fedci.federation.coordinator import run_study
+from fedci.federation.course import PLACES
 from fedci.federation.door import Door
 from fedci.federation.engine import InProcessEngine
 from fedci.federation.retry import Retrying
-from fedci.federation.site import PLACES, Site
+from fedci.federation.site import Site
 from fedci.messages import SUMMED, Hello, Prepare, decode, encode
 from fedci.privacy.agreement import Credentials
 from fedci.privacy.ledger import Ledger
@@ -97,7 +98,7 @@ class Rough:
     def _keep(self, name: str, request) -> None:
         """What a site's process writes to its disk after an answer, and reads from it after a start."""
         site = self.doors[name].site
-        if isinstance(request, Prepare) and not site.places:
+        if isinstance(request, Prepare) and not site.course.places:
             site.restore_places(self.disk.get(name, {}))
         if type(request).__name__ in SUMMED:
             kept = self.disk.get(name, {}) | {request.round: site.place(request.round)}

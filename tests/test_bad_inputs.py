@@ -265,6 +265,8 @@ STUDY_FILE = {
     "epsilon zero": (study("[policy]\nepsilon = 0"), "epsilon"),
     "epsilon without delta": (study("[policy]\nepsilon = 1.0"), "epsilon", "delta"),
     "noise without bounds": (study("[policy]\nepsilon = 1.0\ndelta = 1e-6"), "outcome_range", "declared"),
+    "epsilon negative": (study("[policy]\nepsilon = -1.0\ndelta = 1e-6"), "epsilon"),
+    "delta zero": (study("[policy]\nepsilon = 1.0\ndelta = 0.0"), "delta"),
     "delta one": (study("[policy]\ndelta = 1.0"), "delta"),
     "repeated site ids": (study('sites = ["lyon", "lyon"]'), "sites", "'lyon'", "repeated"),
     "site id of other characters": (study('sites = ["Lyon!"]'), "'Lyon!'", "a-z"),
@@ -279,6 +281,7 @@ CALL = {
     "negative seed": (call("--seed", "-1"), "--seed"),
     "output not empty": (full_folder, "--out", "--force"),
     "output is a file": (lambda i: i.out.write_text(""), "--out", "file"),
+    "output is a link": (lambda i: i.out.symlink_to(i.folder), "--out", "link"),
     "output below a file": (lambda i: setattr(i, "out", i.data / "deep" / "out"), "--out", "lyon.csv"),
 }
 

@@ -374,12 +374,28 @@ def site_fit(y, w, mean, sd):
     return fit.SiteFit(residuals, places, np.zeros(20, bool), bins, np.zeros(10, bool), line)
 
 
+def summed_up(ended, people):
+    """The section of these sites' people."""
+    found = {name: site_fit(*one) for name, one in people.items()}
+    return fit.summary(STEPS, 50, ended, {name: one.residuals for name, one in found.items()},
+                       fit.pooled(list(found.values())))
+
+
 STEPS = (fit.Step(round=1, objective=-2.0, gradient_norm=1.0, seconds=0.1),)
+
+
+def test_sums_in_other_units_are_those_of_the_values_in_them():
+    y, w, mean, sd = predictions(seed=4)
+    here = site_fit(y, w, mean, sd)
+    _, bins, line = fit.site_fit_sums(7 + 3 * y, w, 7 + 3 * mean, 3 * sd, 7 + 3 * fit.calibration_edges(0.0, 1.0))
+    found = fit.in_units(fit.pooled([here]), 7.0, 3.0)
+    np.testing.assert_allclose(found.line, line, rtol=1e-10)
+    np.testing.assert_allclose(found.bins, bins, rtol=1e-10, atol=1e-9)
 
 
 def test_residuals_places_and_calibration_are_those_of_the_rows():
     people = [predictions(seed=9), predictions(300, seed=10)]
-    found = fit.summary(STEPS, 50, "converged", {f"s{k}": site_fit(*one) for k, one in enumerate(people)})
+    found = summed_up("converged", {f"s{k}": one for k, one in enumerate(people)})
     y, w, mean, _ = (np.concatenate(part) for part in zip(*people, strict=True))
     slope, intercept = np.polyfit(mean, y, 1)
     assert found.slope == pytest.approx(slope)
@@ -398,11 +414,11 @@ def test_residuals_places_and_calibration_are_those_of_the_rows():
 
 
 def test_wrong_noise_slopes_and_endings_are_seen():
-    wide = fit.summary(STEPS, 50, "stopped at the cap", {"a": site_fit(*predictions(noise=2.0))})
+    wide = summed_up("stopped at the cap", {"a": predictions(noise=2.0)})
     words = {one.name: one for one in wide.verdicts}
     assert words["convergence"].verdict == "look"
     assert "too narrow" in words["posterior predictive"].words
-    steep = fit.summary(STEPS, 50, "diverged", {"a": site_fit(*predictions(slope=0.4))})
+    steep = summed_up("diverged", {"a": predictions(slope=0.4)})
     words = {one.name: one for one in steep.verdicts}
     assert words["convergence"].verdict == words["calibration"].verdict == "problem"
     assert "too extreme" in words["calibration"].words
@@ -433,7 +449,7 @@ def record() -> Diagnostics:
     x, w, e = rows(200)
     return Diagnostics(
         balance=balance.summary({"a": balance.arm_moments(x, w, balance.weights(w, e, 0.5))}, ("u", "v", "x")),
-        fit=fit.summary(STEPS, 50, "converged", {"a": site_fit(*predictions())}),
+        fit=summed_up("converged", {"a": predictions()}),
         heterogeneity=heterogeneity.summary(sums, model_effects(sums, 0.3)),
         sensitivity=sensitivity.summary(1.0, 0.2, 0.6, 1.4, 2.0, 100, 0.3, (1.0, 0.5), ()),
         refuters=(refute.refuter("placebo", 0.1, 0.1, -0.1, 0.3, "converged", 1.0, 0.1),), notes=("so it is",))

@@ -255,11 +255,6 @@ def restricted(study: Study, table: Table, kept: np.ndarray) -> Table:
     return replace(table.take(kept), warnings=(*table.warnings, *new))
 
 
-def constant_columns(table: Table) -> tuple[str, ...]:
-    """Design columns with one value only. At one site that is no error; at every site it is."""
-    return tuple(name for name, column in zip(table.columns, table.x.T, strict=True) if _is_constant(column))
-
-
 # ── the design: one block of columns for each covariate ─────────────────────────────────────────────────────
 
 

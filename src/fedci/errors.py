@@ -89,6 +89,10 @@ class MessageError(FederationError):
     code = "message"
     help = "The message was damaged or made by another version. Nothing of it was used; send it again."
 
+    def __init__(self, message: str, site: str = ""):
+        super().__init__(message)
+        self.site = site  # who sent it, where that is known
+
 
 class HandshakeError(FederationError):
     code = "handshake"

@@ -8,10 +8,11 @@ from pathlib import Path
 
 from fedci.data import Source
 from fedci.errors import StudyError, UsageError
-from fedci.federation.checkpoint import Mark, link_again
+from fedci.federation.checkpoint import Mark, link_again, load
 from fedci.federation.coordinator import Round, run_study
 from fedci.federation.engine import InProcessEngine
 from fedci.federation.site import Site
+from fedci.federation.trajectory import resumed
 from fedci.options import FitOptions
 from fedci.privacy.agreement import Credentials
 from fedci.refits import refuted, wanted
@@ -48,9 +49,10 @@ class FedCI:
         own = {table.site: hashlib.sha256(secret + table.site.encode()).digest() for table in tables}
         sites = {table.site: Site(self.study, table, Credentials(key=secret, secret=own[table.site]))
                  for table in tables}
-        for site in sites.values():
-            site.trusting = checkpoint is not None and Path(checkpoint).exists()
         engine = InProcessEngine(sites, watch=getattr(progress, "watch", lambda *_: None))
+        kept = load(checkpoint, Mark(self.study.hash(), self.seed, engine.sites), "")
+        for site in sites.values():  # they start anew with the coordinator, and stand where it stood
+            site.earlier = {kept.fit_round + 1: resumed(kept.state)} if kept.state is not None else {}
         if self.study.links:
             link_again(checkpoint, Mark(self.study.hash(), self.seed, engine.sites))
         outcome = run_study(engine, self.study, self.options, self.seed, progress, link_secret=secret,

@@ -41,6 +41,18 @@ def private_file(path: Path, mode: str):
     return os.fdopen(handle, mode) if "b" in mode else os.fdopen(handle, mode, newline="", encoding="utf-8")
 
 
+def plain_cell(text: str) -> str:
+    """A cell of someone's table as it may stand in a CSV of ours: what a spreadsheet would run as a formula gets an
+    apostrophe before it, with which spreadsheets show it as text. Numbers stay."""
+    if not text.startswith(("=", "+", "-", "@", "\t", "\r")):
+        return text
+    try:
+        float(text)
+    except ValueError:
+        return f"'{text}"
+    return text
+
+
 def write_new(path: Path, text: str, force: bool) -> None:
     """A text file for a person to edit; an earlier one stands unless `force`."""
     if path.exists() and not force:

@@ -259,9 +259,13 @@ ANSWERS: dict[str, set[str]] = {
 } | {f"AskDiagnostic.{kind}": names for kind, names in DIAGNOSTICS.items()}
 """The arrays that answer each type of request: no more may leave a site, no fewer are an answer. A type that is not
 here is answered without arrays."""
-SUMMED = {"Evaluate", "AskStatistics", "PullBack", "AskEffects", "AskSharedEffects"}
-"""Requests whose answers are summed over the sites; under secure sums only the masked sum leaves, and of the effects
-the site's own averages if the study asks for them."""
+SUMMED = {"Evaluate", "AskStatistics", "PullBack", "AskEffects", "AskSharedEffects", "AskDiagnostic.propensity",
+          "AskDiagnostic.outcome"}
+"""Requests whose answers are summed over the sites; under secure sums only the masked sum leaves, and beside it what is
+told site by site (`answers`)."""
+SITE_BY_SITE = {"AskDiagnostic.outcome": {"effect", "residuals"}}
+"""What the report says of each site: told in the clear beside a masked sum. Of the effects the site's own averages are,
+if the study asks for them."""
 MASKED, OWN = "masked", "own/"
 """The name of a masked answer, and how the names of a site's own averages begin."""
 
@@ -270,8 +274,8 @@ def answers(asked: str, secure: bool, site_effects: bool = False) -> set[str]:
     """The arrays that answer a type of request."""
     if not secure or asked not in SUMMED:
         return ANSWERS.get(asked, set())
-    tells_own = site_effects and ANSWERS[asked] is _EFFECTS
-    return {MASKED, *(OWN + name for name in ANSWERS[asked] if tells_own)}
+    own = _EFFECTS if site_effects and ANSWERS[asked] is _EFFECTS else SITE_BY_SITE.get(asked, set())
+    return {MASKED, *(OWN + name for name in own)}
 
 
 NAMED = "dict[str, np.ndarray]"

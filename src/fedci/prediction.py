@@ -22,8 +22,8 @@ from fedci.columns import ANY_SIZE, Column, column_names, read_chunks, told_of, 
 from fedci.data import Source, design_chunk, restricted
 from fedci.errors import OutputError, UsageError
 from fedci.estimands import Effect, check_alpha
-from fedci.federation.site import CHUNK
-from fedci.folder import private_file
+from fedci.federation.people import CHUNK
+from fedci.folder import plain_cell, private_file
 from fedci.moments import describe_site
 from fedci.result import Result
 from fedci.storage import site_at_end
@@ -107,11 +107,11 @@ def predict_file(result: Result, data: Any, out: Path, site: str | None = None, 
     try:
         with private_file(temporary, "w") as file:
             writer = csv.writer(file)
-            writer.writerow(["row", *keep, *HEADER])
+            writer.writerow(["row", *map(plain_cell, keep), *HEADER])
             for start, effect, carried in _effects(result, data, site, outcome_noise, keep):
                 low, high = effect.interval(alpha)
                 numbers = np.column_stack([effect.mean, effect.sd, low, high])
-                writer.writerows([start + k + 1, *kept, *(f"{value:.{DIGITS}g}" for value in row)]
+                writer.writerows([start + k + 1, *map(plain_cell, kept), *(f"{value:.{DIGITS}g}" for value in row)]
                                  for k, (row, kept) in enumerate(zip(numbers, carried, strict=True)))
                 people, total = people + len(numbers), total + float(np.sum(effect.mean))
                 if progress:

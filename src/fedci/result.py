@@ -18,9 +18,12 @@ from fedci.diagnostics.record import Diagnostics
 from fedci.diagnostics.sensitivity import half_width
 from fedci.errors import UsageError
 from fedci.estimands import Effect, average, check_alpha
+from fedci.federation.ask import POPULATIONS
 from fedci.federation.coordinator import CORRELATIONS, Outcome
 from fedci.federation.engine import Traffic
-from fedci.federation.site import POPULATIONS, Site, Units, stream_cate
+from fedci.federation.people import stream_cate
+from fedci.federation.prepared import Units
+from fedci.federation.site import Site
 from fedci.model import drivers, padding, posterior
 from fedci.model.law import draws_at
 from fedci.model.shared import SharedModel
@@ -187,7 +190,7 @@ class Result:
     def effects_at(self, x: np.ndarray, site: str | None = None, outcome_noise: bool = False) -> Effect:
         """`effect_posterior` at rows x [p, d] of the design."""
         self._check_open()
-        return self._here(site).cate(x, outcome_noise) if site else self._elsewhere(x, outcome_noise)
+        return self._here(site).people.cate(x, outcome_noise) if site else self._elsewhere(x, outcome_noise)
 
     def effect_bounds(self, X: Any, strength: float, site: str) -> tuple[np.ndarray, np.ndarray]:
         """([p] lower, [p] upper) of the expected effect for each row of X, if unmeasured confounding is at most
@@ -224,7 +227,7 @@ class Result:
         """
         self._check_open()
         _check_correlation(noise_correlation)
-        return self._here(site).impute(*Source(site, people).read_people(self.study), noise_correlation, draws)
+        return self._here(site).people.impute(*Source(site, people).read_people(self.study), noise_correlation, draws)
 
     def _here(self, site: str) -> Site:
         if self._known(site) not in self.local:
@@ -438,7 +441,7 @@ def people_effects(here: Site, noise_correlation: float | None = None, alpha: fl
     import pandas as pd
 
     _check_correlation(noise_correlation)
-    parts = {"cate": here.cate(), "ite": here.ite(noise_correlation)}
+    parts = {"cate": here.people.cate(), "ite": here.people.ite(noise_correlation)}
     return pd.DataFrame({key: value for name, effect in parts.items()
                          for key, value in _columns(name, effect, alpha).items()},
                         index=pd.Index(here.kept, name="row"))

@@ -28,7 +28,9 @@ from fedci.diagnostics.record import Diagnostics
 from fedci.errors import OutputError
 from fedci.federation.coordinator import Effects, Fit, Layout, Outcome, Round
 from fedci.federation.engine import Traffic
-from fedci.federation.site import Posterior, Prepared, Site, Units, arrange
+from fedci.federation.people import Posterior
+from fedci.federation.prepared import Prepared, Units, arrange
+from fedci.federation.site import Site
 from fedci.folder import check_folder, private_file
 from fedci.model.law import draws_at
 from fedci.model.structure import model_of

@@ -6,8 +6,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from fedci.errors import AwayError, OutputError, StudyError, UsageError
+from fedci.errors import AwayError, MessageError, OutputError, StudyError, UsageError
 from fedci.network import certificates, command, hardening, kit
+from fedci.network.party import coordinate, write_run
 from fedci.network.provision import COORDINATOR, new_network
 
 PARTIES = (COORDINATOR, "lyon", "oslo", "turin")
@@ -139,6 +140,54 @@ def test_all_sites_or_enough_of_them_or_an_error_that_names_who_is_missing(made,
         with pytest.raises(AwayError, match="oslo"):
             waited(session, quorum)
     assert said[0] == "waiting    for oslo"
+
+
+@pytest.mark.parametrize("quorum, ends", [(2, ("lyon", "turin")), (3, None), (None, None)])
+def test_a_site_that_breaks_is_left_out_or_ends_the_run_as_the_study_says(kits, monkeypatch, quorum, ends):
+    """The job's events are given; the session submits nothing."""
+    own, said, asked = kit.read(kits / "kits" / COORDINATOR), [], []
+    write_run(own, {"sites": list(own.sites)})
+    session = Session("turin", "lyon", "oslo")
+    session.submit_job = lambda folder: "1"
+    session.abort_job = lambda number: None
+    reason = "site 'oslo' answered with 'gradient' beyond 1e+200 or not finite"
+
+    def followed(own, session, number, present, process, say, at):
+        asked.append(present)
+        if "oslo" in present:
+            return {"event": "failed", "code": "message", "reason": reason, "site": "oslo"}, at, False
+        return {"event": "result", "out": "there"}, at, True
+
+    monkeypatch.setattr(command, "_follow_job", followed)
+    monkeypatch.setattr(command, "PAUSE", 0.0)
+    if ends is None:
+        with pytest.raises(MessageError, match="site 'oslo' answered with 'gradient'"):
+            command._conduct(own, session, None, said.append, 1.0, command.Absence(quorum, 0.05))
+        return
+    command._conduct(own, session, None, said.append, 1.0, command.Absence(quorum, 0.05))
+    assert asked == [("lyon", "oslo", "turin"), ends]
+    assert f"left out   oslo, and the study starts anew: {reason}" in said
+
+
+def test_a_coordinator_notes_which_site_broke(kits, study):
+    """Of the numbers of a whole study one site's are changed on the way."""
+    own = kit.read(kits / "kits" / COORDINATOR)
+
+    class Broken:
+        sites, traffic = ("lyon", "oslo"), {}
+
+        def wait_ready(self):
+            pass
+
+        def exchange(self, requests):
+            raise MessageError("site 'oslo': the message was damaged on its way", site="oslo")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("fedci.federation.retry.PAUSE", 0.0)
+        patch.setattr("time.sleep", lambda seconds: None)
+        coordinate(own, Broken(), {"seed": 0, "out": str(kits / "out")})
+    last = kit.events(own.run)[0][-1]
+    assert (last["event"], last["code"], last["site"]) == ("failed", "message", "oslo")
 
 
 def test_a_quorum_above_the_sites_is_refused(study):

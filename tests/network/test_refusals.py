@@ -2,11 +2,21 @@
 not ours; and a server strangers. Real server, real site."""
 
 import json
+import re
+import shutil
+import socket
+import ssl
 import time
+from datetime import UTC, datetime, timedelta
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.hashes import SHA256
 
-from fedci.network import demo, flare, kit, processes
+from fedci.errors import OutputError
+from fedci.network import command, demo, flare, kit, processes, provision
 from fedci.network.provision import new_network, place_server
 
 WAIT = 60.0
@@ -19,7 +29,9 @@ def up(tmp_path_factory):
     out = tmp_path_factory.mktemp("refusals")
     study = demo.make_study()
     demo.make_people(out, study, people=40, twice=2)
-    new_network(study, (), "localhost", out / "kits", demo.free_port())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(provision, "_provisioned", keeping_the_authority(out))
+        new_network(study, (), "localhost", out / "kits", demo.free_port())
     own, site = kit.read(out / "kits" / "coordinator"), kit.read(out / "kits" / "lyon")
     place_server(own.engine)
     weaken(own.engine / "local")
@@ -31,6 +43,18 @@ def up(tmp_path_factory):
                 assert time.monotonic() < until
                 time.sleep(0.3)
             yield out, session
+
+
+def keeping_the_authority(out):
+    """The provisioner, which leaves a copy of the authority's key: no kit has it, and a test must sign with it."""
+    made = provision._provisioned
+
+    def provisioned(project, scratch):
+        found = made(project, scratch)
+        shutil.copy(next((scratch / "ws").rglob("cert.json")), out / "authority.json")
+        return found
+
+    return provisioned
 
 
 def weaken(local) -> None:
@@ -115,3 +139,77 @@ def test_a_stranger_with_another_authoritys_certificate_is_not_let_in(up, tmp_pa
     assert "lyon" in connected(session)
     log = (stranger.run / "engine.log").read_text(errors="replace").lower()
     assert "certificate" in log or "ssl" in log or "connect" in log
+
+
+# --- certificates, presented to the server that runs
+
+
+def signed(out, name: str, ended: datetime):
+    """(certificate, key) files of a site, signed by the study's own authority, good until `ended`."""
+    authority = json.loads((out / "authority.json").read_text())
+    root = x509.load_pem_x509_certificate(authority["root_cert"].encode())
+    signing = serialization.load_pem_private_key(authority["root_pri_key"].encode(), None)
+    key = rsa.generate_private_key(65537, 2048)
+    subject = x509.load_pem_x509_certificate((out / "kits/lyon/startup/client.crt").read_bytes()).subject
+    made = (x509.CertificateBuilder().subject_name(subject).issuer_name(root.subject).public_key(key.public_key())
+            .serial_number(x509.random_serial_number()).not_valid_before(ended - timedelta(days=360))
+            .not_valid_after(ended).sign(signing, SHA256()))
+    (out / f"{name}.crt").write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    (out / f"{name}.key").write_bytes(key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()))
+    return out / f"{name}.crt", out / f"{name}.key"
+
+
+def presented(out, files) -> str:
+    """What the running server makes of whoever shows this certificate: "let in", or the words of its refusal."""
+    own = kit.read(out / "kits" / "coordinator")
+    context = ssl.create_default_context(cafile=str(out / "kits/lyon/startup/rootCA.pem"))
+    context.set_alpn_protocols(["h2"])
+    if files:
+        context.load_cert_chain(*map(str, files))
+    with socket.create_connection(("localhost", own.port), 10) as plain:
+        try:
+            with context.wrap_socket(plain, server_hostname="localhost", suppress_ragged_eofs=False) as safe:
+                safe.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + b"\x04" + bytes(5))  # no settings
+                assert safe.version() == "TLSv1.3"
+                return "let in" if safe.recv(64) else "closed"
+        except (ssl.SSLError, ConnectionError) as problem:
+            return str(problem)
+
+
+def test_an_expired_a_foreign_and_a_missing_certificate_are_refused_by_the_running_server(up, tmp_path):
+    """The very subject of a site, signed by the study's own authority: only the date is wrong. The engine hangs up
+    without a word (EOF), so the site's own command says why, before it connects."""
+    out, session = up
+    own = out / "kits/lyon/startup"
+    expired = signed(out, "expired", datetime.now(UTC) - timedelta(days=1))
+    new_network(demo.make_study(), (), "localhost", tmp_path / "kits", kit.read(out / "kits" / "coordinator").port)
+    other = tmp_path / "kits/lyon/startup"
+    for files in ((own / "client.crt", own / "client.key"), signed(out, "fresh", datetime.now(UTC) + timedelta(1))):
+        assert presented(out, files) == "let in"
+    for files in (expired, (other / "client.crt", other / "client.key"), None):
+        assert re.search("EOF|closed|reset|(?i:certificate)", presented(out, files))
+    assert "lyon" in connected(session)
+    shutil.copytree(out / "kits" / "lyon", tmp_path / "lyon", ignore=shutil.ignore_patterns("run"))
+    for name, path in zip(("client.crt", "client.key"), expired, strict=True):
+        shutil.copy(path, tmp_path / "lyon/startup" / name)
+    kit.seal(tmp_path / "lyon")
+    with pytest.raises(OutputError, match="client.crt expired on 20.*make new kits"):
+        command.check_kit(tmp_path / "lyon", "site")
+
+
+def test_a_server_with_an_expired_certificate_is_refused_by_a_site(up):
+    """The other direction, with a plain TLS server: what a site's own authority file makes of such a server."""
+    out, _ = up
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(*map(str, signed(out, "old-server", datetime.now(UTC) - timedelta(days=1))))
+    client = ssl.create_default_context(cafile=str(out / "kits/lyon/startup/rootCA.pem"))
+    client.check_hostname = False
+    to_client, to_server = ssl.MemoryBIO(), ssl.MemoryBIO()
+    one = client.wrap_bio(to_client, to_server)
+    two = server.wrap_bio(to_server, to_client, server_side=True)
+    for side in (one, two):  # the client's greeting, the server's certificate
+        with pytest.raises(ssl.SSLWantReadError):
+            side.do_handshake()
+    with pytest.raises(ssl.SSLCertVerificationError, match="expired"):
+        one.do_handshake()

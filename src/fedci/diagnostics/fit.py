@@ -41,6 +41,19 @@ class SiteFit(NamedTuple):
     """[6]: n, Σμ, Σμ², Σμy, Σy, Σy²."""
 
 
+class Pooled(NamedTuple):
+    """What is made of all sites together: sums over the sites that tell."""
+
+    sites: float
+    places: np.ndarray
+    places_hidden: np.ndarray
+    """[20] how many sites hide each."""
+    places_whole: np.ndarray
+    """[20] over the sites that hide none of them."""
+    bins: np.ndarray
+    line: np.ndarray
+
+
 class Step(Plain):
     """A round of the fit."""
 
@@ -111,18 +124,44 @@ def place_counts(places: np.ndarray) -> np.ndarray:
     return np.bincount(np.minimum((places * PLACES).astype(int), PLACES - 1), minlength=PLACES)
 
 
-def summary(trace: Sequence[Step], cap: int, ended: str, found: Mapping[str, SiteFit]) -> Fitting:
-    parts = list(found.values())
+def site_part(one: SiteFit) -> Pooled:
+    """What a site adds."""
+    hides = bool(one.places_hidden.any())
+    return Pooled(1.0, one.places.astype(float), one.places_hidden.astype(float),
+                  np.zeros(PLACES) if hides else one.places.astype(float), one.bins, one.line)
+
+
+def pooled(parts: Sequence[SiteFit]) -> Pooled | None:
+    return Pooled(*(sum(each) for each in zip(*map(site_part, parts), strict=True))) if parts else None
+
+
+def in_units(found: Pooled, mean: float, sd: float) -> Pooled:
+    """The sums of y = mean + sd · u and its prediction, from those of u."""
+    def lifted(n, one, other, product):
+        """Σ (mean + sd u)(mean + sd v) from n, Σu, Σv, Σuv."""
+        return n * mean**2 + mean * sd * (one + other) + sd**2 * product
+
+    n, p, pp, py, y, yy = found.line
+    line = np.array([n, n * mean + sd * p, lifted(n, p, p, pp), lifted(n, p, y, py), n * mean + sd * y,
+                     lifted(n, y, y, yy)])
+    n, p, y, yy = found.bins.T
+    bins = np.stack([n, n * mean + sd * p, n * mean + sd * y, lifted(n, y, y, yy)], axis=1)
+    return found._replace(line=line, bins=bins)
+
+
+def summary(trace: Sequence[Step], cap: int, ended: str, told: Mapping[str, np.ndarray],
+            everyone: Pooled | None) -> Fitting:
+    """`told`: each site's residuals [2, 3]; `everyone`: none where no site tells."""
     residuals = tuple(Residuals(site=site, arm=arm, people=int(n), mean=float(s / n),
                                 sd=float(np.sqrt(max(square / n - (s / n) ** 2, 0.0))))
-                      for site, one in found.items()
-                      for arm, (n, s, square) in zip(("untreated", "treated"), one.residuals, strict=True) if n > 0)
-    places, coverage = _places(parts)
-    slope, intercept, explained = line(sum(one.line for one in parts)) if parts else (None, None, None)
+                      for site, sums in told.items()
+                      for arm, (n, s, square) in zip(("untreated", "treated"), sums, strict=True) if n > 0)
+    places, coverage = _places(everyone)
+    slope, intercept, explained = line(everyone.line) if everyone else (None, None, None)
     return Fitting(trace=tuple(trace), ended=ended, residuals=residuals, places=places, coverage=coverage,
-                   calibration=_calibration(parts), slope=slope, intercept=intercept, explained=explained,
+                   calibration=_calibration(everyone), slope=slope, intercept=intercept, explained=explained,
                    verdicts=(_ended_verdict(trace, cap, ended), *_residual_verdicts(residuals), *_coverage_verdict(
-                       coverage, _told_people(parts)), *_slope_verdict(slope, explained)))
+                       coverage, everyone.places_whole.sum() if everyone else 0), *_slope_verdict(slope, explained)))
 
 
 def line(sums: np.ndarray) -> tuple[float | None, float | None, float | None]:
@@ -135,17 +174,15 @@ def line(sums: np.ndarray) -> tuple[float | None, float | None, float | None]:
     return float(slope), float((y - slope * p) / n), float(1.0 - (yy - 2 * py + pp) / total)
 
 
-def _places(parts: Sequence[SiteFit]):
+def _places(everyone: Pooled | None):
     """Bins and coverage over the sites that hide none of them."""
-    if not parts:
+    if everyone is None:
         return (None,) * PLACES, ()
-    counts = sum(one.places for one in parts)
-    hidden = np.all([one.places_hidden for one in parts], axis=0)
-    places = tuple(None if away else int(count) for count, away in zip(counts, hidden, strict=True))
-    whole = [one.places for one in parts if not one.places_hidden.any()]
-    if not whole:
+    hidden = everyone.places_hidden >= everyone.sites
+    places = tuple(None if away else int(count) for count, away in zip(everyone.places, hidden, strict=True))
+    told = everyone.places_whole
+    if not told.any():
         return places, ()
-    told = sum(whole)
     shares = []
     for level in LEVELS:
         out = round(PLACES * (1 - level) / 2)
@@ -153,15 +190,11 @@ def _places(parts: Sequence[SiteFit]):
     return places, tuple(shares)
 
 
-def _told_people(parts: Sequence[SiteFit]) -> int:
-    return int(sum(one.places.sum() for one in parts if not one.places_hidden.any()))
-
-
-def _calibration(parts: Sequence[SiteFit]) -> tuple[CalibrationBin, ...]:
-    if not parts:
+def _calibration(everyone: Pooled | None) -> tuple[CalibrationBin, ...]:
+    if everyone is None:
         return ()
     rows = []
-    for n, p, y, yy in sum(one.bins for one in parts):
+    for n, p, y, yy in everyone.bins:
         if n > 1:
             mean = y / n
             half = 1.96 * np.sqrt(max(yy / n - mean**2, 0.0) / n)

@@ -73,9 +73,10 @@ def effective(weights: np.ndarray) -> float:
     return float(np.sum(weights)) ** 2 / square if square > 0 else 0.0
 
 
-def fit(ask: Callable[[np.ndarray], Sums], slopes: int, sites: int, ridge: float = RIDGE) -> Propensity:
+def fit(ask: Callable[[np.ndarray], Sums], slopes: int, sites: int, ridge: float = RIDGE,
+        start: np.ndarray | None = None) -> Propensity:
     """Newton with halved steps; `ask` is one exchange. The objective is concave, so it ends at the one maximum."""
-    at = np.zeros(slopes + sites)
+    at = np.zeros(slopes + sites) if start is None else start
     found, steps = ask(at), 1
     value = _penalised(found, at, ridge)
     while steps < STEPS:

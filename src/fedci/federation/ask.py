@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fedci.messages import Evaluate, Message, PullBack
+from fedci.diagnostics import fit
+from fedci.messages import AskDiagnostic, Evaluate, Message, PullBack
 from fedci.model import evidence
 from fedci.model.law import AnyModel
 
@@ -30,6 +31,17 @@ class Ask(NamedTuple):
         return self.kind(*base, **arrays | own, previous=dict(previous))
 
 
+class AskOf(NamedTuple):
+    """A diagnostic that is summed over sites, as an `Ask`: the same for all of them."""
+
+    diagnostic: str
+    arrays: dict[str, np.ndarray]
+    kind = AskDiagnostic
+
+    def to(self, base: tuple, index: int, previous: Sums) -> Message:
+        return AskDiagnostic(*base, self.diagnostic, dict(self.arrays))
+
+
 def shapes(model: AnyModel, kind: type[Message], arrays: Mapping[str, np.ndarray],
            averaged: bool = False) -> dict[str, tuple[int, ...]]:
     """Of each named sum that answers a request with these arrays; `averaged`: effects are told as of one draw."""
@@ -37,6 +49,8 @@ def shapes(model: AnyModel, kind: type[Message], arrays: Mapping[str, np.ndarray
         roots = arrays["phi_roots"].shape
         return {"objective": (), "gradient": arrays["theta"].shape, "phi_roots": roots, "sigma_roots": roots,
                 "failed": ()}
+    if kind is AskDiagnostic:
+        return diagnostic_shapes(arrays)
     if kind is PullBack:
         return {"gradient": arrays["thetas"].shape}
     if "correlations" not in arrays:
@@ -46,3 +60,17 @@ def shapes(model: AnyModel, kind: type[Message], arrays: Mapping[str, np.ndarray
     each, noise = len(POPULATIONS), len(arrays["correlations"])
     return {"cate_mean": (draws, each), "cate_var": (draws, each), "ite_mean": (draws, noise, each),
             "ite_var": (draws, noise, each), "ite_sd": (noise,), "people": (each,)}
+
+
+def diagnostic_shapes(arrays: Mapping[str, np.ndarray]) -> dict[str, tuple[int, ...]]:
+    """Of the sums that answer a diagnostic with these arrays: calibration has `edges`, the propensity model none."""
+    if "edges" in arrays:
+        bins = len(arrays["edges"]) + 1
+        return {"sites": (), "places": (fit.PLACES,), "places_hidden": (fit.PLACES,), "places_whole": (fit.PLACES,),
+                "bins": (bins, 4), "line": (6,), "treated_share": (2,)}
+    size = len(arrays["coefficients"])
+    return {"log_likelihood": (), "gradient": (size,), "hessian": (size, size)}
+
+
+SITE_SHAPES = {"effect": (3,), "residuals": (2, 3)}
+"""Of what a site tells of itself beside a masked diagnostic."""

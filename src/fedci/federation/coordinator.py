@@ -28,8 +28,9 @@ from fedci.federation.checkpoint import Checkpoint, Mark, load
 from fedci.federation.engine import Engine
 from fedci.federation.linkage import Linked, link
 from fedci.federation.rounds import CORRELATIONS, Rules
-from fedci.federation.talk import Talk
+from fedci.federation.talk import Talk, check_flags, check_numbers
 from fedci.messages import AskMoments, Hello, Prepare, Reply
+from fedci.model.evidence import Collapsed
 from fedci.model.law import AnyModel
 from fedci.model.shared import SharedModel
 from fedci.model.structure import model_of
@@ -95,7 +96,7 @@ class Effects:
     sums L = 1: the site's averages over the draws, or no site at all."""
     total: dict[str, np.ndarray] | None = None
     """The same summed over sites, under secure sums; none: `sums` has all."""
-    beta: evidence.Collapsed | None = None
+    beta: Collapsed | None = None
     """Model `shared`: β's law for each θ, which the checks need; not saved."""
 
 
@@ -158,7 +159,8 @@ def _fitted(layout: Layout, fit: Fit, effects: Effects) -> diagnostics.Fitted:
     total = effects.total or {name: sum(part[name] for _, part in sorted(effects.sums.items()))
                               for name in next(iter(effects.sums.values()))}
     return diagnostics.Fitted(layout.model, fit.theta, effects.draws, effects.beta, steps, fit.rounds[-1].cap,
-                              fit.verdict, effects.sums, total, CORRELATIONS, layout.scales.y_sd)
+                              fit.verdict, effects.sums, total, CORRELATIONS, layout.scales.y_mean,
+                              layout.scales.y_sd)
 
 
 def _linked(talk: Talk, study: Study, secret: bytes, kept: Checkpoint) -> Linked:
@@ -188,8 +190,9 @@ def handshake(talk: Talk, study: Study, options: FitOptions, seed: int = 0) -> t
 
 def agree_units(talk: Talk, study: Study, options: FitOptions) -> Layout:
     """Pool the sites' moments, tell every site the common units and its own place in the model."""
-    told = {name: _site_moments(reply) for name, reply in talk.ask_all(lambda base: AskMoments(*base)).items()}
     names, kinds = design_columns(study)
+    told = {name: _site_moments(reply, len(names))
+            for name, reply in talk.ask_all(lambda base: AskMoments(*base)).items()}
     common = scales(list(told.values()), kinds, options.model.binary_sd)
     _check_variation(common, names, study.outcome, len(told))
     if not options.model.standardise:
@@ -204,12 +207,17 @@ def agree_units(talk: Talk, study: Study, options: FitOptions) -> Layout:
     talk.ask_each({name: (lambda base, s=s: Prepare(*base, common.x_mean, common.x_sd, common.y_mean, common.y_sd,
                                                     u[s], s, len(told), indicators, people, np.array(few, int), shown))
                    for s, name in enumerate(talk.sites)})
+    talk.unit = common.y_sd
     pooled_u = describe_in_model_units(_pooled_site(told), pooled_x, common, options.model.moments_spread)
     return Layout(talk.sites, model, common, u, pooled_u, indicators, told)
 
 
-def _site_moments(reply: Reply) -> SiteMoments:
-    s = reply.sums
+def _site_moments(reply: Reply, columns: int) -> SiteMoments:
+    """Of d design columns; MessageError names a site whose moments have another form."""
+    d, s = columns, reply.sums
+    check_flags(reply, {"suppressed": (d,), "incomplete": (d,)})
+    check_numbers(reply, {"x": (4, d), "x_count": (d,)} | {
+        name: shape for arm in ("y0", "y1", "w") for name, shape in ((arm, (4, 1)), (f"{arm}_count", (1,)))})
     return SiteMoments(Moments(s["x"], s["x_count"]), s["suppressed"], s["incomplete"],
                        (Moments(s["y0"], s["y0_count"]), Moments(s["y1"], s["y1_count"])),
                        Moments(s["w"], s["w_count"]))
@@ -264,9 +272,8 @@ def fit_theta(talk: Talk, rules: Rules, progress, kept: Checkpoint) -> Fit:
 def gather_effects(talk: Talk, rules: Rules, fit: Fit) -> Effects:
     """Draw from q once for all sites; each answers with the per-draw sums over its people."""
     (drawn, beta), found = talk.follow(exchanges.effects(rules, fit.theta))
-    masked = isinstance(talk.sums, secure.SecureSums)
     return Effects(drawn, {name: dict(part) for name, part in found.sites.items()},
-                   dict(found.sums) if masked else None, beta)
+                   dict(found.sums) if talk.secure else None, beta)
 
 
 class _Clock:

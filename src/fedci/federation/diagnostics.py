@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,7 +19,8 @@ from fedci.diagnostics import balance, fit, heterogeneity, overlap, propensity, 
 from fedci.diagnostics.record import Diagnostics
 from fedci.errors import DisclosureError, NumericalError
 from fedci.estimands import Effect, average
-from fedci.federation.talk import Talk, summed
+from fedci.federation.ask import SITE_SHAPES, AskOf, Sums, diagnostic_shapes
+from fedci.federation.talk import Talk, Total, check_flags, check_numbers, summed
 from fedci.messages import AskDiagnostic, Reply
 from fedci.model import leave_one_out
 from fedci.model.evidence import Collapsed
@@ -26,8 +28,11 @@ from fedci.model.law import AnyModel, draws_at
 from fedci.moments import SiteMoments, pool, scales
 from fedci.study import Study
 
-WITHHELD = (DisclosureError.code, NumericalError.code)
+WITHHELD_ERRORS = (DisclosureError, NumericalError)
+WITHHELD = tuple(error.code for error in WITHHELD_ERRORS)
 """Refusals that leave a site out of a diagnostic; any other ends the study, as everywhere."""
+FLAGS = ("told", "hidden")
+"""How the names of arrays end that say what is told, and hold no numbers."""
 LARGEST_LAW = 2**20
 """Numbers of β̃'s law that are sent at most: fewer draws where it has many columns."""
 
@@ -75,41 +80,102 @@ def _fit_propensity(talk: Talk, centre: np.ndarray, spread: np.ndarray):
     """(the model, the sites in it, notes). A site that refuses at some step leaves, and the rest begin again: a sum
     that changes its people on the way has no maximum."""
     willing, notes = list(talk.sites), ()
+    begin = nobody = np.zeros(len(centre) + len(talk.sites))
     for _ in range(propensity.STARTS):
         try:
-            return _newton(talk, centre, spread, tuple(willing)), tuple(willing), notes
+            return _newton(talk, centre, spread, tuple(willing), begin), tuple(willing), notes
         except _Away as problem:
             willing = [name for name in willing if name not in problem.reasons]
-            notes += _noted(problem.reasons)
+            notes, begin = notes + _noted(problem.reasons), problem.begin
             if not willing:
                 break
-    nobody = np.zeros(len(centre) + len(talk.sites))
     return propensity.Propensity(nobody[:len(centre)], nobody[len(centre):], 0, False), (), notes
 
 
 class _Away(Exception):
-    def __init__(self, reasons: Mapping[str, str]):
-        self.reasons = reasons
+    """Sites leave the propensity model, and the others begin again."""
+
+    def __init__(self, reasons: Mapping[str, str], begin: np.ndarray):
+        self.reasons, self.begin = reasons, begin
 
 
-def _newton(talk: Talk, centre: np.ndarray, spread: np.ndarray, willing: Sequence[str]) -> propensity.Propensity:
+def _newton(talk: Talk, centre: np.ndarray, spread: np.ndarray, willing: Sequence[str],
+            begin: np.ndarray) -> propensity.Propensity:
     def ask(at: np.ndarray) -> propensity.Sums:
-        replies, away = _ask(talk, "propensity", {"centre": centre, "spread": spread, "coefficients": at}, willing)
-        if away:
-            raise _Away(away)
-        total = summed(replies)
+        values = {"centre": centre, "spread": spread, "coefficients": at}
+        total = _masked_sum(talk, values, willing) if talk.secure else _plain_sum(talk, values, willing)
         return propensity.Sums(*(total[name] for name in propensity.Sums._fields))
 
-    return propensity.fit(ask, len(centre), len(talk.sites))
+    return propensity.fit(ask, len(centre), len(talk.sites), start=begin)
+
+
+def _plain_sum(talk: Talk, values: Mapping[str, np.ndarray], willing: Sequence[str]) -> Sums:
+    replies, away = _ask(talk, "propensity", values, willing)
+    if away:
+        raise _Away(away, np.zeros_like(values["coefficients"]))
+    return summed(replies)
+
+
+def _masked_sum(talk: Talk, values: Mapping[str, np.ndarray], willing: Sequence[str]) -> Sums:
+    """Sites that leave add nothing from then on. The others begin half-way to where that was: never where a sum with
+    them was opened, from which the one without them could be subtracted."""
+    found, refused = _summed(talk, "propensity", values)
+    away = refused or {site: _withheld(site, "propensity", code) for site, code in found.withheld.items()
+                       if site in willing}
+    if away:
+        raise _Away(away, 0.5 * values["coefficients"])
+    return found.sums
+
+
+def _summed(talk: Talk, kind: str, values: Mapping[str, np.ndarray]) -> tuple[Total | None, dict[str, str]]:
+    """(a diagnostic's sum under masks, no reasons), or (none, a reason for every site): a site that refuses openly
+    (its operator declined) keeps the sum of all closed."""
+    try:
+        return talk.sums.total(talk, AskOf(kind, dict(values))), {}
+    except WITHHELD_ERRORS as problem:
+        return None, dict.fromkeys(talk.sites, f"the diagnostic '{kind}' is not summed over the sites: {problem}")
+
+
+def _withheld(site: str, kind: str, code: str) -> str:
+    why = "it could not be computed there" if code == NumericalError.code else "too few people would carry it"
+    return f"site '{site}' withholds its part of the diagnostic '{kind}': {why}. The diagnostics go on without it"
 
 
 def _ask(talk: Talk, kind: str, values: Mapping[str, np.ndarray], sites: Sequence[str]):
     """(replies, reasons of those who may not tell)."""
-    return talk.ask_willing(dict.fromkeys(sites, lambda base: AskDiagnostic(*base, kind, dict(values))), WITHHELD)
+    make = dict.fromkeys(sites, lambda base: AskDiagnostic(*base, kind, dict(values)))
+    return _checked(talk.ask_willing(make, WITHHELD), kind, values)
+
+
+def _checked(found: tuple[dict[str, Reply], dict[str, str]], kind: str, values: Mapping[str, np.ndarray]):
+    """The same; MessageError names the site whose answer has another form."""
+    expected = _shapes(kind, values)
+    for reply in found[0].values():
+        check_flags(reply, {name: shape for name, shape in expected.items() if name.endswith(FLAGS)})
+        check_numbers(reply, {name: shape for name, shape in expected.items() if not name.endswith(FLAGS)})
+    return found
+
+
+def _shapes(kind: str, values: Mapping[str, np.ndarray]) -> dict[str, tuple[int, ...]]:
+    """Of what a site answers in the clear."""
+    p, weightings, groups = len(values["centre"]), len(balance.WEIGHTINGS), overlap.GROUPS
+    if kind == "propensity":
+        return diagnostic_shapes(values)
+    if kind == "balance":
+        each = (weightings, 2, p)
+        return {"size": each, "mean": each, "variance": each, "told": (weightings, p), "weight": each[:2],
+                "square": each[:2]}
+    if kind == "overlap":
+        bins, totals = (2, overlap.BINS), (2, groups)
+        return {"counts": bins, "hidden": bins, "totals": totals, "totals_hidden": totals, "where_size": (p,),
+                "where_mean": (p,), "where_told": (p,)}
+    summed_shapes = diagnostic_shapes(values)
+    return {name: summed_shapes[name] for name in ("places", "places_hidden", "bins", "line", "treated_share")} | {
+        "bins_hidden": summed_shapes["bins"][:1], **SITE_SHAPES}
 
 
 def _noted(away: Mapping[str, str]) -> tuple[str, ...]:
-    return tuple(away.values())
+    return tuple(dict.fromkeys(away.values()))
 
 
 def _arm_moments(reply: Reply, weighted: bool) -> balance.ArmMoments:
@@ -167,6 +233,7 @@ class Fitted:
     total: Mapping[str, np.ndarray]
     """The same summed over sites."""
     correlations: np.ndarray
+    y_mean: float
     y_sd: float
     """Of the outcome's model units."""
 
@@ -180,18 +247,50 @@ def checks(talk: Talk, moments: Mapping[str, SiteMoments], before: Design, fitte
     values = {"centre": centre, "spread": spread, "edges": fit.calibration_edges(float(outcome[0, 0]), sd),
               "beta_mean": law.mean, "beta_root": law.root}
     known = before.model.coefficients if before.model is not None else np.zeros(0)
-    make = {name: (lambda base, at=(known if name in before.willing else np.zeros(0)):
-                   AskDiagnostic(*base, "outcome", values | {"coefficients": at})) for name in talk.sites}
-    replies, away = talk.ask_willing(make, WITHHELD)
-    effects = {name: heterogeneity.Sums(*map(float, reply.sums["effect"])) for name, reply in replies.items()}
-    found = {name: _site_fit(reply) for name, reply in replies.items()}
+    told = (_masked_checks(talk, values | {"coefficients": known}, fitted) if talk.secure
+            else _plain_checks(talk, values, known, before.willing))
+    effects = {name: heterogeneity.Sums(*map(float, own["effect"])) for name, own in told.sites.items()}
     made, failed = tried({
-        "fit": lambda: fit.summary(fitted.trace, fitted.cap, fitted.ended, found),
+        "fit": lambda: fit.summary(fitted.trace, fitted.cap, fitted.ended,
+                                   {name: own["residuals"] for name, own in told.sites.items()}, told.everyone),
         "heterogeneity": lambda: heterogeneity.summary(effects, {one: _site_effect(fitted.sums[one])
                                                                  for one in effects if one in fitted.sums}),
-        "sensitivity": lambda: _sensitivity(fitted, sd, moments, before, replies)})
-    notes = before.notes + _noted(away) + failed
+        "sensitivity": lambda: _sensitivity(fitted, sd, moments, before, told.share)})
+    notes = before.notes + told.notes + failed
     return Diagnostics(balance=before.balance, overlap=before.overlap, notes=notes, **made)
+
+
+class _Told(NamedTuple):
+    """What the sites say of the fitted model."""
+
+    sites: Mapping[str, Sums]
+    """Site → its 'effect' [3] and 'residuals' [2, 3]."""
+    everyone: fit.Pooled | None
+    share: np.ndarray
+    """[2] people, Σe."""
+    notes: tuple[str, ...]
+
+
+def _plain_checks(talk: Talk, values: dict, known: np.ndarray, willing: Sequence[str]) -> _Told:
+    make = {name: (lambda base, at=(known if name in willing else np.zeros(0)):
+                   AskDiagnostic(*base, "outcome", values | {"coefficients": at})) for name in talk.sites}
+    replies, away = _checked(talk.ask_willing(make, WITHHELD), "outcome", values)
+    share = sum((reply.sums["treated_share"] for reply in replies.values()), np.zeros(2))
+    return _Told({name: reply.sums for name, reply in replies.items()}, fit.pooled([*map(_site_fit, replies.values())]),
+                 share, _noted(away))
+
+
+def _masked_checks(talk: Talk, values: dict, fitted: Fitted) -> _Told:
+    """Only effects and residuals are told site by site."""
+    found, refused = _summed(talk, "outcome", values)
+    if found is None:
+        return _Told({}, None, np.zeros(2), _noted(refused))
+    own = {site: part for site, part in found.sites.items()
+           if site not in found.withheld and part.keys() >= SITE_SHAPES.keys()}
+    everyone = fit.Pooled(*(found.sums[name] for name in fit.Pooled._fields))
+    shown = fit.in_units(everyone, fitted.y_mean, fitted.y_sd) if everyone.sites > 0 else None
+    return _Told(own, shown, found.sums["treated_share"],
+                 tuple(_withheld(site, "outcome", code) for site, code in found.withheld.items()))
 
 
 def tried(sections: Mapping[str, Callable]) -> tuple[dict, tuple[str, ...]]:
@@ -226,11 +325,10 @@ def _site_effect(sums: Mapping[str, np.ndarray]) -> heterogeneity.Interval:
 
 
 def _sensitivity(fitted: Fitted, sd: float, moments: Mapping[str, SiteMoments], before: Design,
-                 replies: Mapping[str, Reply]) -> sensitivity.Sensitivity:
+                 share: np.ndarray) -> sensitivity.Sensitivity:
     people, s = int(fitted.total["people"][0]), fitted.total
     effect = average([Effect(s["cate_mean"][:, 0], s["cate_var"][:, 0])], people)
     low, high = effect.interval()
-    share = sum(reply.sums["treated_share"] for reply in replies.values()) if replies else np.zeros(2)
     noise = np.asarray(leave_one_out.noise_sd(fitted.model, fitted.theta, draws_at(fitted.model, fitted.draws, 0)))
     noise = tuple(float(v) for v in fitted.y_sd * np.sqrt(np.mean(noise**2, axis=0)))
     dof = people - len(before.names) - len(moments) - 1

@@ -27,7 +27,21 @@ import numpy as np
 
 from fedci.errors import DisclosureError, FedciError, MessageError, SiteError, from_code
 from fedci.messages import ANSWERS as MAY_LEAVE
-from fedci.messages import MASKED, MAX_BYTES, SUMMED, TYPES, Hello, Message, Refusal, answers, asked, decode, encode
+from fedci.messages import (
+    MASKED,
+    MAX_BYTES,
+    SUMMED,
+    TYPES,
+    AskDiagnostic,
+    Hello,
+    Message,
+    OpenSum,
+    Refusal,
+    answers,
+    asked,
+    decode,
+    encode,
+)
 from fedci.privacy.ledger import Ledger, Left, numbers, sha256
 
 if TYPE_CHECKING:
@@ -101,8 +115,8 @@ class Memory:
     """Begun, the current one last."""
     answered: dict[int, tuple[str, str]] = field(default_factory=dict)
     """Round → SHA-256 of its request and of its answer."""
-    phases: set[str] = field(default_factory=set)
-    """In which something was answered."""
+    phases: dict[int, str] = field(default_factory=dict)
+    """Round → the phase in which something was answered."""
 
     @classmethod
     def of(cls, entries: Iterable[Mapping]) -> Memory:
@@ -115,9 +129,9 @@ class Memory:
         if entry["request"] not in PHASES or entry["reply"] == Refusal.__name__:
             return
         if entry["run"] not in self.runs:
-            self.runs, self.answered, self.phases = [*self.runs, entry["run"]], {}, set()
+            self.runs, self.answered, self.phases = [*self.runs, entry["run"]], {}, {}
         self.answered.setdefault(entry["round"], (entry["request_sha256"], entry["reply_sha256"]))
-        self.phases.add(entry["phase"])
+        self.phases[entry["round"]] = entry["phase"]
 
     def begins(self, request: Message) -> bool:
         return isinstance(request, Hello) and request.run not in self.runs
@@ -136,6 +150,12 @@ class Memory:
         if number not in self.answered and number < max(self.answered):
             raise SiteError(f"site '{site}': round {number} of this run has passed; the last one answered is round "
                             f"{max(self.answered)}")
+
+    def phase(self, request: Message | None) -> str:
+        """That of a request; of the opening of a sum, that of the request which was summed."""
+        if isinstance(request, OpenSum) and self.runs and request.run == self.runs[-1]:
+            return self.phases.get(request.round - 1, phase_of(request))
+        return phase_of(request)
 
     def released(self, request: Message) -> str | None:
         """SHA-256 of the answer that this request had before."""
@@ -180,8 +200,8 @@ class Door:
             raise
         back = back or encode(reply)
         self._record(request, digest, reply, back, before)
-        self._tell(Event(phase_of(request), _name(request), reply.run, reply.round, _name(reply), len(data), len(back),
-                         time.perf_counter() - start, reason))
+        self._tell(Event(self.memory.phase(request), _name(request), reply.run, reply.round, _name(reply), len(data),
+                         len(back), time.perf_counter() - start, reason))
         return back
 
     def _read(self, data: bytes) -> Message:
@@ -216,7 +236,7 @@ class Door:
         return reply, back
 
     def _ask_person(self, request: Message, reply: Message, size: int) -> None:
-        phase, known = phase_of(request), () if self.memory.begins(request) else self.memory.phases
+        phase, known = self.memory.phase(request), () if self.memory.begins(request) else self.memory.phases.values()
         if self.approve is None or phase in known:
             return
         key = request.run, phase
@@ -246,7 +266,7 @@ class Door:
         """The line on disk, and only then what it changes, in memory and in the site."""
         after = snapshot(self.site)
         self._restore(before)
-        entry = self.ledger.append(left(request, digest, reply, back))
+        entry = self.ledger.append(replace(left(request, digest, reply, back), phase=self.memory.phase(request)))
         if isinstance(reply, Refusal):
             return
         self._restore(after)
@@ -305,7 +325,9 @@ def arrays_of(reply: Message) -> dict[str, np.ndarray]:
 
 def may_be_noted(asked: str, secure: bool) -> set[str]:
     """The keys of the notes that may answer a type of request; under masks also no jitter, which would tell of rows."""
-    return {"shares"} if secure and asked in SUMMED else MAY_BE_NOTED.get(asked, set())
+    if not secure or asked not in SUMMED:
+        return MAY_BE_NOTED.get(asked, set())
+    return {"shares", "withheld"} if asked.startswith(AskDiagnostic.__name__) else {"shares"}
 
 
 def check_leaving(request: Message, reply: Message, secure: bool = False, site_effects: bool = False) -> None:

@@ -63,4 +63,4 @@ def decode_from(site: str, data: bytes) -> Message:
     try:
         return decode(data)
     except MessageError as problem:
-        raise MessageError(f"site '{site}': {problem}") from None
+        raise MessageError(f"site '{site}': {problem}", site=site) from None

@@ -41,7 +41,8 @@ def link(talk: Talk, study: Study, secret: bytes, part: int = PART) -> Linked:
 def _noted(reply: Reply, name: str, kind: type):
     value = reply.notes.get(name)
     if not isinstance(value, kind):
-        raise MessageError(f"site '{reply.site}' answered the linkage without '{name}'. Is it of another version?")
+        raise MessageError(f"site '{reply.site}' answered the linkage without '{name}'. Is it of another version?",
+                           site=reply.site)
     return value
 
 
@@ -75,7 +76,7 @@ def _gather(talk: Talk, parts: int) -> dict[str, np.ndarray]:
     for reply in (reply for part in received for reply in part.values()):
         if reply.tokens.ndim != 2 or reply.tokens.shape[1] != 2 or reply.tokens.dtype != np.int64:
             raise MessageError(f"site '{reply.site}' sent tokens of shape {reply.tokens.shape} and type "
-                               f"{reply.tokens.dtype}, needs [any, 2] and int64")
+                               f"{reply.tokens.dtype}, needs [any, 2] and int64", site=reply.site)
     return {site: np.concatenate([part[site].tokens for part in received]) for site in talk.sites}
 
 
@@ -87,5 +88,6 @@ def _exclude(talk: Talk, leaving: Mapping[str, np.ndarray], parts: int) -> dict[
             for site, rows in leaving.items()})
     for site, reply in replies.items():
         if _noted(reply, "excluded", int) != len(leaving[site]):
-            raise MessageError(f"site '{site}' did not leave out the {len(leaving[site])} people it was told to")
+            raise MessageError(f"site '{site}' did not leave out the {len(leaving[site])} people it was told to",
+                               site=site)
     return replies

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from fedci.errors import AwayError, FederationError, MessageError
-from fedci.federation.ask import Ask
-from fedci.federation.site_sums import JITTERED, is_wide, masked_size, unflatten, with_jitter
+from fedci.errors import AwayError, FederationError, MessageError, SiteError
+from fedci.federation.ask import SITE_SHAPES, Ask, AskOf
+from fedci.federation.site_sums import JITTERED, is_wide, masked_size, rescaled, unflatten, with_jitter
 from fedci.federation.talk import Talk, Total
 from fedci.messages import MASKED, OWN, AskMaskKey, OpenSum, Reply, TakeCheckKey, TakeMaskKeys
 from fedci.privacy import secure_sum
@@ -30,14 +30,14 @@ def agree(talk: Talk) -> SecureSums:
 def _noted(reply: Reply, name: str, kind: type):
     value = reply.notes.get(name)
     if not isinstance(value, kind):
-        raise MessageError(f"site '{reply.site}' answered without '{name}'. Is it of another version?")
+        raise MessageError(f"site '{reply.site}' answered without '{name}'. Is it of another version?", site=reply.site)
     return value
 
 
 class SecureSums:
     """Two exchanges for one sum: masked answers, then shares of the seeds that open their sum."""
 
-    def total(self, talk: Talk, ask: Ask) -> Total:
+    def total(self, talk: Talk, ask: Ask | AskOf) -> Total:
         replies = talk.ask_sum(ask)
         expected = with_jitter(talk.shapes(ask))
         wide = is_wide(talk.model, ask.kind)
@@ -47,8 +47,11 @@ class SecureSums:
         sums = unflatten(secure_sum.decode(total[:-secure_sum.CHECKS], wide), expected)
         _check_sane(sums, wide)
         _note_jitter(talk, sums.pop(JITTERED))
-        own = {site: _own(reply, talk.shapes(ask)) for site, reply in replies.items()}
-        return Total(sums, {"total": total}, {site: part for site, part in own.items() if part})
+        sums = rescaled(sums, talk.unit)
+        own = {site: _own(reply, talk.shapes(ask) | SITE_SHAPES) for site, reply in replies.items()}
+        withheld = {site: _noted(reply, "withheld", str) for site, reply in replies.items()
+                    if "withheld" in reply.notes}
+        return Total(sums, {"total": total}, {site: part for site, part in own.items() if part}, withheld)
 
 
 def _upload(reply: Reply, size: int) -> np.ndarray:
@@ -56,7 +59,7 @@ def _upload(reply: Reply, size: int) -> np.ndarray:
     if found is None or found.shape != (size,) or found.dtype != np.int64:
         got = "nothing masked" if found is None else f"masked numbers of shape {found.shape} and type {found.dtype}"
         raise MessageError(f"site '{reply.site}' answered with {got}, needs ({size},) and int64. Is it of another "
-                           f"version? Ask the site, or run the study without it")
+                           f"version? Ask the site, or run the study without it", site=reply.site)
     return found
 
 
@@ -67,7 +70,8 @@ def _own(reply: Reply, expected: Mapping[str, tuple]) -> dict[str, np.ndarray]:
         shape = expected.get(name, ())
         shape = (1, *shape[1:]) if name.endswith(("_mean", "_var")) else shape
         if part.shape != shape:
-            raise MessageError(f"site '{reply.site}' answered with {name!r} of shape {part.shape}, needs {shape}")
+            raise MessageError(f"site '{reply.site}' answered with {name!r} of shape {part.shape}, needs {shape}",
+                               site=reply.site)
     return found
 
 
@@ -89,7 +93,7 @@ def _open_with_those_there(talk: Talk, make) -> dict[str, Reply]:
         requests = {site: make[site]((talk.run, talk.round, site))}
         try:
             found |= talk.checked(requests, talk.engine.exchange(requests))
-        except AwayError:
+        except (AwayError, SiteError):  # one that has started again knows nothing of this sum
             continue
         if len(found) == needed:
             return found

@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import jax
@@ -26,17 +26,19 @@ from fedci.errors import (
     StudyError,
     UsageError,
 )
-from fedci.estimands import Effect
-from fedci.federation import site_diagnostics, trajectory
-from fedci.federation.ask import POPULATIONS, shapes
+from fedci.federation import site_diagnostics
+from fedci.federation.ask import Ask, Sums, shapes
+from fedci.federation.course import Course
+from fedci.federation.people import People, Posterior, summed_sd
+from fedci.federation.prepared import Prepared, Units, arrange, arrange_few
 from fedci.federation.rounds import MOST_STAGES, Rules, rows_of_stage
 from fedci.federation.site_linkage import SiteLinkage
 from fedci.federation.site_noise import SiteNoise, site_noise
-from fedci.federation.site_sums import JITTERED, SiteSums, digest, is_wide, site_secret, with_jitter
-from fedci.federation.trajectory import Place
+from fedci.federation.site_sums import JITTERED, SiteSums, digest, is_wide, rescaled, site_secret, with_jitter
 from fedci.messages import (
     MASKED,
     OWN,
+    SUMMED,
     AskDiagnostic,
     AskEffects,
     AskLinkKey,
@@ -59,10 +61,11 @@ from fedci.messages import (
     TakeMaskKeys,
     Tokens,
     WrapLinkKey,
+    asked,
 )
 from fedci.model import basis, elbo, evidence, padding, predict
 from fedci.model.evidence import Statistics
-from fedci.model.inducing import Blocks, bytes_needed, cut, first_rows, some_of
+from fedci.model.inducing import Blocks, bytes_needed, some_of
 from fedci.model.law import AnyModel
 from fedci.model.posterior import Roots
 from fedci.model.shared import SharedModel
@@ -75,65 +78,10 @@ from fedci.privacy.released import Releases
 from fedci.study import Study
 from fedci.version import __version__
 
-__all__ = ["POPULATIONS", "Posterior", "Prepared", "Site", "Units", "stream_cate"]
 JITTERS = 7
 """The ladder: the model's jitter, then ten times more, … six times (1e-10 → 1e-4)."""
 UNITS_SLACK = 1.1
 """Units are pooled from moments of four digits, and suppressed cells are not in them."""
-PLACES = 16
-"""Exchanges that a coordinator may go back to: its checkpoint is at most five rounds of two exchanges old."""
-CHUNK = 512
-"""New people predicted at a time: bounds memory, and one shape means one compilation."""
-
-
-@dataclass(frozen=True)
-class Units:
-    """How this study's rows become the model's: pooled centre and spread, and indicators of missing values."""
-
-    x_mean: np.ndarray
-    x_sd: np.ndarray
-    y_mean: float
-    y_sd: float
-    indicators: np.ndarray
-
-    def covariates(self, x: np.ndarray) -> np.ndarray:
-        """[n, d] raw, NaN where missing → [n, d + indicators]: centred, missing set to the pooled mean, flags added."""
-        missing = np.isnan(x)
-        scaled = np.where(missing, 0.0, (x - self.x_mean) / self.x_sd)
-        return np.hstack([scaled, missing[:, self.indicators].astype(float)])
-
-    def outcome(self, y: np.ndarray) -> np.ndarray:
-        return (y - self.y_mean) / self.y_sd
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """The site once it knows the common units."""
-
-    model: AnyModel
-    units: Units
-    arrays: elbo.SiteArrays | Blocks
-    """Its rows; in blocks where they are many."""
-    few: dict[int, elbo.SiteArrays | Blocks]
-    """At most so many of them, for the stages before the last; all of a small site's."""
-
-
-def arrange(model: AnyModel, x: np.ndarray, w: np.ndarray, y: np.ndarray, u: np.ndarray, index: int):
-    """The rows (model units) as the model computes on them: exactly, or in blocks above model.exact_rows."""
-    if isinstance(model, SharedModel) and len(y) > model.options.exact_rows:
-        return cut(x, w, y, u, index, model.kernel, model.options.inducing)
-    return padding.pad_site(x, w, y, u, index)
-
-
-def arrange_few(model: AnyModel, x: np.ndarray, w: np.ndarray, y: np.ndarray, arrays, rows: int):
-    """Of a large site's rows those that a stage looks at, with the same inducing inputs."""
-    some = first_rows(w, rows)
-    if not isinstance(arrays, Blocks) or not rows or len(some) == len(y):
-        return arrays
-    x, w, y, u, index = x[some], w[some], y[some], np.asarray(arrays.u), int(arrays.index)
-    if len(some) <= model.options.exact_rows:
-        return padding.pad_site(x, w, y, u, index)
-    return cut(x, w, y, u, index, model.kernel, 0, inducing=np.asarray(arrays.inducing))
 
 
 class Last(NamedTuple):
@@ -146,15 +94,6 @@ class Last(NamedTuple):
 
     def is_of(self, request: PullBack) -> bool:
         return self.few == float(request.few) and np.array_equal(self.thetas, request.thetas)
-
-
-@dataclass(frozen=True)
-class Posterior:
-    """What a site needs for its own predictions; received with the last request, kept at the site."""
-
-    vector: np.ndarray
-    draws: predict.Draws | predict.SharedDraws
-    jitter: float
 
 
 class Site:
@@ -183,16 +122,16 @@ class Site:
         """The secure sums of this run; none: not agreed on."""
         self.counts: np.ndarray | None = None
         """[3] people, treated, untreated as the moments told them."""
-        self.rules: Rules | None = None
-        """What the course of the fit follows from; none: the policy does not ask for it to be followed."""
+        self.course: Course | None = None
+        """Of the fit, as far as it was followed; none: the policy does not ask for it."""
         self.evaluations: frozenset[int] = frozenset()
         """Rounds of the talk in which the fit asked for something."""
-        self.places: dict[int, Place] = {}
-        """Round of the talk → where the fit stood at its request. Replaced, never changed."""
         self.diagnosed: site_diagnostics.Asked = frozenset()
-        self.known: tuple[Posterior, predict.Known] | None = None
-        self.trusting = False
-        """Whether the site takes the coordinator's word for where the fit stands: in a process of its own, going on."""
+        self.silent_from: int | None = None
+        """The round from which the site keeps out of the run's propensity model; none: it is in it."""
+        self.own: People | None = None
+        self.earlier: dict[int, dict[str, np.ndarray]] = {}
+        """Round → where the fit stood (`Course.packed`), of a process before this one."""
 
     def answer(self, request: Message) -> Reply | Tokens | Refusal:
         """The reply to one request; an error becomes a Refusal with its code and reason, never a traceback."""
@@ -227,8 +166,8 @@ class Site:
                                      f"{theirs} at the coordinator")
         self.options = validated(FitOptions, request.options, where="options sent by the coordinator")
         if request.run != self.run:
-            self.run, self.sums, self.rules, self.places, self.evaluations = request.run, None, None, {}, frozenset()
-            self.preparation = None
+            self.run, self.sums, self.course, self.evaluations = request.run, None, None, frozenset()
+            self.preparation, self.silent_from = None, None
         self._check_options()
         self.seed = request.seed
         self._check_memory()
@@ -312,8 +251,10 @@ class Site:
         arrays = arrange(model, x, w, y, request.u, request.index)
         few = {rows: arrange_few(model, x, w, y, arrays, rows) for rows in stages}
         self.prepared, self.preparation = Prepared(model, units, arrays, few), request
-        if self.study.policy.check_trajectory and not self.trusting:
-            self.rules = self._rules(request, model)
+        if self.study.policy.check_trajectory:
+            places = self.course.places if self.course else {}  # asked again, it still knows where the fit stood
+            course = Course(self.name, self._rules(request, model), request.index, places)
+            self.course = course if places else course.restored(self.earlier)
         return self._reply(request, {})
 
     def _rules(self, request: Prepare, model: AnyModel) -> Rules:
@@ -377,13 +318,14 @@ class Site:
         ready = self._require(self.prepared, "the common units")
         compute = {Evaluate: self._evaluate, AskStatistics: self._statistics, PullBack: self._pull_back}
         self._check_count(request)
-        if self.rules is not None:
-            self._follow(request)
+        if self.course is not None:
+            self.course = self.course.followed(request, self._told)
         reply = self._with_noise(request, compute.get(type(request), self._effects)(request))
         if not self.masked:
             return reply
         steps = round(np.log10(reply.notes.get("jitter", ready.model.options.jitter) / ready.model.options.jitter))
-        self.sums, hidden, shares = self.sums.mask(request, dict(reply.sums) | {JITTERED: np.array(steps)},
+        sums = rescaled(reply.sums, 1.0 / ready.units.y_sd) | {JITTERED: np.array(steps)}
+        self.sums, hidden, shares = self.sums.mask(request, sums,
                                                   is_wide(ready.model, type(request)))
         own = self._own_averages(reply) if isinstance(request, AskEffects | AskSharedEffects) else {}
         return self._reply(request, {MASKED: hidden} | own, shares=shares)
@@ -402,12 +344,12 @@ class Site:
 
     def _check_count(self, request: Message) -> None:
         """A fit asks no more often than the policy's rounds: each answer tells one more function of the rows."""
-        asked, most = self.evaluations | {request.round}, self.study.policy.max_rounds
+        rounds, most = self.evaluations | {request.round}, self.study.policy.max_rounds
         exchanges = 2 * most + 3 if isinstance(self.prepared.model, SharedModel) else most + 1  # and start, effects
-        if len(asked) > exchanges:
+        if len(rounds) > exchanges:
             raise DisclosureError(f"site '{self.name}': this run has asked {exchanges} times, which is all that the "
                                   f"policy's {most} rounds take. Start another run, or agree on more rounds")
-        self.evaluations = asked
+        self.evaluations = rounds
 
     def _own_averages(self, reply: Reply) -> dict[str, np.ndarray]:
         """The sums of effects over the site's people, averaged over the draws, if the study asks for them."""
@@ -419,30 +361,12 @@ class Site:
             own |= {f"{kind}_mean": means.mean(0)[None], f"{kind}_var": (variances.mean(0) + means.var(0))[None]}
         return {OWN + name: part for name, part in own.items()}
 
-    def _follow(self, request: Message) -> None:
-        """SiteError unless this is what the fit, from its seed and the sums so far, must ask now."""
-        number = request.round
-        place = self.places.get(number)
-        if place is not None:  # walked before: a coordinator that goes on from its checkpoint
-            ask = trajectory.now(self.rules, place)[1]
-        elif before := [at for at in self.places if at < number]:
-            last = self.places[max(before)]
-            place, ask = trajectory.after(self.rules, last, self._told(request, last, max(before)))
-        else:
-            place, ask = trajectory.now(self.rules, trajectory.begin())
-        if wrong := trajectory.differs(ask, request, int(self.prepared.arrays.index)):
-            raise SiteError(f"site '{self.name}': the coordinator left the agreed course of the fit in round {number} "
-                            f"({wrong}): it follows neither from the seed nor from the sums. Nothing was answered. "
-                            f"Stop the study, and ask the coordinator")
-        self.places = _newest(self.places | {number: place})
-
-    def _told(self, request: Message, last: Place, number: int) -> dict[str, np.ndarray]:
+    def _told(self, request: Message, ask: Ask, number: int) -> Sums:
         """The sum of the exchange before, as the coordinator tells it; under secure sums the sites' checks bind it."""
-        ask = trajectory.now(self.rules, last)[1]
-        expected = shapes(self.rules.model, ask.kind, ask.arrays, self.study.policy.noises("effects"))
+        model = self.course.rules.model
+        expected = shapes(model, ask.kind, ask.arrays, self.study.policy.noises("effects"))
         if self.masked:
-            wide = is_wide(self.rules.model, ask.kind)
-            return self.sums.told(request.previous, number, with_jitter(expected), wide)
+            return self.sums.told(request.previous, number, with_jitter(expected), is_wide(model, ask.kind))
         found = request.previous
         if any(name not in found or found[name].shape != shape for name, shape in expected.items()):
             raise MessageError(f"site '{self.name}': the sum of round {number} is not told with the next request, and "
@@ -451,12 +375,12 @@ class Site:
 
     def place(self, number: int) -> dict[str, np.ndarray]:
         """Where the fit stood in an exchange, as named arrays: for the site's own disk."""
-        asked = {"digest": np.array(self.sums.digests[number])} if self.masked else {}
-        return trajectory.pack(self.places[number]) | asked
+        about = {"digest": np.array(self.sums.digests[number])} if self.masked else {}
+        return self.course.packed(number) | about
 
     def restore_places(self, packed: dict[int, dict[str, np.ndarray]]) -> None:
         """What `place` gave before a restart, by round."""
-        self.places = {number: trajectory.unpack(self.rules, one) for number, one in packed.items()}
+        self.course = self.course.restored(packed)
         if self.masked:
             digests = {number: str(one["digest"]) for number, one in packed.items()}
             self.sums = replace(self.sums, digests=digests | dict(self.sums.digests))
@@ -587,7 +511,7 @@ class Site:
         from every eighth draw, which is enough for a mean over people and costs n³ only there."""
         s, ready, q, w = self.prepared.units.y_sd, self.prepared, self.posterior, self.table.w
         some = jax.tree.map(lambda leaf: leaf[::8], q.draws)
-        spread = _summed_sd(ready.model, replace(q, draws=some), ready.arrays, correlations, s)
+        spread = summed_sd(ready.model, replace(q, draws=some), ready.arrays, correlations, s)
         return {"cate_mean": s * own.cate.mean, "cate_var": s**2 * own.cate.var,
                 "ite_mean": s * own.ite.mean, "ite_var": s**2 * own.ite.var,
                 "ite_sd": spread, "people": np.array([len(w), w.sum(), len(w) - w.sum()], np.int64)}
@@ -600,55 +524,38 @@ class Site:
         self.diagnosed = site_diagnostics.admitted(self.diagnosed, request)
         here = site_diagnostics.Here(self.table, policy, ready.units.indicators, ready.model, ready.arrays,
                                      int(ready.arrays.index), ready.units.y_mean, ready.units.y_sd, self.posterior,
-                                     not self.masked or policy.site_effects)
-        return self._reply(request, site_diagnostics.answer(here, request))
+                                     not self.masked or policy.site_effects, self._is_silent(request.round))
+        if not self.masked or asked(request) not in SUMMED:
+            return self._reply(request, site_diagnostics.answer(here, request))
+        return self._masked_diagnostic(request, here)
+
+    def _is_silent(self, number: int) -> bool:
+        return self.silent_from is not None and number >= self.silent_from
+
+    def _masked_diagnostic(self, request: AskDiagnostic, here: site_diagnostics.Here) -> Reply:
+        """Once a site could not tell its part of the propensity model it stays out: a sum that changes its people on
+        the way has no maximum. Asked an earlier round again, it answers as it did."""
+        sums, own, withheld = site_diagnostics.part(here, request)
+        if withheld and request.kind == "propensity" and not here.silent:
+            self.silent_from = request.round
+        self.sums, hidden, shares = self.sums.mask(request, sums | {JITTERED: np.zeros(())}, wide=True)
+        notes = {"withheld": withheld} if withheld else {}
+        return self._reply(request, {MASKED: hidden} | {OWN + name: told for name, told in own.items()},
+                           shares=shares, **notes)
+
+    @property
+    def people(self) -> People:
+        """The site's own people's effects; UsageError before there is a fitted model."""
+        if self.posterior is None:
+            raise UsageError(f"site '{self.name}' has no fitted model yet: run the study first")
+        if self.own is None or self.own.q is not self.posterior:
+            self.own = People(self.table, self.prepared, self.posterior)
+        return self.own
 
     def _require(self, value, what: str):
         if value is None:
             raise SiteError(f"site '{self.name}' was asked out of turn: it waits for {what} first")
         return value
-
-    # --- for the site's own people: nothing below is ever sent
-
-    def _posterior(self) -> Posterior:
-        if self.posterior is None:
-            raise UsageError(f"site '{self.name}' has no fitted model yet: run the study first")
-        return self.posterior
-
-    def cate(self, x: np.ndarray | None = None, outcome_noise: bool = False) -> Effect:
-        """τ(x) of new people (raw covariates [p, d]) or, without x, of the site's own."""
-        x = self.table.x if x is None else x
-        return self._streamed(self.prepared.units.covariates(x), outcome_noise)
-
-    def _streamed(self, x: np.ndarray, outcome_noise: bool) -> Effect:
-        ready, q = self.prepared, self._posterior()
-        return stream_cate(ready.model, q.vector, self._known(), q.draws, x, q.jitter, ready.units.y_sd, outcome_noise)
-
-    def _known(self) -> predict.Known:
-        """What predictions need of the site's rows; of a large site's, worked out once for each posterior."""
-        q = self._posterior()
-        if self.known is None or self.known[0] is not q:
-            self.known = q, predict.known(self.prepared.model, self.prepared.arrays, q.draws, q.jitter)
-        return self.known[1]
-
-    def ite(self, noise_correlation: float | None = None) -> Effect:
-        """Realised effects of the site's own people, in the table's order."""
-        ready, q = self.prepared, self._posterior()
-        rows = slice(0, len(self.table.y))
-        return _one(_each(ready.model, q, ready.arrays, _given(noise_correlation), ready.units.y_sd, rows))
-
-    def impute(self, x: np.ndarray, w: np.ndarray, y: np.ndarray, noise_correlation: float | None = None,
-               draws: int | None = None) -> Effect:
-        """Realised effects of *other* people whose outcome is known: they are conditioned on like the site's own."""
-        ready, q = self.prepared, self._posterior()
-        q = replace(q, draws=jax.tree.map(lambda leaf: leaf[:draws], q.draws))
-        x = ready.units.covariates(np.vstack([self.table.x, x]))
-        y = ready.units.outcome(np.concatenate([self.table.y, y]))
-        both = arrange(ready.model, x, np.concatenate([self.table.w, w]), y, np.asarray(ready.arrays.u),
-                       int(ready.arrays.index))
-        rows = slice(len(self.table.y), len(y))
-        return _one(_each(ready.model, q, both, _given(noise_correlation), ready.units.y_sd, rows))
-
 
 def check_statistics(study: Study, site: str, rows: int, model: AnyModel, cohort: int = 1) -> None:
     """Nearly as many columns of T (model `shared`), or parameters, as people: sums may tell rows apart. With a `cohort`
@@ -678,59 +585,3 @@ def _options_of(study: Study) -> list[FitOptions]:
         with suppress(StudyError):
             found.append(study.fit_options(name))
     return found
-
-
-def _newest(by_round: dict[int, Place]) -> dict[int, Place]:
-    """The last rounds: further back than to its checkpoint no coordinator goes."""
-    return {number: by_round[number] for number in sorted(by_round)[-PLACES:]}
-
-
-def _each(model, q: Posterior, arrays, correlations: np.ndarray, y_sd: float, rows: slice) -> Effect:
-    """Realised effects [L, C, rows] in outcome units."""
-    if not isinstance(arrays, Blocks):
-        each = jax.device_get(predict.ite_each(model, q.vector, arrays, q.draws, correlations, q.jitter))
-        return Effect(each.mean[..., rows], each.var[..., rows]).scaled(y_sd)
-    parts = list(_each_by_block(model, q, arrays, correlations))
-    order = np.argsort(np.concatenate([place for place, _ in parts]))[rows]
-    return Effect(*(np.concatenate([getattr(e, name) for _, e in parts], -1)[..., order]
-                    for name in ("means", "variances"))).scaled(y_sd)
-
-
-def _summed_sd(model, q: Posterior, arrays, correlations: np.ndarray, y_sd: float) -> np.ndarray:
-    """[C] Σ_i sd(τ_i)."""
-    if isinstance(arrays, Blocks):
-        return y_sd * sum(e.sd.sum(1) for _, e in _each_by_block(model, q, arrays, correlations))
-    return _each(model, q, arrays, correlations, y_sd, slice(0, int(arrays.mask.sum()))).sd.sum(1)
-
-
-def _each_by_block(model, q: Posterior, blocks: Blocks, correlations: np.ndarray):
-    """(the rows of a block's people, their realised effects [L, C, people] in model units), block by block."""
-    known = predict.known(model, blocks, q.draws, q.jitter)
-    for i, (place, mask) in enumerate(zip(np.asarray(blocks.row), np.asarray(blocks.mask) > 0, strict=True)):
-        each = jax.device_get(predict.ite_of_block(model, known, blocks.x[i], blocks.y[i], blocks.arm[i], correlations))
-        yield place[mask], Effect(each.mean[..., mask], each.var[..., mask])
-
-
-def _given(noise_correlation: float | None) -> np.ndarray:
-    return np.array([np.nan if noise_correlation is None else noise_correlation])
-
-
-def _one(effect: Effect) -> Effect:
-    """[L, 1, n] → [L, n]."""
-    return Effect(effect.means[:, 0], effect.variances[:, 0])
-
-
-def stream_cate(model: AnyModel, vector, known: predict.Known, draws: predict.Draws | predict.SharedDraws,
-                x: np.ndarray, jitter: float,
-                y_sd: float, outcome_noise: bool) -> Effect:
-    """τ(x) for any number of people, in chunks of one shape; with outcome noise it is a person's realised effect."""
-    parts = []
-    for start in range(0, max(len(x), 1), CHUNK):
-        part = x[start:start + CHUNK]
-        padded = np.pad(part, ((0, CHUNK - len(part)), (0, 0))) if len(x) > CHUNK else part
-        moments = predict.cate_at(model, vector, known, draws, padded, jitter)
-        parts.append(jax.tree.map(lambda leaf, n=len(part): np.asarray(leaf)[:, :n], moments))
-    mean, var = (np.concatenate([getattr(p, k) for p in parts], axis=1) for k in ("mean", "var"))
-    if outcome_noise:
-        var = var + np.asarray(predict.noise_variance(model, vector, draws))[:, None]
-    return Effect(mean, var).scaled(y_sd)

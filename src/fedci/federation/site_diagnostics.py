@@ -5,6 +5,8 @@
     overlap      coefficients → people by preference score                 small counts hidden (`diagnostics.counts`)
     outcome      coefficients, law of β̃ → sums of ψ, residuals, places, calibration bins
 
+Under secure sums `propensity` and most of `outcome` leave masked (`part`).
+
 A coordinator that chooses coefficients at will could make one person outweigh all others: whatever is weighted leaves
 only if its effective number of people is at least the policy's `min_cell`.
 """
@@ -13,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -23,6 +26,7 @@ from fedci.data import Table
 from fedci.diagnostics import balance, counts, fit, heterogeneity, overlap
 from fedci.diagnostics import propensity as propensities
 from fedci.errors import DisclosureError, MessageError, NumericalError, SiteError
+from fedci.federation.ask import SITE_SHAPES, diagnostic_shapes
 from fedci.messages import AskDiagnostic
 from fedci.model import leave_one_out
 from fedci.model.elbo import SiteArrays
@@ -51,6 +55,8 @@ class Here:
     """With .vector, .draws and .jitter, once the effects were asked for."""
     tells_effect: bool = True
     """Whether the study lets the site's own average effect be seen."""
+    silent: bool = False
+    """Whether the site keeps out of this run's propensity model."""
 
     @property
     def columns(self) -> int:
@@ -91,6 +97,32 @@ def answer(here: Here, request: AskDiagnostic) -> dict[str, np.ndarray]:
     return handlers[request.kind](here, request.values)
 
 
+class Part(NamedTuple):
+    """A site's part of a diagnostic that is summed under masks."""
+
+    sums: dict[str, np.ndarray]
+    """Zeros where the site adds nothing."""
+    own: dict[str, np.ndarray]
+    """What the report says of each site, in the clear."""
+    withheld: str | None
+    """The code of the error for which it adds nothing."""
+
+
+def part(here: Here, request: AskDiagnostic) -> Part:
+    """A site that may not tell adds nothing, and says so: without its answer the sum of the others would not open."""
+    try:
+        if request.kind == "propensity":
+            return Part(_propensity(here, request.values), {}, None)
+        found = _outcome(here, request.values, masked=True)
+        own = {name: found.pop(name) for name in SITE_SHAPES}
+        share = {"treated_share": found.pop("treated_share")}
+        return Part(fit.site_part(fit.SiteFit(residuals=own["residuals"], **found))._asdict() | share, own, None)
+    except (DisclosureError, NumericalError) as problem:
+        nothing = {name: np.zeros(shape) for name, shape in diagnostic_shapes(request.values).items()}
+        own = {} if request.kind == "propensity" else {name: np.zeros(shape) for name, shape in SITE_SHAPES.items()}
+        return Part(nothing, own, problem.code)
+
+
 # --- what was asked
 
 def _take(here: Here, values: dict[str, np.ndarray], shapes: dict[str, tuple]) -> list[np.ndarray]:
@@ -125,6 +157,8 @@ def _shapes(here: Here, *more: tuple[str, tuple]) -> dict[str, tuple]:
 def _propensity(here: Here, values: dict) -> dict[str, np.ndarray]:
     centre, spread, coefficients = _take(here, values, _shapes(here))
     design = _design(here, centre, spread, coefficients)
+    if here.silent:
+        raise DisclosureError(f"site '{here.table.site}' withheld its part of this run's propensity model before")
     _check_columns(here)
     e = propensities.scores(design, coefficients)
     carried = propensities.effective(e * (1.0 - e)), propensities.effective(np.abs(here.table.w - e))
@@ -200,8 +234,9 @@ def _overlap(here: Here, values: dict) -> dict[str, np.ndarray]:
             "totals": counts.told(totals, totals_hidden), "totals_hidden": totals_hidden, **where_told}
 
 
-def _outcome(here: Here, values: dict) -> dict[str, np.ndarray]:
-    """Sums over the site's people of what the model says of each without them; without coefficients no effect."""
+def _outcome(here: Here, values: dict, masked: bool = False) -> dict[str, np.ndarray]:
+    """Sums over the site's people of what the model says of each without them; without coefficients no effect. Masked
+    ones are in model units, which keeps them in the range of the secure sum, and need no rounding."""
     q = here.model.columns if isinstance(here.model, SharedModel) else 0
     if here.posterior is None:
         raise SiteError(f"site '{here.table.site}' was asked out of turn: it waits for the effects' draws first")
@@ -209,17 +244,20 @@ def _outcome(here: Here, values: dict) -> dict[str, np.ndarray]:
     centre, spread, coefficients, edges, mean, root = _take(here, values, asked)
     arms, predicted, sd, place = _left_out(here, mean, root)
     t, least = here.table, here.policy.min_cell
-    residuals, bins, line = fit.site_fit_sums(t.y, t.w, predicted, sd, np.sort(edges))
+    centred, unit = (here.y_mean, here.y_sd) if masked else (0.0, 1.0)
+    residuals, bins, line = fit.site_fit_sums((t.y - centred) / unit, t.w, (predicted - centred) / unit, sd / unit,
+                                              (np.sort(edges) - centred) / unit)
     places = fit.place_counts(place)
     places_hidden, bins_hidden = counts.hide(places, least), counts.hide(bins[:, 0], least)
     effect, share = np.zeros(3), np.zeros(2)
-    if len(coefficients) and here.tells_effect:
+    if len(coefficients) and here.tells_effect and not here.silent:
         e = propensities.scores(_design(here, centre, spread, coefficients), coefficients)
         psi = heterogeneity.influence(t.w, t.y, arms, e)
         effect, share = np.array([len(psi), psi.sum(), psi @ psi]), np.array([len(psi), e.sum()])
     return {"effect": effect, "residuals": _rounded(here, residuals),
             "places": counts.told(places, places_hidden), "places_hidden": places_hidden,
-            "bins": _rounded(here, np.where(bins_hidden[:, None], 0.0, bins)), "bins_hidden": bins_hidden, "line": line,
+            "bins": np.where(bins_hidden[:, None], 0.0, bins if masked else _rounded(here, bins)),
+            "bins_hidden": bins_hidden, "line": line,
             "treated_share": share}
 
 

@@ -231,6 +231,16 @@ def is_wide(model: AnyModel, kind: type[Message]) -> bool:
     return kind is not Evaluate or not model.options.standardise
 
 
+POWERS = {"cate_mean": 1, "ite_mean": 1, "ite_sd": 1, "cate_var": 2, "ite_var": 2}
+"""Of the outcome's unit in each sum of effects."""
+
+
+def rescaled(sums: Mapping[str, np.ndarray], unit: float) -> dict[str, np.ndarray]:
+    """Sums of effects in another unit: masked they travel in the model's, so that the range of the secure sum does not
+    depend on whether an outcome is in years or in cents."""
+    return {name: part * unit ** POWERS[name] if name in POWERS else part for name, part in sums.items()}
+
+
 def masked_size(shapes: Mapping[str, tuple], wide: bool) -> int:
     """Integers of a masked answer."""
     return (1 + wide) * sum(int(np.prod(shape)) for shape in shapes.values()) + secure_sum.CHECKS

@@ -27,6 +27,8 @@ class Total(NamedTuple):
     """The same as the sites are told it."""
     sites: dict[str, Sums]
     """What each site lets be seen of itself: all its sums (plain), its average effects or nothing (secure)."""
+    withheld: Mapping[str, str] = {}
+    """Site → why it added nothing (the code of an error); secure diagnostics only."""
 
 
 class SumsOverSites(Protocol):
@@ -42,6 +44,8 @@ class Talk:
         self.engine, self.run, self.round, self.model = engine, run, 0, model
         self.sites = tuple(sorted(engine.sites))
         self.sums: SumsOverSites = PlainSums()
+        self.unit = 1.0
+        """Of the outcome: one in model units, in its own."""
         self.averaged = False
         """Whether effects are told as averages over the draws (under differential privacy)."""
         self.tells = False
@@ -49,6 +53,11 @@ class Talk:
         self.previous: Sums = {}
         self.jitters: dict[str, float] = {}
         """The largest jitter each site needed beyond the model's own; under '' where nobody can say which site."""
+
+    @property
+    def secure(self) -> bool:
+        """Whether sums are taken under masks."""
+        return not isinstance(self.sums, PlainSums)
 
     def ask_all(self, make: Callable[[tuple], Message], kind: type[Answer] = Reply) -> dict[str, Answer]:
         return self.ask_each(dict.fromkeys(self.sites, make), kind)
@@ -79,7 +88,7 @@ class Talk:
             raise from_code(reply.code, reply.reason)
         belongs = isinstance(reply, kind) and (reply.run, reply.round, reply.site) == (self.run, self.round, name)
         if not belongs:
-            raise MessageError(f"site '{name}' did not answer round {self.round} of this run")
+            raise MessageError(f"site '{name}' did not answer round {self.round} of this run", site=name)
         if isinstance(reply, Reply):
             _check_whole(reply, asked(request))
         return reply
@@ -117,7 +126,7 @@ def _check_whole(reply: Reply, request: str) -> None:
     if missing:
         raise MessageError(f"site '{reply.site}' answered a {request} without {', '.join(map(repr, missing))}: a "
                            f"filter at the site takes it out. Ask the site to let it pass, or run the study without "
-                           f"the site")
+                           f"the site", site=reply.site)
 
 
 class PlainSums:
@@ -140,10 +149,19 @@ def check_numbers(reply: Reply, expected: Mapping[str, tuple]) -> None:
         if found.shape != shape or found.dtype.kind not in "if":
             raise MessageError(f"site '{reply.site}' answered with {name!r} of shape {found.shape} and type "
                                f"{found.dtype}, needs {shape} and numbers. Is it of another version? Ask the site, or "
-                               f"run the study without it")
+                               f"run the study without it", site=reply.site)
         if found.size and not np.abs(found).max() < HUGE:  # NaN too
             raise MessageError(f"site '{reply.site}' answered with {name!r} beyond {HUGE:g} or not finite: it is "
-                               f"broken, or lies. Ask the site, or run the study without it")
+                               f"broken, or lies. Ask the site, or run the study without it", site=reply.site)
+
+
+def check_flags(reply: Reply, expected: Mapping[str, tuple]) -> None:
+    for name, shape in expected.items():
+        found = reply.sums[name]
+        if found.shape != shape or found.dtype != bool:
+            raise MessageError(f"site '{reply.site}' answered with {name!r} of shape {found.shape} and type "
+                               f"{found.dtype}, needs {shape} and flags. Is it of another version? Ask the site, or "
+                               f"run the study without it", site=reply.site)
 
 
 def summed(replies: Mapping[str, Reply]) -> dict[str, np.ndarray]:

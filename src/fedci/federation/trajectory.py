@@ -92,6 +92,12 @@ def pack(place: Place) -> dict[str, np.ndarray]:
     return facts | told | state
 
 
+def resumed(state: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """A place as `pack` gives it, from the optimiser's state in a coordinator's checkpoint: a round is to begin."""
+    return {"leg": np.array(ROUND), "count": np.array(0), "verdict": np.array("")} | {
+        f"state/{name}": part for name, part in state.items()}
+
+
 def unpack(rules: Rules, packed: Mapping[str, np.ndarray]) -> Place:
     """The place that `pack` was given."""
     told = tuple({name.split("/", 2)[2]: part for name, part in packed.items() if name.startswith(f"told/{k}/")}

@@ -152,7 +152,7 @@ def run_coordinator(folder: str | Path, study: Study, out: Path, say: Say, seed:
 
 @dataclass(frozen=True)
 class Absence:
-    """When the study may go on without sites that stay away."""
+    """When the study may go on without sites that stay away or answer with what is no answer."""
 
     quorum: int | None
     patience: float
@@ -161,14 +161,18 @@ class Absence:
     def allows(self, present: int, waited: float) -> bool:
         return self.quorum is not None and present >= self.quorum and waited > self.patience
 
+    def spares(self, present: tuple[str, ...], site: str) -> bool:
+        """Whether enough are left without a site that broke, or lies."""
+        return self.quorum is not None and site in present and len(present) - 1 >= self.quorum
+
 
 def _conduct(own: Kit, session, process, say: Say, wait: float, absence: Absence) -> None:
     """Submit the job until it brings a result; a pause waits for the sites to come back, `wait` seconds at most."""
     from fedci.network.flare import job
 
-    at, until = 0, time.monotonic() + wait
+    at, until, broken = 0, time.monotonic() + wait, set()
     while True:
-        present = _wait_for_sites(own, session, say, wait, absence)
+        present = tuple(site for site in _wait_for_sites(own, session, say, wait, absence) if site not in broken)
         party.write_run(own, party.read_run(own) | {"sites": list(present)})
         folder = own.run / "job"
         shutil.rmtree(folder, ignore_errors=True)
@@ -179,8 +183,12 @@ def _conduct(own: Kit, session, process, say: Say, wait: float, absence: Absence
             say(f"result     written to {last['out']}")
             return
         if last["event"] == "failed":
-            raise from_code(last["code"], last["reason"])
-        say(f"paused     {last['reason']}")
+            if not absence.spares(present, last.get("site", "")):
+                raise from_code(last["code"], last["reason"])
+            broken.add(last["site"])
+            say(f"left out   {last['site']}, and the study starts anew: {last['reason']}")
+        else:
+            say(f"paused     {last['reason']}")
         until = time.monotonic() + wait if moved else until
         if time.monotonic() > until:
             raise AwayError(f"no progress for {wait:g} s: {last['reason']}. What was reached is kept: start the same "

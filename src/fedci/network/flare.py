@@ -116,7 +116,7 @@ def _body(site: str, reply: Shareable | None, deadline: float) -> bytes:
     if code == ReturnCode.OK:
         body = reply.get(BODY)
         if not isinstance(body, bytes):
-            raise MessageError(f"site '{site}' answered without a message: something between us removed it")
+            raise MessageError(f"site '{site}' answered without a message: something between us removed it", site=site)
         return body
     if code in REFUSED:
         raise SiteError(f"site '{site}' gave no answer: {REFUSED[code]}")

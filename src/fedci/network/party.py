@@ -20,12 +20,13 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from fedci.data import Source
 from fedci.errors import AwayError, FedciError, MessageError, OutputError
 from fedci.federation.coordinator import Round, run_study
+from fedci.federation.course import PLACES
 from fedci.federation.door import Door, Event
 from fedci.federation.retry import Retrying
-from fedci.federation.site import PLACES, Site
+from fedci.federation.site import Site
 from fedci.federation.site_sums import site_secret
 from fedci.folder import whole_file
-from fedci.messages import SUMMED, Refusal
+from fedci.messages import Refusal
 from fedci.network import kit
 from fedci.network.kit import Kit
 from fedci.privacy.agreement import Credentials, read_key
@@ -79,9 +80,9 @@ class SiteParty:
             case "Exclude" if self.site.linkage is not None and self.site.linkage.kept is not None:
                 with whole_file(place) as file:
                     np.save(file, self.site.kept, allow_pickle=False)
-            case "Prepare" if self.site.rules is not None and not self.site.places:
+            case "Prepare" if self.site.course is not None and not self.site.course.places:
                 self.site.restore_places(_places(self.kit.run, event.run))
-            case request if request in SUMMED and self.site.rules is not None:
+            case _ if self.site.course is not None and event.round in self.site.course.places:
                 self._keep_place(event)
         match event.request:
             case "AskEffects" | "AskSharedEffects":
@@ -186,7 +187,7 @@ def coordinate(own: Kit, engine, told: dict) -> None:
     except AwayError as problem:
         kit.note(own.run, "paused", reason=str(problem))
     except FedciError as problem:
-        kit.note(own.run, "failed", code=problem.code, reason=str(problem))
+        kit.note(own.run, "failed", code=problem.code, reason=str(problem), site=getattr(problem, "site", ""))
     except Exception:
         (own.run / "error.log").write_text(traceback.format_exc(), encoding="utf-8")
         kit.note(own.run, "failed", code="error", reason=f"an unexpected error: see {own.run / 'error.log'}")

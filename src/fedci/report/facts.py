@@ -316,7 +316,9 @@ def _left(result: Result, ledgers: dict[str, list[dict]]) -> Section:
     policy, masked = result.study.policy, result.outcome.effects.total is not None
     fit = ("the sums of each round of the fit and of the effects, under masks that open only over all sites together"
            if masked else "the sums of each round of the fit, and sums of effects for each draw")
-    checks = "; for the diagnostics, moments of each arm and counts of groups" if result.outcome.diagnostics else ""
+    hidden = "; the propensity model's and the calibration's sums under such masks" if masked else ""
+    checks = (f"; for the diagnostics, moments of each arm and counts of groups{hidden}" if result.outcome.diagnostics
+              else "")
     parts: list = [f"Rows and ids stayed at the sites. Under the policy '{policy.name}' (at least {policy.min_rows} "
                    f"rows and {policy.min_arm_rows} in each arm) these sums left: four moments of each column; "
                    f"{fit}{checks}."]

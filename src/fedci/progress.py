@@ -20,7 +20,7 @@ def round_progress(quiet: bool = False, console: Console | None = None) -> Itera
     if quiet:
         yield None
         return
-    bar = Progress(BarColumn(bar_width=12), TextColumn("round {task.completed}/{task.total}"),
+    bar = Progress(BarColumn(bar_width=12), TextColumn("{task.fields[what]}round {task.completed}/{task.total}"),
                    TextColumn("objective {task.fields[objective]:.2f}"),
                    TextColumn("|gradient| {task.fields[norm]:.1e}"), TextColumn("{task.fields[spent]} s,"),
                    TextColumn("{task.fields[left]}"), console=console or Console(stderr=True))
@@ -36,16 +36,20 @@ class _Show:
     """Starts the bar with the first round: what fails before it leaves one line, its error."""
 
     def __init__(self, bar: Progress):
-        self.bar, self.task, self.began = bar, None, None
+        self.bar, self.task, self.began, self.what = bar, None, None, ""
 
     def __call__(self, now: Round) -> None:
         left = now.seconds / now.number * (now.cap - now.number)
-        seen = {"completed": now.number, "objective": now.objective, "norm": now.gradient_norm,
+        seen = {"what": self.what, "completed": now.number, "objective": now.objective, "norm": now.gradient_norm,
                 "spent": f"{now.seconds:.0f}", "left": f"at most {left:.0f} s left"}
         if self.task is None:
             self.task = self.bar.add_task("fit", total=now.cap, **seen)
             self.bar.start()
         self.bar.update(self.task, **seen)
+
+    def begin(self, what: str) -> None:
+        """A fit of its own after the study's."""
+        self.what = f"{what}: "
 
     def watch(self, kind: str, done: int, sites: int) -> None:
         """After the rounds, each site makes its sums of effects; the first one compiles, so it is no measure."""

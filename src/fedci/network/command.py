@@ -225,6 +225,8 @@ def _follow_job(own: Kit, session, number: str, present: tuple[str, ...], proces
                 left = event["seconds"] / event["number"] * (event["cap"] - event["number"])
                 say(f"round      {event['number']} of at most {event['cap']}, objective {event['objective']:.3f}, "
                     f"at most {left:.0f} s left")
+            if event["event"] == "begin":
+                say(f"again      {event['what']}: the same study on rows that each site changes")
             if event["event"] in ("result", "paused", "failed"):
                 return event, at, moved
         if process.poll() is not None:

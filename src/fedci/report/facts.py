@@ -323,8 +323,9 @@ def _left(result: Result, ledgers: dict[str, list[dict]]) -> Section:
              f"{seen.messages:,}", f"{seen.received:,}", f"{seen.sent:,}"]
             for site, seen in sorted(result.traffic.items())], "Traffic, as the coordinator counted it"))
     for site, entries in ledgers.items():
-        rows = [[one.phase, f"{one.answers:,}", f"{one.refusals:,}", f"{one.numbers:,}", f"{one.bytes:,}",
-                 ", ".join(one.names)] for one in ledger.totals(entries) if one.run in ("", result.outcome.run)]
+        rows = [[_phase(one, result.outcome.run), f"{one.answers:,}", f"{one.refusals:,}", f"{one.numbers:,}",
+                 f"{one.bytes:,}", ", ".join(one.names)] for one in ledger.totals(entries)
+                if one.run in ("", result.outcome.run) or one.run.startswith(f"{result.outcome.run}-")]
         parts.append(Table(["phase", "answers", "refusals", "numbers", "bytes", "what"], rows,
                            f"Ledger of {site}: {len(entries)} lines, chain whole"))
     if not ledgers:
@@ -334,6 +335,12 @@ def _left(result: Result, ledgers: dict[str, list[dict]]) -> Section:
     parts += [f"{site} kept the moments of {', '.join(names)} back (too few people on one side)."
               for site, names in kept.items() if names]
     return Section("left", "What left each site", parts)
+
+
+def _phase(one: ledger.Total, run: str) -> str:
+    """Of a refuter's run with the refuter's name."""
+    refuter = one.run.removeprefix(run).lstrip("-") if one.run else ""
+    return f"{refuter}: {one.phase}" if refuter else one.phase
 
 
 def _names(result: Result) -> list[str]:

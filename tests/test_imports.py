@@ -11,9 +11,9 @@ import fedci
 
 ROOT = Path(fedci.__file__).parent
 ORDER = [
-    "version", "errors", "options", "presets", "folder", "privacy.policy", "privacy.identity", "study", "columns",
-    "database", "data", "privacy.linkage", "privacy.agreement", "privacy.secure_sum", "privacy.released", "moments",
-    "privacy.dp",
+    "version", "errors", "options", "presets", "folder", "arguments", "privacy.policy", "privacy.identity", "study",
+    "columns", "database", "data", "privacy.linkage", "privacy.agreement", "privacy.secure_sum", "privacy.released",
+    "moments", "privacy.dp",
     "model", "model.kernels", "model.means", "model.wishart", "model.covariance", "model.basis", "model.description",
     "model.shared", "model.inducing", "model.sparse",
     "model.structure", "model.posterior", "model.elbo", "model.evidence", "model.padding", "model.law",
@@ -30,7 +30,7 @@ ORDER = [
     "report.svg", "report.record", "report.slots", "report.plots", "report.aggregates", "report.facts", "report.page",
     "network.kit", "network.certificates", "network.hardening",
     "network.leaving", "network.provision", "network.processes", "network.party", "network.flare", "network.command",
-    "network.demo", "datasets", "ihdp", "progress", "simulated", "demo",
+    "network.terminal", "network.demo", "datasets", "ihdp", "progress", "simulated", "demo",
     "benchmark.learners.estimate", "benchmark.learners.shared", "benchmark.learners.regression",
     "benchmark.learners.bayesian_trees", "benchmark.learners.boosting", "benchmark.learners.forests",
     "benchmark.learners.cevae", "benchmark.baselines", "benchmark.oracle", "benchmark.cells", "benchmark.suites",

@@ -53,6 +53,13 @@ class Round:
     seconds: float
     """Since the fit began."""
 
+    def left(self, first: Round) -> str:
+        """The time left at most, by the rounds since the first one seen: that one compiles, and is no measure."""
+        if self.number == first.number:
+            return ""
+        each = (self.seconds - first.seconds) / (self.number - first.number)
+        return f", at most {each * (self.cap - self.number):.0f} s left"
+
 
 @dataclass(frozen=True)
 class Layout:

@@ -52,13 +52,14 @@ def table(title: str, heads: Sequence[str], rows: Sequence[Sequence[Any]], right
 @contextmanager
 def waiting(label: str, quiet: bool = False, console: Console | None = None) -> Iterator[None]:
     """A line that moves and counts seconds, for work of which nobody knows how long it takes; gone when it is done."""
-    if quiet:
+    console = console or Console(stderr=True)
+    if quiet or not console.is_terminal:
         yield
         return
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     with Progress(SpinnerColumn(), TextColumn(label, markup=False), TimeElapsedColumn(),
-                  console=console or Console(stderr=True), transient=True) as bar:
+                  console=console, transient=True) as bar:
         bar.add_task("", total=None)
         yield
 

@@ -125,19 +125,21 @@ class Answers:
         options = study.fit_options()
         exchanges = 2 if options.model.family == "shared" else 1
         self.most = options.optimiser.rounds * exchanges * (2 if study.policy.secures(len(study.sites)) else 1)
-        self.run, self.count, self.began, self.said = None, 0, 0.0, 0.0
+        self.run, self.count, self.last = None, 0, (0.0, 0)
+        """`last`: when a line was said, and after how many answers."""
 
     def seen(self, event: dict, now: float) -> str:
         """A line every TELL_EVERY seconds of a fit."""
         if event["phase"] != "fit":
             return ""
         if event["run"] != self.run:
-            self.run, self.count, self.began, self.said = event["run"], 0, now, now
+            self.run, self.count, self.last = event["run"], 0, (now, 1)
         self.count += 1
-        if now - self.said < TELL_EVERY or self.count > self.most:
+        then, before = self.last
+        if now - then < TELL_EVERY or not before < self.count <= self.most:
             return ""
-        self.said = now
-        left = (now - self.began) / self.count * (self.most - self.count)
+        self.last = now, self.count
+        left = (now - then) / (self.count - before) * (self.most - self.count)
         return f"fit        {self.count} answers of at most {self.most}, at most {left:.0f} s left"
 
 

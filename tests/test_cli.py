@@ -1,12 +1,17 @@
 """The commands end to end: from files to files."""
 
+import io
 import json
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+import typer.main
+from rich.console import Console
 
-from fedci import Result, cli
+from fedci import Result, cli, progress
+from fedci.federation.coordinator import Round
 from tests_support import frame, study
 
 
@@ -51,3 +56,66 @@ def test_check_counts_and_leaves_nothing(files, capsys):
     assert code == 0
     assert "rows 40, treated 17" in out
     assert set(files.iterdir()) == before
+
+
+def leaves(command, words=()):
+    """Every command by its words."""
+    if getattr(command, "commands", None):
+        for name, one in command.commands.items():
+            yield from leaves(one, (*words, name))
+    else:
+        yield " ".join(words), command
+
+
+COMMANDS = dict(leaves(typer.main.get_command(cli.app)))
+SPEAK_ON = {"demo", "benchmark", "site run"}
+"""For people: they show what happens as it happens."""
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_an_example_and_json_for_scripts(name):
+    assert f"Example: `fedci {name}" in COMMANDS[name].help
+    options = {word for one in COMMANDS[name].params for word in one.opts}
+    assert ("--json" in options) is (name not in SPEAK_ON)
+
+
+def test_the_result_has_a_place_if_none_is_named():
+    [out] = [one for one in COMMANDS["run"].params if one.name == "out"]
+    assert (out.required, str(out.default)) == (False, "result")
+
+
+def test_simulated_files_are_told_as_json(tmp_path, capsys):
+    code, out, _ = told(capsys, "simulate", "--out", tmp_path / "h", "--rows", 20, "--json")
+    assert code == 0
+    assert [Path(path).exists() for path in json.loads(out)["files"]] == [True] * 5
+
+
+def test_progress_tells_the_phase_then_the_time_left():
+    """The first round compiles: it is no measure of those to come."""
+    console = Console(file=io.StringIO(), force_terminal=True, width=140)
+
+    def shown():
+        return show.bar.tasks[0].fields["line"]
+
+    with progress.round_progress(console=console) as show:
+        show.watch("AskMoments", 0, 3)
+        assert shown() == "moments: site 1 of 3"
+        show(Round(1, 20, -5.0, 1.0, 30.0))
+        assert shown().endswith("1.0e+00")
+        show.watch("AskStatistics", 0, 3)
+        assert "round 1/20" in shown()
+        show(Round(3, 20, -4.0, 0.5, 32.0))
+        assert shown().endswith(", at most 17 s left")
+        show.watch("AskSharedEffects", 0, 3)
+        assert shown() == "effects: site 1 of 3"
+        show.begin("refuter placebo (1 of 2)")
+        show(Round(1, 20, -5.0, 1.0, 9.0))
+        assert shown().startswith("refuter placebo (1 of 2): round 1/20")
+    assert "round 1/20" in console.file.getvalue()
+
+
+def test_what_ends_before_the_first_round_leaves_no_line():
+    console = Console(file=io.StringIO(), width=140)
+    with progress.round_progress(console=console) as show:
+        show.watch("Hello", 0, 1)
+    assert console.file.getvalue().strip() == ""

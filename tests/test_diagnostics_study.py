@@ -6,16 +6,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fedci import Result, Source, Study, cli
+from fedci import Result, Source, Study, __version__, cli
+from fedci.data import design_columns
 from fedci.diagnostics.record import Diagnostics
-from fedci.errors import DataError, StudyError, UsageError
+from fedci.errors import DataError, DisclosureError, StudyError, UsageError
+from fedci.federation import refuting
 from fedci.federation.coordinator import run_study
 from fedci.federation.door import Door
 from fedci.federation.engine import InProcessEngine
 from fedci.federation.site import Site
-from fedci.messages import decode, encode
+from fedci.messages import Hello, Refusal, Reply, decode, encode
 from fedci.privacy.ledger import Ledger, read
-from fedci.refits import not_run, wanted
+from fedci.refits import refuted, wanted
 from tests_support import fit, frame, hospitals, study
 
 QUICK = {"optimiser": {"rounds": 6}, "prediction": {"draws": 16}}
@@ -115,12 +117,60 @@ def test_refuters_are_rows_with_verdicts(result):
     assert result.diagnostics.notes == ()
 
 
-def test_on_a_network_refuters_are_said_not_to_be_run(result):
-    outcome = not_run(result.study, replace(result.outcome, diagnostics=Diagnostics()))
-    assert len(outcome.diagnostics.notes) == len(wanted(result.study)) == 4
-    assert all("not run" in text for text in outcome.diagnostics.notes)
-    plain = replace(result.outcome, diagnostics=Diagnostics())
-    assert not_run(study(), plain) is plain
+def test_a_refuter_changes_what_it_says_and_nothing_else():
+    """At the site, from the study's seed: whoever asks chooses nothing."""
+    plan = study(diagnostics=REFUTE, seed=5)
+    table = sources()[0].read(plan)
+    rows = np.arange(100, 100 + table.rows)
+    made = {name: refuting.changed(plan, table, rows, name) for name in wanted(plan)}
+    placebo, noisy, part, control = (made[name][0] for name in ("placebo", "random-cause", "subset",
+                                                                "negative-control"))
+    assert sorted(placebo.w) == sorted(table.w)
+    assert placebo.w.tolist() != table.w.tolist()
+    assert noisy.columns == (*table.columns, refuting.NOISE)
+    assert noisy.columns == design_columns(refuting.plan(plan, "random-cause"))[0]
+    np.testing.assert_array_equal(noisy.x[:, :-1], table.x)
+    np.testing.assert_array_equal(part.x, table.x[made["subset"][1] - 100])
+    assert (part.treated, part.rows - part.treated) == (np.ceil(0.8 * table.treated),
+                                                        np.ceil(0.8 * (table.rows - table.treated)))
+    np.testing.assert_array_equal(control.y, sources()[0].data.falls)
+    for one in (placebo, noisy, part):
+        np.testing.assert_array_equal(one.y, table.y if one is not part else table.y[made["subset"][1] - 100])
+    again = refuting.changed(plan, table, rows, "subset")[1]
+    np.testing.assert_array_equal(again, made["subset"][1])
+    others = [refuting.changed(study(diagnostics=REFUTE, seed=6), table, rows, "subset")[1],
+              refuting.changed(plan, replace(table, site="site-1"), rows, "subset")[1]]
+    assert all(list(other) != list(again) for other in others)
+
+
+def test_a_site_refutes_only_what_the_study_asks_for():
+    plan = study(options=QUICK, diagnostics={"refute": ["placebo"]})
+    site = Site(plan, sources()[0].read(plan))
+
+    def hello(name, draws=16):
+        options = plan.fit_options().model_dump(mode="json")
+        options["prediction"]["draws"] = draws
+        return site.answer(Hello("r", 1, site.name, __version__, plan.hash(), options, 0, name))
+
+    assert isinstance(hello("placebo"), Reply)
+    assert site.study.diagnostics.enabled is False
+    for name in ("subset", "negative-control", "magic", "__init__"):
+        refused = hello(name)
+        assert isinstance(refused, Refusal)
+        assert "does not ask for this refuter" in refused.reason
+    noisy = plan.model_copy(update={"policy": plan.policy.model_copy(update={"epsilon": 1.0})})
+    with pytest.raises(DisclosureError, match="differential privacy"):
+        refuting.check_wanted(noisy, "site-0", "placebo")
+
+
+def test_too_few_people_for_a_part_of_them_is_a_note_and_not_a_fit():
+    """The policy's least number of people holds for a refuter's rows too: 80% of 24 are 20 (so many of each arm)."""
+    policy = {"name": "simulation", "min_rows": 22}
+    found = fit(sources(), options=QUICK, diagnostics={"refute": ["subset"]}, policy=policy).diagnostics
+    assert found.refuters == ()
+    [note] = found.notes
+    assert note.startswith("the refuter 'subset' could not be fitted: ")
+    assert "with 80% of the people" in note
 
 
 def test_a_missing_control_is_told_before_the_fit():
@@ -160,6 +210,30 @@ def test_through_doors_the_diagnostics_are_the_same_and_stand_in_the_ledger(tmp_
         book.close()
 
 
+def test_through_doors_the_refuters_are_the_same_and_stand_in_the_ledger(result, tmp_path):
+    """Each a run of its own, whose every answer is in the ledger; a person approves a refuter once, as a whole."""
+    plan, asked = result.study, []
+    ledgers = {source.name: Ledger(tmp_path / source.name) for source in sources()}
+    doors = {source.name: Door(Site(plan, source.read(plan)), ledgers[source.name], tmp_path / source.name,
+                               approve=lambda phase, words: asked.append(words) or True) for source in sources()}
+    outcome = run_study(Doors(doors), plan, plan.fit_options(), 0)
+    before, kept = len(asked), []
+    found = refuted(Doors(doors), plan, outcome, after=kept.append).diagnostics
+    assert without_clock(found) == without_clock(result.diagnostics)
+    assert [len(one.diagnostics.refuters) for one in kept] == [1, 2, 3, 4]
+    assert len(asked) - before == len(wanted(plan)) * len(doors)
+    assert all("Asked once for all of it" in words for words in asked[before:])
+    assert refuted(None, plan, kept[-1]) is kept[-1]  # nobody is asked again for what is known
+    for name, book in ledgers.items():
+        phases = {}
+        for entry in read(tmp_path / name):
+            phases.setdefault(entry["run"], {})[entry["phase"]] = True
+        assert list(phases) == [outcome.run, *(f"{outcome.run}-{one}" for one in wanted(plan))]
+        assert all(list(phases[f"{outcome.run}-{one}"]) == ["handshake", "moments", "fit", "effects"]
+                   for one in wanted(plan))
+        book.close()
+
+
 def without_clock(found: Diagnostics) -> Diagnostics:
     steps = tuple(step.model_copy(update={"seconds": 0.0}) for step in found.fit.trace)
     return found.model_copy(update={"fit": found.fit.model_copy(update={"trace": steps})})
@@ -190,6 +264,7 @@ def test_a_blinded_summary_and_its_files_do_not_tell_the_effect(blinded, result,
     ate = f"{result.ate().mean:.4g}"
     assert "sealed" in one.summary()
     assert ate not in one.summary() + str(one.diagnostics)
+    assert (one.plain()["effects"], one.plain()["blinded"]) == (None, True)
     result.save(tmp_path / "out")
     one.save(tmp_path / "out", force=True)
     left = {path.relative_to(tmp_path / "out").as_posix() for path in (tmp_path / "out").rglob("*") if path.is_file()}
@@ -241,6 +316,8 @@ def test_the_commands_show_and_open(blinded, tmp_path, capsys):
     assert "Balance" in out
     assert "Blinded" in out
     assert "E-value" not in out
+    code, out, _ = told(capsys, "diagnostics", tmp_path / "out", "--json")
+    assert (code, json.loads(out)["blinded"], json.loads(out)["sensitivity"]) == (0, True, None)
     code, out, err = told(capsys, "unblind", tmp_path / "out", "--by", "A. Statistician", "--reason", "a test")
     assert code == 0, err
     assert "On average treatment changes the outcome by" in out

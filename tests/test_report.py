@@ -12,7 +12,7 @@ import pytest
 
 from fedci import cli
 from fedci.errors import OutputError
-from fedci.report import aggregates, slots
+from fedci.report import aggregates, plots, slots
 from fedci.report.page import render, write_report
 from fedci.report.svg import Plot, number, ticks
 from tests_support import frame, made_result, study
@@ -176,7 +176,8 @@ def test_a_studys_own_record_of_diagnostics_fills_the_slots():
                           "random": ends, "prediction": [0.1, 1.9], "q": 2.0, "p": 0.3, "i2": 0.1, "tau2": 0.0,
                           "tau2_reml": 0.04, "left_out": [{"site": "lyon", "estimate": ends}], "verdicts": []},
         "sensitivity": {"effect": 1.0, "low": 0.5, "high": 1.5, "bounds": [
-            {"strength": 2.0, "low": 0.4, "high": 1.6, "interval_low": -0.1, "interval_high": 2.1, "cate_half": []}],
+            {"strength": 2.0, "low": 0.4, "high": 1.6, "interval_low": -0.1, "interval_high": 2.1,
+             "cate_half": [0.2, 0.3]}],
             "verdicts": [verdict]},
         "refuters": [{"name": "placebo", "estimate": ends, "reference": 0.0, "z": 1.0, "ended": "converged",
                       "verdict": verdict | {"verdict": "fine"}},
@@ -186,11 +187,14 @@ def test_a_studys_own_record_of_diagnostics_fills_the_slots():
     found = slots.slots_from(record)
     assert found.problems == {}
     assert [(row.covariate, row.after) for row in found.balance] == [("age", 0.05)]
-    assert found.overlap.treated == [0.0, 30.0]
+    assert found.overlap.treated == [None, 30.0]
+    assert "hidden, treated people are few" in plots.overlap(found.overlap)
+    assert [row.site for row in found.heterogeneity.sites] == ["lyon", "– by the model"]
     assert found.heterogeneity.figures["τ, sd between sites"] == pytest.approx(0.2)
     assert found.heterogeneity.leave_one_out[0].site == "without lyon"
     assert found.sensitivity[0].x == [1.0, 2.0]
     assert found.sensitivity[0].low == [0.5, -0.1]
+    assert (found.sensitivity[1].low, found.sensitivity[1].high) == ([-0.3], [0.3])
     assert [(row.name, row.passed) for row in found.refuters] == [("placebo", True)]
     assert found.calibration[0].count == 20
     assert found.verdicts["balance"][0].words == "Look at age."

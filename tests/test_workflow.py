@@ -16,6 +16,8 @@ from fedci.data import problems
 from fedci.errors import UsageError
 from fedci.estimator import FedCI
 from fedci.federation import engine as engines
+from fedci.federation.door import PHASES
+from fedci.messages import asked
 from fedci.prediction import predict_file, with_rows
 from fedci.privacy.ledger import Ledger, Left
 from fedci.proposal import propose
@@ -161,7 +163,9 @@ class Recorder(engines.InProcessEngine):
     def _ask(self, name, request):
         back = super()._ask(name, request)
         if name == "a":
-            self.seen.append((type(request).__name__, getattr(back, "sums", None) or vars(back)))
+            refuter = request.run.partition("-")[2]
+            phase = f"{refuter}: {PHASES[asked(request)]}" if refuter else PHASES[asked(request)]
+            self.seen.append((phase, getattr(back, "sums", None) or vars(back)))
         return back
 
 
@@ -169,7 +173,6 @@ class Recorder(engines.InProcessEngine):
 def test_what_check_says_would_leave_is_what_leaves(preset, monkeypatch):
     """Names, shapes and the moments' numbers of a real run beside the promise; the fit may ask for fewer rounds."""
     from fedci import estimator
-    from fedci.federation.door import PHASES
 
     Recorder.seen = []
     monkeypatch.setattr(estimator, "InProcessEngine", Recorder)
@@ -177,15 +180,15 @@ def test_what_check_says_would_leave_is_what_leaves(preset, monkeypatch):
     table = frame(55, 0).assign(id=[f"P{i}" for i in range(55)])
     if preset == "classic":  # a column more, which marks where a value was missing
         table.loc[3:6, "age"] = np.nan
-        plan = plan.model_copy(update={"missing": "impute"})
+        plan = study(preset=preset, options=SHORT, ids="id", missing="impute", diagnostics={"refute": ["placebo"]})
     sources = [Source("a", table), Source("b", frame(50, 1).assign(id=[f"Q{i}" for i in range(50)]))]
     FedCI(plan).fit(sources)
     promised = release(plan, sources[0].read(plan))
     left: dict = {}
-    for kind, sums in Recorder.seen:
+    for phase, sums in Recorder.seen:
         for name, value in sums.items():
             if isinstance(value, np.ndarray):
-                left.setdefault((PHASES[kind], name), []).append(value.shape)
+                left.setdefault((phase, name), []).append(value.shape)
     wanted = {(one.phase, one.name) for one in promised.sums}
     assert left.keys() == wanted
     for (phase, name), shapes in left.items():
@@ -193,8 +196,11 @@ def test_what_check_says_would_leave_is_what_leaves(preset, monkeypatch):
         for one in promised.sums:
             allowed[one.shape] += one.times if (one.phase, one.name) == (phase, name) else 0
         assert all(count <= allowed[shape] for shape, count in Counter(shapes).items()), (phase, name)
-    moments = next(sums for kind, sums in Recorder.seen if kind == "AskMoments")
-    np.testing.assert_array_equal(moments["x"][0], [one.mean for one in promised.moments[:3]])
+    moments = {phase: sums for phase, sums in Recorder.seen if phase.endswith("moments") and "x" in sums}
+    np.testing.assert_array_equal(moments["moments"]["x"][0], [one.mean for one in promised.moments[:3]])
+    if preset == "classic":
+        shuffled = {one.column: one.mean for one in promised.moments}
+        assert shuffled["y (treated) [placebo]"] == moments["placebo: moments"]["y1"][0, 0]
 
 
 def test_check_refuses_what_the_site_would_refuse(tmp_path, capsys):

@@ -11,15 +11,33 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
+from fedci.arguments import (
+    RESULT,
+    Alpha,
+    DataFile,
+    DemoSeed,
+    Force,
+    Json,
+    Out,
+    Preset,
+    Quiet,
+    ResultFolder,
+    Seed,
+    SiteFiles,
+    SiteName,
+    StudyFile,
+)
 from fedci.errors import FedciError, UsageError
 from fedci.folder import check_folder
+from fedci.network import terminal
+from fedci.screen import as_json as _as_json
+from fedci.screen import result_in_words
 
 if TYPE_CHECKING:
     from fedci.data import Source, Table
@@ -33,25 +51,8 @@ INTERRUPTED = 130
 
 app = typer.Typer(add_completion=True, pretty_exceptions_enable=False, rich_markup_mode="markdown",
                   context_settings={"help_option_names": ["-h", "--help"]})
-
-StudyFile = Annotated[Path, typer.Argument(metavar="STUDY", help="The study file (docs/study.md).")]
-DataFile = Annotated[str, typer.Argument(metavar="DATA", help="A .csv or .parquet file, `sql:FILE` with a query on the "
-                                         "database in FEDCI_DATABASE_URL, or `sql:` for the study's query.")]
-ResultFolder = Annotated[Path, typer.Argument(metavar="RESULT", help="The folder of a result.")]
-Json = Annotated[bool, typer.Option("--json", help="For scripts: one JSON document on standard output.")]
-Alpha = Annotated[float, typer.Option("--alpha", metavar="RATE", help="Intervals hold 1 − alpha of the posterior.")]
-Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for the results; made if need be.")]
-Force = Annotated[bool, typer.Option("--force", help="Replace an earlier result in that folder.")]
-SiteFiles = Annotated[list[str], typer.Option(
-    "--site", metavar="NAME=DATA", help="A site and its .csv or .parquet file, or `sql:FILE`; once for each site.")]
-SiteName = Annotated[str | None, typer.Option(
-    "--site", metavar="NAME", help="The site's name; without it, the file's.")]
-Preset = Annotated[str | None, typer.Option("--preset", metavar="NAME", help="In place of the study's.")]
-Seed = Annotated[int | None, typer.Option("--seed", metavar="NUMBER", min=0, max=2**32 - 1,
-                                          help="In place of the study's seed.")]
-DemoSeed = Annotated[int, typer.Option("--seed", metavar="NUMBER", min=0, max=2**32 - 1,
-                                       help="For the simulated patients.")]
-Quiet = Annotated[bool, typer.Option("--quiet", help="No progress bar.")]
+for name, commands in terminal.APPS.items():
+    app.add_typer(commands, name=name)
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -121,13 +122,13 @@ def init(data: DataFile,
     from fedci.data import located
     from fedci.folder import write_new
     from fedci.proposal import propose, suggested_name
-    from fedci.screen import as_json as told
-    from fedci.screen import screen, show_proposal
+    from fedci.screen import screen, show_proposal, waiting
 
-    found = propose(located(data, "init"), suggested_name(data))
+    with waiting(f"reading {data}", as_json):
+        found = propose(located(data, "init"), suggested_name(data))
     write_new(out, found.to_toml(), force)
     if as_json:
-        typer.echo(told({"study": str(out), "rows": found.rows, "columns": [
+        typer.echo(_as_json({"study": str(out), "rows": found.rows, "columns": [
             {"name": guess.look.name, "cells": guess.look.kind, "missing": guess.look.missing, "role": guess.role,
              "review": guess.why} for guess in found.guesses]}))
         return
@@ -136,7 +137,7 @@ def init(data: DataFile,
 
 
 @app.command()
-def run(study: StudyFile, out: Out, site: SiteFiles, preset: Preset = None, seed: Seed = None,
+def run(study: StudyFile, site: SiteFiles, out: Out = RESULT, preset: Preset = None, seed: Seed = None,
         force: Force = False, quiet: Quiet = False, as_json: Json = False) -> None:
     """Fit a study over several sites in this one process, and write the effects.
 
@@ -147,6 +148,7 @@ def run(study: StudyFile, out: Out, site: SiteFiles, preset: Preset = None, seed
     """
     from fedci.data import id_records
     from fedci.privacy.policy import check_available
+    from fedci.screen import waiting
     from fedci.study import Study
 
     plan = Study.read(study)
@@ -154,7 +156,8 @@ def run(study: StudyFile, out: Out, site: SiteFiles, preset: Preset = None, seed
     check_available(plan.policy, len(sources))
     plan.fit_options(preset)
     check_folder(out, force)
-    tables = [source.read(plan) for source in sources]  # before the fit, which takes long, and before JAX is loaded
+    with waiting("reading the tables", quiet):
+        tables = [source.read(plan) for source in sources]  # before the fit, which takes long, and before JAX is loaded
     if plan.links and len(sources) > 1:
         for table in tables:
             id_records(plan, table)
@@ -164,23 +167,22 @@ def run(study: StudyFile, out: Out, site: SiteFiles, preset: Preset = None, seed
 
 def _fit(plan: Study, sources: list[Source], out: Path, *, tables: list[Table], preset: str, seed: int, force: bool,
          quiet: bool, as_json: bool) -> None:
+    from fedci.screen import waiting
+
     result = _resumable(plan.model_copy(update={"preset": preset}), sources, tables, out, seed, quiet)
-    result.save(out, force=force)
+    with waiting("writing the effects of each site's people", quiet or as_json):
+        result.save(out, force=force)
     if as_json:
         typer.echo(_as_json({"out": str(out), **result.plain()}))
         return
-    typer.echo(f"{_told(result)}\n\n{_next(out)}")
-
-
-def _told(result: Result) -> str:
-    """The effects, then the diagnostics."""
-    return f"{result.summary()}\n\n{result.diagnostics or ''}".rstrip()
+    typer.echo(result_in_words(result, out))
 
 
 def _resumable(plan: Study, sources: list[Source], tables: list[Table], out: Path, seed: int, quiet: bool) -> Result:
     """The fit with its progress, from a checkpoint of the same study, seed and rows if one was left."""
     from fedci.estimator import FedCI
     from fedci.progress import round_progress
+    from fedci.refits import checkpoints
 
     place = out.absolute()
     kept = place.with_name(f".{place.name}.checkpoint-{_fingerprint(tables)}.npz")
@@ -194,12 +196,9 @@ def _resumable(plan: Study, sources: list[Source], tables: list[Table], out: Pat
         reached = f"What was reached is kept in {kept}. " if kept.exists() else ""
         typer.echo(f"stopped. {reached}Run the same command again to go on; nothing was written to {out}.", err=True)
         raise
-    kept.unlink(missing_ok=True)
+    for path in checkpoints(kept, plan):
+        path.unlink(missing_ok=True)
     return result
-
-
-def _next(out: Path) -> str:
-    return f"Written: {out}. As a document: `fedci report {out}`."
 
 
 def _fingerprint(tables: list[Table]) -> str:
@@ -212,14 +211,15 @@ def _fingerprint(tables: list[Table]) -> str:
 
 
 @app.command()
-def diagnostics(result: ResultFolder) -> None:
+def diagnostics(result: ResultFolder, as_json: Json = False) -> None:
     """What the diagnostics of a study say, each with its verdict; of a blinded study, all but what tells the effect.
 
     Example: `fedci diagnostics results`
     """
     from fedci.diagnostics.record import Diagnostics
 
-    typer.echo(str(Diagnostics.read(result / "diagnostics.json")))
+    found = Diagnostics.read(result / "diagnostics.json")
+    typer.echo(found.to_json() if as_json else str(found))
 
 
 @app.command()
@@ -227,7 +227,8 @@ def unblind(
         result: ResultFolder,
         by: Annotated[str, typer.Option("--by", metavar="NAME", help="Who opens the effects; kept with the result.")],
         reason: Annotated[str, typer.Option(
-            "--reason", metavar="TEXT", help="Why, where a diagnostic is a problem; kept as well.")] = "") -> None:
+            "--reason", metavar="TEXT", help="Why, where a diagnostic is a problem; kept as well.")] = "",
+        as_json: Json = False) -> None:
     """Open the effects of a blinded study, after its diagnostics were read; who, when and why is recorded.
 
     Example: `fedci unblind results --by "A. Statistician"`
@@ -236,6 +237,9 @@ def unblind(
 
     found = Result.load(result).unblind(by, reason)
     found.save(result, force=True)
+    if as_json:
+        typer.echo(_as_json({"opened": dict(found.opened), **found.plain()}))
+        return
     typer.echo(f"opened at {found.opened['at']} by {found.opened['by']}\n\n{found.summary()}\n\n{found.diagnostics}")
 
 
@@ -248,14 +252,16 @@ def check(study: StudyFile, data: DataFile, site: SiteName = None, as_json: Json
     With a query: `FEDCI_DATABASE_URL=postgresql://reader@db/cohort fedci check study.toml sql:cohort.sql --site lyon`
     """
     from fedci.data import Source, problems
+    from fedci.screen import waiting
     from fedci.study import Study
 
     plan = Study.read(study)
     source = Source.at(plan, site or _site_named(data), data)
-    found = problems(plan, source)
+    with waiting(f"reading {data}", as_json):
+        found = problems(plan, source)
+        table = None if found else source.read(plan)
     if found:
         _tell_problems(found, as_json)
-    table = source.read(plan)
     _tell_release(plan, table, as_json)
 
 
@@ -278,11 +284,12 @@ def _tell_problems(found: list[FedciError], as_json: bool) -> NoReturn:
 
 def _tell_release(plan: Study, table: Table, as_json: bool) -> None:
     from fedci.release import release
-    from fedci.screen import screen, show_release
+    from fedci.screen import screen, show_release, waiting
 
     facts = {"rows": table.rows, "treated": table.treated, "untreated": table.rows - table.treated,
              "design_columns": len(table.columns), "to_impute": int(table.missing.sum())}
-    leaving = release(plan, table)
+    with waiting("working out what would leave", as_json):
+        leaving = release(plan, table)
     if as_json:
         typer.echo(_as_json({"ok": True, **facts, "study_hash": plan.hash(), **leaving.plain()}))
         return
@@ -371,26 +378,26 @@ def report(result: ResultFolder,
 
     Example: `fedci report result --out report.html`
     """
-    from fedci.progress import working
-    from fedci.report.page import write_report
+    from fedci.progress import count_progress
+    from fedci.report.page import STEPS, write_report
 
-    with working("computing effects along the covariates", as_json):
-        made = write_report(result, out, others or (), ledgers or (), alpha)
+    with count_progress("effects along the covariates", STEPS, as_json) as done:
+        made = write_report(result, out, others or (), ledgers or (), alpha, done=done or (lambda steps: None))
     typer.echo(_as_json({"report": str(made), "bytes": made.stat().st_size}) if as_json else f"Written: {made}")
 
 
 @app.command()
 def simulate(out: Annotated[Path, typer.Option("--out", metavar="DIR", help="For the files.")] = Path("hospitals"),
              rows: Annotated[int, typer.Option("--rows", metavar="NUMBER", min=20, help="Patients a hospital.")] = 140,
-             seed: DemoSeed = 0, force: Force = False) -> None:
+             seed: DemoSeed = 0, force: Force = False, as_json: Json = False) -> None:
     """Files of three simulated hospitals, to learn the commands with; truth.csv says what only a simulation knows.
 
     Example: `fedci simulate --out hospitals`
     """
     from fedci.simulated import write_hospitals
 
-    for path in write_hospitals(out, rows, seed, force):
-        typer.echo(str(path))
+    made = [str(path) for path in write_hospitals(out, rows, seed, force)]
+    typer.echo(_as_json({"files": made}) if as_json else "\n".join(made))
 
 
 @app.command()
@@ -454,124 +461,6 @@ def benchmark(
     command.benchmark(command.quick(asked) if quick else asked, quiet)
 
 
-# --- a study on a network: one command for each party
-
-network_app = typer.Typer(help="Make the kits of a study's parties.", no_args_is_help=True)
-site_app = typer.Typer(help="At a site: check the kit and the data, then take part.", no_args_is_help=True)
-coordinator_app = typer.Typer(help="At the coordinator: run the study over its sites.", no_args_is_help=True)
-app.add_typer(network_app, name="network")
-app.add_typer(site_app, name="site")
-app.add_typer(coordinator_app, name="coordinator")
-
-KitFolder = Annotated[Path, typer.Option("--kit", metavar="DIR", help="The folder this party was given.")]
-SiteData = Annotated[str, typer.Option("--data", metavar="DATA", help="The site's .csv or .parquet file, `sql:FILE` "
-                                       "with a query, or `sql:` for the study's query.")]
-
-
-@contextmanager
-def _goes_on() -> Iterator[None]:
-    """What a person who presses Ctrl-C wants to know."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        typer.echo("stopped. What was reached is kept in the kit: run the same command again to go on", err=True)
-        raise
-
-
-def _network_extra() -> None:
-    from importlib.util import find_spec
-
-    if find_spec("nvflare") is None:
-        raise UsageError("the network needs the engine NVIDIA FLARE: run `pip install 'fedci[network]'`")
-
-
-@network_app.command("new")
-def network_new(
-        study: StudyFile,
-        host: Annotated[str, typer.Option("--host", metavar="NAME", help="How sites reach the coordinator.")],
-        site: Annotated[list[str] | None, typer.Option("--site", metavar="NAME", help="Once for each site; without "
-                                                       "it, the study's.")] = None,
-        port: Annotated[int, typer.Option("--port", metavar="NUMBER", min=1, max=65535)] = 8002,
-        out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for the kits.")] = Path("kits"),
-        force: Force = False) -> None:
-    """Make one sealed kit per party: certificates, hardened settings, the study.
-
-    Example: `fedci network new study.toml --site lyon --site oslo --site turin --host study.example.org`
-    """
-    _network_extra()
-    from fedci.network.provision import COORDINATOR, new_network
-    from fedci.study import Study
-
-    made = new_network(Study.read(study), site or (), host, out, port, force)
-    typer.echo(f"{len(made)} kits in '{out}', each for one party only, by a channel you trust:")
-    for party, folder in made.items():
-        runs = (f"fedci coordinator run --kit {folder} {study}" if party == COORDINATOR else
-                f"fedci site run --kit {party} --data FILE")
-        typer.echo(f"  {folder}   to {party}, who runs `{runs}`")
-    typer.echo(f"Sites connect outward to {host}:{port} (TCP); only the coordinator listens. Then delete '{out}' here, "
-               f"but for the coordinator's kit: it holds the other parties' private keys.")
-
-
-@site_app.command("check")
-def site_check(kit: KitFolder, data: SiteData) -> None:
-    """Is the kit whole, are its settings the hardened ones, and does the data fit the study? Nothing is sent.
-
-    Example: `fedci site check --kit lyon --data cohort.csv`
-    """
-    _network_extra()
-    from fedci.network.command import check_site
-
-    check_site(kit, data, typer.echo)
-
-
-@site_app.command("run")
-def site_run(
-        kit: KitFolder, data: SiteData,
-        approve: Annotated[bool, typer.Option("--approve", help="Ask here before each phase sends anything.")] = False,
-        linkage_key: Annotated[Path | None, typer.Option(
-            "--linkage-key", metavar="FILE", help="A key the sites shared among themselves.")] = None,
-        wait: Annotated[float, typer.Option("--wait", metavar="SECONDS", min=1.0,
-                                            help="For a word from the coordinator.")] = 7 * 86400.0) -> None:
-    """Connect to the coordinator, answer what the policy allows, and write the effects of your own people.
-
-    Example: `fedci site run --kit lyon --data cohort.csv --approve`
-
-    Ctrl-C stops; the same command goes on later. `fedci ledger lyon` shows what left.
-    """
-    _network_extra()
-    from fedci.network.command import run_site
-
-    ask = (lambda text: typer.confirm(f"{text}\nLet this leave?", default=False)) if approve else None
-    with _goes_on():
-        run_site(kit, data, typer.echo, ask, linkage_key, wait)
-
-
-@coordinator_app.command("run")
-def coordinator_run(
-        kit: KitFolder, study: StudyFile,
-        out: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Without it, in the kit.")] = None,
-        seed: Seed = None, force: Force = False,
-        deadline: Annotated[float, typer.Option("--deadline", metavar="SECONDS", min=1.0,
-                                                help="A site's time for one answer; then the run pauses.")] = 300.0,
-        wait: Annotated[float, typer.Option("--wait", metavar="SECONDS", min=1.0,
-                                            help="For sites that are not there.")] = 86400.0) -> None:
-    """Wait for the sites, run the study over them, and write the result.
-
-    Example: `fedci coordinator run --kit coordinator study.toml --out result`
-
-    Interrupted, the same command goes on from its checkpoint.
-    """
-    _network_extra()
-    from fedci.network.command import run_coordinator
-    from fedci.result import Result
-    from fedci.study import Study
-
-    place = check_folder(out, force) if out else kit / "out" / "result"
-    with _goes_on():
-        run_coordinator(kit, Study.read(study), place, typer.echo, seed, deadline, wait)
-    typer.echo(f"{_told(Result.load(place))}\n\n{_next(place)}")
-
-
 @app.command()
 def ledger(kit: Annotated[Path, typer.Argument(metavar="KIT", help="The site's kit.")], as_json: Json = False) -> None:
     """Everything that left a site, phase by phase, and whether the record is whole.
@@ -581,12 +470,6 @@ def ledger(kit: Annotated[Path, typer.Argument(metavar="KIT", help="The site's k
     from fedci.ledger_command import show_ledger
 
     show_ledger(kit, as_json=as_json)
-
-
-def _as_json(value: object) -> str:
-    from fedci.screen import as_json
-
-    return as_json(value)
 
 
 def _sources(study: Study, options: Sequence[str]) -> list[Source]:

@@ -74,6 +74,8 @@ class Table:
     """The study's id columns as text; none when the study names none."""
     warnings: tuple[str, ...]
     """What is unusual but no error, one sentence each."""
+    control: np.ndarray | None = None
+    """[n] float64: the outcome that treatment cannot change, where the study names one."""
 
     @property
     def rows(self) -> int:
@@ -86,7 +88,9 @@ class Table:
     def take(self, rows: np.ndarray) -> Table:
         """Only these rows, in this order."""
         ids = None if self.ids is None else self.ids.iloc[rows].reset_index(drop=True)
-        return replace(self, x=self.x[rows], missing=self.missing[rows], w=self.w[rows], y=self.y[rows], ids=ids)
+        control = None if self.control is None else self.control[rows]
+        return replace(self, x=self.x[rows], missing=self.missing[rows], w=self.w[rows], y=self.y[rows], ids=ids,
+                       control=control)
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,9 +112,8 @@ class Source:
     def read(self, study: Study) -> Table:
         """Everything the study asks of this site, checked; the first problem as one error."""
         study.check_site(self.name)
-        wanted = (study.treatment, study.outcome, *(c.name for c in study.covariates), *study.ids)
         with told_of(f"site {self.name!r}"):
-            return _table(study, self.name, read_columns(self.data, wanted, study.policy.max_file_bytes))
+            return _table(study, self.name, read_columns(self.data, _wanted(study), study.policy.max_file_bytes))
 
     def read_people(self, study: Study) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(x [p, d], w [p], y [p]) of people outside the fit: any number of them, nothing of theirs leaves."""
@@ -136,6 +139,13 @@ def absolute(place: str | Path) -> str:
     return str(Path(path).resolve())
 
 
+def _wanted(study: Study) -> tuple[str, ...]:
+    """The columns that a study needs of a table."""
+    control = study.diagnostics.negative_control
+    return (study.treatment, study.outcome, *(c.name for c in study.covariates), *study.ids,
+            *((control,) if control else ()))
+
+
 def problems(study: Study, source: Source) -> list[FedciError]:
     """Everything that keeps this source out of the study, not the first problem only; empty: `source.read` works."""
     found: list[FedciError] = []
@@ -149,7 +159,7 @@ def problems(study: Study, source: Source) -> list[FedciError]:
         return None
 
     most = study.policy.max_file_bytes
-    wanted = (study.treatment, study.outcome, *(c.name for c in study.covariates), *study.ids)
+    wanted = _wanted(study)
     tried(study.check_site, source.name)
     names = tried(column_names, source.data, most)
     if names is not None:
@@ -173,6 +183,8 @@ def _try_columns(study: Study, columns: Mapping[str, Column], tried) -> None:
             tried(_check_arms, study.policy, study.treatment, w)
     if study.outcome in columns:
         tried(_outcome, columns[study.outcome])
+    if study.diagnostics.negative_control in columns:
+        tried(_outcome, columns[study.diagnostics.negative_control])
     tried(_check_level_shares, study, rows)
     covariates = [one for one in study.covariates if one.name in columns]
     blocks = {one: block for one in covariates
@@ -241,9 +253,10 @@ def _check_id_words(ids: pd.Series) -> None:
                         "Correct them, drop the rows, or set enabled = false under [linkage] of the study")
 
 
-def restricted(study: Study, table: Table, kept: np.ndarray) -> Table:
-    """The rows that linkage leaves, which must meet the policy again; new warnings stand after the old."""
-    with told_of(f"site {table.site!r}: after linkage"):
+def restricted(study: Study, table: Table, kept: np.ndarray, when: str = "after linkage") -> Table:
+    """The rows that linkage (or a refuter) leaves, which must meet the policy again; new warnings stand after the
+    old."""
+    with told_of(f"site {table.site!r}: {when}"):
         if not len(kept):
             raise SizeError(f"everyone is excluded: all {table.rows} people stay at other sites. "
                             "Leave the site out, or raise linkage.keep in the study")
@@ -251,7 +264,7 @@ def restricted(study: Study, table: Table, kept: np.ndarray) -> Table:
         found = _check_arms(study.policy, study.treatment, table.w[kept])
         _check_varies(study.outcome, table.y[kept])
         _check_level_shares(study, len(kept))
-    new = [f"site {table.site!r}: after linkage {warning}" for warning in found]
+    new = [f"site {table.site!r}: {when} {warning}" for warning in found]
     return replace(table.take(kept), warnings=(*table.warnings, *new))
 
 
@@ -315,7 +328,9 @@ def _table(study: Study, site: str, columns: Mapping[str, Column]) -> Table:
     x, missing = _design(study, columns)
     names, kinds = design_columns(study)
     warnings = [f"site {site!r}: {warning}" for warning in (*arm_warnings, *_check_design(x, names, kinds))]
-    return Table(site, x, missing, w, y, names, kinds, _ids(study, columns), tuple(warnings))
+    control = study.diagnostics.negative_control
+    return Table(site, x, missing, w, y, names, kinds, _ids(study, columns), tuple(warnings),
+                 _outcome(columns[control]) if control else None)
 
 
 def _check_rows(policy: Policy, rows: int) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable
+from copy import copy
+from dataclasses import replace
 from pathlib import Path
 
 from fedci.data import Source
@@ -15,7 +17,7 @@ from fedci.federation.site import Site
 from fedci.federation.trajectory import resumed
 from fedci.options import FitOptions
 from fedci.privacy.agreement import Credentials
-from fedci.refits import refuted, wanted
+from fedci.refits import refuted
 from fedci.result import Result
 from fedci.study import Study
 
@@ -43,7 +45,6 @@ class FedCI:
         """
         sources = _checked(list(sources))
         tables = [source.read(self.study) for source in sources]
-        self._check_control(sources)
         secret = hashlib.sha256(f"{self.study.hash()} {self.seed}".encode()).digest()
         # All parties are this process, with nothing to hide from itself: linkage, masks and noise follow from the seed.
         own = {table.site: hashlib.sha256(secret + table.site.encode()).digest() for table in tables}
@@ -57,15 +58,9 @@ class FedCI:
             link_again(checkpoint, Mark(self.study.hash(), self.seed, engine.sites))
         outcome = run_study(engine, self.study, self.options, self.seed, progress, link_secret=secret,
                             checkpoint=checkpoint)
-        if wanted(self.study):
-            outcome = refuted(self.study, outcome, sites, sources, progress)
+        again = replace(engine, local={name: copy(site) for name, site in sites.items()})  # the study's own stay fitted
+        outcome = refuted(again, self.study, outcome, progress, checkpoint)
         return Result(self.study, outcome, sites, engine.traffic)
-
-    def _check_control(self, sources: list[Source]) -> None:
-        """The negative control must be there before the fit, not after it."""
-        if column := self.study.diagnostics.negative_control:
-            for source in sources:
-                source.read(self.study.refuted(outcome=column))
 
 
 def _checked(sources: list[Source]) -> list[Source]:

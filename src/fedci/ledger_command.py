@@ -20,11 +20,24 @@ def show_ledger(folder: Path | str, console: Console | None = None, as_json: boo
     entries = ledger.read(path)
     out = console or Console()
     if as_json:
-        told = {"count": len(entries), "head": ledger.head_of(entries).hash,
+        told = {"count": len(entries), "head": ledger.head_of(entries).hash, "to": _recipient(path),
                 "phases": [one._asdict() for one in ledger.totals(entries)]}
         print(json.dumps(told, indent=2), file=out.file)
         return
     out.print(ledger.show(entries))
+    if to := _recipient(path):
+        out.print(f"to the coordinator at {to['host']}:{to['port']}, study {to['study']}", markup=False,
+                  highlight=False, soft_wrap=True)
     count = f"{len(entries)} {'entry' if len(entries) == 1 else 'entries'}"
     out.print(f"the chain is whole: {count}, head {ledger.head_of(entries).hash}", markup=False, highlight=False,
               soft_wrap=True)
+
+
+def _recipient(folder: Path) -> dict | None:
+    """Who gets a site's answers: the coordinator that its kit was made for. None: the ledger stands outside a kit."""
+    try:
+        made = json.loads((folder / "kit.json").read_text(encoding="utf-8"))
+        return {"party": "coordinator", "host": made["host"], "port": made["port"],
+                "study": made["study_hash"]}
+    except (OSError, ValueError, KeyError, TypeError):
+        return None

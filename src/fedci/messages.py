@@ -51,6 +51,8 @@ class Hello(Message):
     options: dict
     seed: int = 0
     """Of the run: the start and the draws follow from it, so a site can tell what it will be asked."""
+    refuter: str = ""
+    """Of a run that refutes: what the site changes in its rows (`federation.refuting`)."""
 
 
 @dataclass(frozen=True)

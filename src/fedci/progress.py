@@ -7,66 +7,69 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from fedci.federation.coordinator import Round
 
+WORDS = {
+    "Hello": "handshake", "AskLinkKey": "linkage", "AskTokens": "linkage", "Exclude": "linkage",
+    "AskMoments": "moments", "Prepare": "units", "AskDiagnostic": "diagnostics",
+    "AskStatistics": "first round", "Evaluate": "first round", "PullBack": "first round",
+    "AskEffects": "effects", "AskSharedEffects": "effects",
+}
+"""What a question is for, by its type."""
 EFFECTS = ("AskEffects", "AskSharedEffects")
+AFTER = (*EFFECTS, "AskDiagnostic")
+"""Questions after the rounds that take long."""
 
 
 @contextmanager
 def round_progress(quiet: bool = False, console: Console | None = None) -> Iterator[Callable[[Round], None] | None]:
-    """Within it, a callable for `FedCI.fit(progress=…)`; quiet: None. Off a terminal one line is left at the end."""
+    """Within it, a callable for `FedCI.fit(progress=…)`; quiet: None. Off a terminal one line is left at the end, and
+    none of what fails before the first round."""
     if quiet:
         yield None
         return
-    bar = Progress(BarColumn(bar_width=12), TextColumn("round {task.completed}/{task.total}"),
-                   TextColumn("objective {task.fields[objective]:.2f}"),
-                   TextColumn("|gradient| {task.fields[norm]:.1e}"), TextColumn("{task.fields[spent]} s,"),
-                   TextColumn("{task.fields[left]}"), console=console or Console(stderr=True))
+    bar = Progress(BarColumn(bar_width=12), TextColumn("{task.fields[line]}"), TimeElapsedColumn(),
+                   console=console or Console(stderr=True))
     show = _Show(bar)
+    bar.start()
     try:
         yield show
     finally:
-        if show.task is not None:
-            bar.stop()
+        bar.live.transient = not show.last
+        bar.update(show.task, line=show.last)
+        bar.stop()
 
 
 class _Show:
-    """Starts the bar with the first round: what fails before it leaves one line, its error."""
+    """One line: what is asked before the first round, then the rounds of each fit with the time they still take."""
 
     def __init__(self, bar: Progress):
-        self.bar, self.task, self.began = bar, None, None
+        self.bar, self.what, self.first, self.began, self.last = bar, "", None, None, ""
+        self.task = bar.add_task("fit", total=None, line="reading")
 
     def __call__(self, now: Round) -> None:
-        left = now.seconds / now.number * (now.cap - now.number)
-        seen = {"completed": now.number, "objective": now.objective, "norm": now.gradient_norm,
-                "spent": f"{now.seconds:.0f}", "left": f"at most {left:.0f} s left"}
-        if self.task is None:
-            self.task = self.bar.add_task("fit", total=now.cap, **seen)
-            self.bar.start()
-        self.bar.update(self.task, **seen)
+        if self.first is None or now.number < self.first.number:
+            self.first = now
+        self.last = (f"{self.what}round {now.number}/{now.cap} objective {now.objective:.2f} |gradient| "
+                     f"{now.gradient_norm:.1e}")
+        self.bar.update(self.task, total=now.cap, completed=now.number, line=f"{self.last}{now.left(self.first)}")
+
+    def begin(self, what: str) -> None:
+        """A fit of its own after the study's."""
+        self.what, self.first = f"{what}: ", None
+        self.bar.update(self.task, line=what)
 
     def watch(self, kind: str, done: int, sites: int) -> None:
-        """After the rounds, each site makes its sums of effects; the first one compiles, so it is no measure."""
-        if self.task is None or kind not in EFFECTS:
+        """Told of every question: shown before the rounds, and after them with the time left; the first site compiles,
+        so it is no measure."""
+        if kind not in WORDS or (self.first is not None and kind not in AFTER):
             return
         now = time.monotonic()
         self.began = now if done <= 1 else self.began
         left = "" if done < 2 else f", about {(now - self.began) / (done - 1) * (sites - done):.0f} s left"
-        self.bar.update(self.task, left=f"effects of site {done + 1} of {sites}{left}")
-
-
-@contextmanager
-def working(label: str, quiet: bool = False, console: Console | None = None) -> Iterator[None]:
-    """A line that moves and counts seconds, for work of which nobody knows how long it takes."""
-    if quiet:
-        yield
-        return
-    with Progress(SpinnerColumn(), TextColumn(label), TimeElapsedColumn(), console=console or Console(stderr=True),
-                  transient=True) as bar:
-        bar.add_task(label, total=None)
-        yield
+        self.bar.update(self.task, line=f"{self.what}{WORDS[kind]}: site {done + 1} of {sites}{left}")
 
 
 @contextmanager

@@ -1,67 +1,76 @@
-"""Refuters: the study fitted again, in this one process, on data changed at every site (docs/diagnostics.md).
+"""Refuters: the study fitted again, by the same sites, on rows that each of them has changed (docs/diagnostics.md).
 
-The same model, optimiser and seed; DRAWS posterior draws at most, and no diagnostics of the new fits. The changes are
-drawn from (seed, refuter, place of the site), so the same study is refuted by the same data.
+The same model, optimiser and seed; `refuting.DRAWS` posterior draws at most, and no diagnostics of the new fits. The
+engine is the study's own kind: in one process or over a network, the same requests go out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
-import numpy as np
-
-from fedci.data import Source, Table
-from fedci.diagnostics.refute import SUBSET, Refuter, refuter
-from fedci.errors import FedciError
+from fedci.diagnostics.refute import Refuter, refuter
+from fedci.errors import AwayError, FedciError
 from fedci.estimands import Effect, average
+from fedci.federation import refuting
 from fedci.federation.coordinator import Outcome, Round, run_study
-from fedci.federation.engine import InProcessEngine
-from fedci.federation.site import Site
-from fedci.study import REFUTERS, Covariate, Linkage, Study
+from fedci.federation.engine import Engine
+from fedci.federation.refuting import wanted
+from fedci.study import Study
 
-DRAWS = 128
-NOISE = "random cause"
-STREAM = 7
-"""Of the seeds: apart from those of the fit."""
+__all__ = ["checkpoints", "refuted", "wanted"]
 
 
-def refuted(study: Study, outcome: Outcome, sites: Mapping[str, Site], sources: Sequence[Source],
-            progress: Callable[[Round], None] | None = None) -> Outcome:
-    """The outcome with the refuters that the study asks for; one that cannot be fitted becomes a note."""
-    rows, notes = [], []
-    for name in wanted(study):
+def refuted(engine: Engine, study: Study, outcome: Outcome, progress: Callable[[Round], None] | None = None,
+            checkpoint: Path | None = None, after: Callable[[Outcome], None] = lambda outcome: None) -> Outcome:
+    """The outcome with the refuters that the study asks for; one that cannot be fitted becomes a note.
+
+    progress     its method `begin`, if it has one, is told of each refuter
+    checkpoint   of the study; each refuter has one of its own beside it
+    after        called with what is known after each refuter; those that the outcome holds already are not run again
+    """
+    names = wanted(study) if outcome.diagnostics is not None else ()
+    for number, name in enumerate(names, 1):
+        if _is_done(outcome, name):
+            continue
+        getattr(progress, "begin", lambda *_: None)(f"refuter {name} ({number} of {len(names)})")
+        rows, notes = (), ()
         try:
-            rows.append(_row(study, outcome, name, _changed(study, outcome.seed, name, sites, sources), progress))
+            rows = (_row(engine, study, outcome, name, progress, checkpoint),)
+        except AwayError:  # no word on the refuter: it goes on when the site is back
+            raise
         except FedciError as problem:
-            notes.append(f"the refuter '{name}' could not be fitted: {problem}")
-    return _with(outcome, tuple(rows), tuple(notes))
+            notes = (f"{_failed(name)}{problem}",)
+        found = outcome.diagnostics
+        outcome = replace(outcome, diagnostics=found.model_copy(update={"refuters": found.refuters + rows,
+                                                                        "notes": found.notes + notes}))
+        after(outcome)
+    return outcome
 
 
-def wanted(study: Study) -> tuple[str, ...]:
-    asked = study.diagnostics
-    return (*asked.refute, *(("negative-control",) if asked.negative_control else ()))
+def checkpoints(checkpoint: Path, study: Study) -> list[Path]:
+    """The files that a run leaves while it is under way."""
+    return [checkpoint, *(_beside(checkpoint, name) for name in wanted(study))]
 
 
-def not_run(study: Study, outcome: Outcome) -> Outcome:
-    """For a study over a network, where sites answer for the rows they have and for no others."""
-    notes = tuple(f"the refuter '{name}' was not run: it changes rows at the sites, and is fitted where all rows are "
-                  f"in one process (`fedci run`, `FedCI.fit`)" for name in wanted(study))
-    return _with(outcome, (), notes) if notes else outcome
+def _beside(checkpoint: Path, name: str) -> Path:
+    return checkpoint.with_name(f"{checkpoint.stem}-{name}{checkpoint.suffix}")
 
 
-def _with(outcome: Outcome, rows: tuple[Refuter, ...], notes: tuple[str, ...]) -> Outcome:
+def _failed(name: str) -> str:
+    return f"the refuter '{name}' could not be fitted: "
+
+
+def _is_done(outcome: Outcome, name: str) -> bool:
     found = outcome.diagnostics
-    return replace(outcome, diagnostics=found.model_copy(update={"refuters": rows, "notes": found.notes + notes}))
+    return name in [row.name for row in found.refuters] or any(text.startswith(_failed(name)) for text in found.notes)
 
 
-def _row(study: Study, outcome: Outcome, name: str, changed: tuple[Study, list[Table]], progress) -> Refuter:
-    plan, tables = changed
-    prediction = outcome.options.prediction
-    options = outcome.options.model_copy(update={
-        "prediction": prediction.model_copy(update={"draws": min(prediction.draws, DRAWS)})})
-    engine = InProcessEngine({table.site: Site(plan, table) for table in tables})
-    new = run_study(engine, plan, options, outcome.seed, progress)
+def _row(engine: Engine, study: Study, outcome: Outcome, name: str, progress, checkpoint: Path | None) -> Refuter:
+    new = run_study(engine, study, refuting.options_of(outcome.options), outcome.seed, progress,
+                    checkpoint=checkpoint and _beside(checkpoint, name), refuter=name,
+                    run=refuting.run_of(outcome.run, name))
     own, found = _average(outcome), _average(new)
     low, high = found.interval()
     control = study.diagnostics.negative_control
@@ -70,37 +79,8 @@ def _row(study: Study, outcome: Outcome, name: str, changed: tuple[Study, list[T
 
 
 def _average(outcome: Outcome) -> Effect:
-    sums = list(outcome.effects.sums.values())
+    """The average effect; under secure sums all that is known is the total over sites."""
+    total = outcome.effects.total
+    sums = list(outcome.effects.sums.values()) if total is None else [total]
     people = sum(int(s["people"][0]) for s in sums)
     return average([Effect(s["cate_mean"][:, 0], s["cate_var"][:, 0]) for s in sums], people)
-
-
-def _changed(study: Study, seed: int, name: str, sites: Mapping[str, Site], sources: Sequence[Source]):
-    """(the study, the tables) of a refuter; people whom linkage left out stay out."""
-    plain = {"ids": (), "linkage": Linkage()}
-    if name == "negative-control":
-        plan = study.refuted(**plain, outcome=study.diagnostics.negative_control)
-        return plan, [source.read(plan).take(sites[source.name].kept) for source in sources]
-    extra = {"covariates": (*study.covariates, Covariate(name=NOISE))} if name == "random-cause" else {}
-    change = {"placebo": _shuffled, "random-cause": _with_noise, "subset": _part}[name]
-    place = REFUTERS.index(name)
-    tables = [change(sites[site].table, np.random.default_rng(np.random.SeedSequence((seed, STREAM, place, s))))
-              for s, site in enumerate(sorted(sites))]
-    return study.refuted(**plain, **extra), tables
-
-
-def _shuffled(table: Table, rng: np.random.Generator) -> Table:
-    return replace(table, w=rng.permutation(table.w))
-
-
-def _with_noise(table: Table, rng: np.random.Generator) -> Table:
-    column = rng.standard_normal((table.rows, 1))
-    return replace(table, x=np.hstack([table.x, column]), missing=np.hstack([table.missing, np.isnan(column)]),
-                   columns=(*table.columns, NOISE), kinds=(*table.kinds, "numeric"))
-
-
-def _part(table: Table, rng: np.random.Generator) -> Table:
-    """So many of each arm that none is left without people."""
-    arms = [np.flatnonzero(table.w == arm) for arm in (0, 1)]
-    return table.take(np.sort(np.concatenate([rng.choice(arm, int(np.ceil(SUBSET * len(arm))), replace=False)
-                                              for arm in arms])))

@@ -5,6 +5,8 @@
     moments     four numbers for each column, cut as the policy says
     fit         the sums of each round, at most `optimiser.rounds` times
     effects     sums over people for each draw
+    design, checks   what the diagnostics need
+    refuters    moments, fit and effects once more for each, of rows that the site changes
 
 The moments are those of the same function that answers the coordinator; a test compares the rest with a real run.
 """
@@ -13,11 +15,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
 from fedci.data import Table
+from fedci.errors import FedciError
+from fedci.federation import refuting
 from fedci.moments import Moments, SiteMoments, describe_site
 from fedci.options import FitOptions
 from fedci.study import Study
@@ -77,7 +81,22 @@ def release(study: Study, table: Table, options: FitOptions | None = None) -> Re
     told = describe_site(table.x, table.w, table.y, table.kinds, study.policy)
     linkage = [Sum("linkage", "tokens", (table.rows, 2), 1, "a keyed token for each person, in random order")]
     sums = [*(linkage if study.links else ()), *_moment_sums(told), *_later_sums(study, table, told, options)]
-    return Release(table.site, table.warnings, tuple(_told(study, table, told)), tuple(sums))
+    moments = list(_told(study, table, told))
+    if study.policy.epsilon is None:
+        for name in refuting.wanted(study):
+            more = _refuter(study, table, options, name)
+            moments += [replace(one, column=f"{one.column} [{name}]") for one in more.moments if one not in moments]
+            sums += [replace(one, phase=f"{name}: {one.phase}") for one in more.sums]
+    return Release(table.site, table.warnings, tuple(moments), tuple(sums))
+
+
+def _refuter(study: Study, table: Table, options: FitOptions, name: str) -> Release:
+    """Nothing where the refuter would be refused: its part of the people is too small."""
+    try:
+        changed, _ = refuting.changed(study, table, np.arange(table.rows), name)
+    except FedciError:
+        return Release(table.site, (), (), ())
+    return release(refuting.plan(study, name), changed, refuting.options_of(options))
 
 
 def _told(study: Study, table: Table, told: SiteMoments) -> Iterator[Told]:
@@ -118,17 +137,34 @@ def _later_sums(study: Study, table: Table, told: SiteMoments, options: FitOptio
 
 
 def _diagnostic_sums(columns: int, sites: int) -> Iterator[Sum]:
-    """The largest of each kind (docs/diagnostics.md)."""
+    """What each kind may tell at most (docs/diagnostics.md)."""
     from fedci.diagnostics import balance, fit, overlap, propensity
 
-    both = columns + sites
-    yield Sum("design", "gradient", (both,), propensity.STEPS, "slope of the propensity model's likelihood")
-    yield Sum("design", "hessian", (both, both), propensity.STEPS, "its curvature")
-    yield Sum("design", "mean", (len(balance.WEIGHTINGS), 2, columns), 1, "covariates in each arm, by weighting")
-    yield Sum("design", "variance", (len(balance.WEIGHTINGS), 2, columns), 1, "and their variance")
-    yield Sum("design", "counts", (2, overlap.BINS), 1, "people by preference score; small counts hidden")
+    both, asked, arms = columns + sites, propensity.STARTS * propensity.STEPS, (len(balance.WEIGHTINGS), 2)
+    yield Sum("design", "log_likelihood", (), asked, "of the propensity model")
+    yield Sum("design", "gradient", (both,), asked, "its slope")
+    yield Sum("design", "hessian", (both, both), asked, "its curvature")
+    yield Sum("design", "mean", (*arms, columns), 1, "covariates in each arm, by weighting")
+    yield Sum("design", "variance", (*arms, columns), 1, "and their variance")
+    yield Sum("design", "size", (*arms, columns), 1, "over how many people's weight")
+    yield Sum("design", "told", (len(balance.WEIGHTINGS), columns), 1, "which of these are told")
+    for name in ("weight", "square"):
+        yield Sum("design", name, arms, 1, f"sum of the {'weights' if name == 'weight' else 'squared weights'}")
+    for name, wide in (("counts", overlap.BINS), ("totals", overlap.GROUPS)):
+        hidden = {"counts": "hidden", "totals": "totals_hidden"}[name]
+        yield Sum("design", name, (2, wide), 1, "people by preference score; small counts hidden")
+        yield Sum("design", hidden, (2, wide), 1, "which counts are hidden")
+    for name, what in (("mean", "covariates of people whose treatment was all but decided"),
+                       ("size", "over how many of them"), ("told", "which of these are told")):
+        yield Sum("design", f"where_{name}", (columns,), 1, what)
     yield Sum("checks", "effect", (3,), 1, "people, sum and squares of doubly robust effects")
-    yield Sum("checks", "bins", (fit.CALIBRATION_BINS, 3), 1, "predicted and observed outcomes; small bins hidden")
+    yield Sum("checks", "residuals", (2, 3), 1, "people, sum and squares of residuals in each arm")
+    yield Sum("checks", "places", (fit.PLACES,), 1, "outcomes by predictive probability; small counts hidden")
+    yield Sum("checks", "places_hidden", (fit.PLACES,), 1, "which counts are hidden")
+    yield Sum("checks", "bins", (fit.CALIBRATION_BINS, 4), 1, "predicted and observed outcomes; small bins hidden")
+    yield Sum("checks", "bins_hidden", (fit.CALIBRATION_BINS,), 1, "which bins are hidden")
+    yield Sum("checks", "line", (6,), 1, "sums of the calibration line")
+    yield Sum("checks", "treated_share", (2,), 1, "people, and sum of their propensities")
 
 
 def _shared_sums(model, options: FitOptions) -> Iterator[Sum]:

@@ -386,11 +386,12 @@ class Result:
             f"diagnostics, then open them with result.unblind(by=…), or `fedci unblind RESULT --by NAME`.", *noted])
 
     def plain(self, alpha: float = 0.05) -> dict:
-        """The average effects and how they were reached, as JSON holds them."""
+        """The average effects and how they were reached, as JSON holds them; no effects while they are sealed."""
         return {"study": self.study.name, "treatment": self.study.treatment, "outcome": self.study.outcome,
                 "run": self.outcome.run, "seed": self.outcome.seed, "verdict": self.verdict,
-                "rounds": len(self.outcome.fit.rounds), "alpha": alpha,
-                "effects": self.table(alpha).to_dict("records"), "warnings": list(self.warnings())}
+                "rounds": len(self.outcome.fit.rounds), "alpha": alpha, "blinded": self.blinded,
+                "effects": None if self.blinded else self.table(alpha).to_dict("records"),
+                "warnings": list(self.warnings())}
 
     def save(self, folder, force: bool = False) -> None:
         """Write the result to a folder; each local site's private part goes to sites/NAME with mode 0600."""

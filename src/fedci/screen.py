@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -12,9 +13,12 @@ from rich.table import Column, Table
 from rich.text import Text
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from fedci.comparison import Comparison
     from fedci.proposal import Proposal
     from fedci.release import Release
+    from fedci.result import Result
 
 
 def as_json(value: Any) -> str:
@@ -30,6 +34,12 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
+def result_in_words(result: Result, folder: Path) -> str:
+    """The effects, the diagnostics, and what to do next."""
+    words = f"{result.summary()}\n\n{result.diagnostics or ''}".rstrip()
+    return f"{words}\n\nWritten: {folder}. As a document: `fedci report {folder}`."
+
+
 def table(title: str, heads: Sequence[str], rows: Sequence[Sequence[Any]], right: Sequence[str] = ()) -> Table:
     grid = Table(*(Column(head, justify="right" if head in right else "left") for head in heads), title=title,
                  title_justify="left")
@@ -37,6 +47,21 @@ def table(title: str, heads: Sequence[str], rows: Sequence[Sequence[Any]], right
         grid.add_row(*(Text("–" if cell is None else f"{cell:.4g}" if isinstance(cell, float) else str(cell))
                        for cell in row))
     return grid
+
+
+@contextmanager
+def waiting(label: str, quiet: bool = False, console: Console | None = None) -> Iterator[None]:
+    """A line that moves and counts seconds, for work of which nobody knows how long it takes; gone when it is done."""
+    console = console or Console(stderr=True)
+    if quiet or not console.is_terminal:
+        yield
+        return
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    with Progress(SpinnerColumn(), TextColumn(label, markup=False), TimeElapsedColumn(),
+                  console=console, transient=True) as bar:
+        bar.add_task("", total=None)
+        yield
 
 
 def screen() -> Console:

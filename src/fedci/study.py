@@ -162,7 +162,7 @@ class Diagnosing(_Stated):
     blinded: Annotated[bool, Field(strict=True)] = False
     """Whether effects stay sealed until a person has seen the diagnostics and opens them."""
     refute: tuple[Literal["placebo", "random-cause", "subset"], ...] = ()
-    """Each a fit of its own, where all rows are in one process; true: all of them."""
+    """Each a fit of its own, of rows that the sites change; true: all of them."""
     negative_control: Name | None = None
     """A column of an outcome that treatment cannot change; the study is fitted to it as well."""
 

@@ -10,10 +10,11 @@ import pytest
 from fedci.errors import AwayError, FedciError
 from fedci.federation.checkpoint import Mark, load
 from fedci.federation.coordinator import run_study
-from fedci.messages import decode, encode
+from fedci.messages import Evaluate, decode, encode
 from fedci.network import kit, party
 from fedci.network.demo import SITES
 from fedci.privacy import ledger
+from fedci.study import Diagnosing, Linkage
 
 
 class Engine:
@@ -248,6 +249,74 @@ def test_masked_and_killed_anywhere_the_result_is_the_same_to_the_bit(masked, tm
             np.testing.assert_array_equal(value, expected[name], err_msg=f"{names[at - 1]} {name}")
         again.kill()
         assert all(ledger.verify(folder / "kits" / site).ok for site in SITES)
+
+
+class Whole(Engine):
+    """An engine as the coordinator's job process has it; `breaks`: the run in whose 8th round a site goes away."""
+
+    def __init__(self, folder, breaks=None):
+        super().__init__(folder, half=True)
+        self.breaks, self.there, self.traffic = breaks, 0, {}
+
+    def exchange(self, requests):
+        one = next(iter(requests.values()))
+        here = self.breaks is not None and one.run.endswith(self.breaks) and isinstance(one, Evaluate)
+        self.there += here
+        self.fails = self.exchanges + 1 if here and self.there == 8 else None
+        return super().exchange(requests)
+
+    def wait_ready(self): ...
+
+    def finish(self):
+        self.kill()
+
+
+def coordinated(folder, breaks=None):
+    """(the engine, the last event) of the coordinator's job process."""
+    own, engine = kit.read(folder / "kits" / "coordinator", "coordinator"), Whole(folder, breaks)
+    party.coordinate(own, engine, {"seed": 0, "out": str(folder / "result")})
+    if breaks:
+        engine.kill()
+    return engine, kit.events(own.run)[0][-1]
+
+
+def test_killed_among_the_refuters_they_go_on_and_what_was_fitted_stays(masked, tmp_path):
+    """Masked, linked, followed by the sites, and broken in the second refuter: equal to the study in one process, where
+    the same sites change the same rows."""
+    from fedci import Source
+    from fedci.estimator import FedCI
+    from fedci.network.demo import kept_rows, make_people
+    from fedci.network.provision import new_network
+    from fedci.result import Result
+
+    plan = masked[1].model_copy(update={"linkage": Linkage(), "diagnostics": Diagnosing(
+        refute=("placebo",), negative_control="falls")})
+    tables = make_people(tmp_path, plan, people=40, twice=4)
+    for number, (site, table) in enumerate(tables.items()):
+        table["falls"] = np.random.default_rng(number).normal(size=len(table))
+        table.to_csv(tmp_path / site / "cohort.csv", index=False)
+    new_network(plan, (), "localhost", tmp_path / "kits", port=8443)
+    engine, event = coordinated(tmp_path, breaks="-negative-control")
+    assert event["event"] == "paused", event
+    assert engine.names[-1] == "Evaluate"
+    again, event = coordinated(tmp_path)
+    assert event["event"] == "result", event
+    assert "AskDiagnostic" not in again.names  # the study's own fit, and the first refuter, are not asked again
+    assert again.names.count("AskEffects") == 1
+    found = Result.load(tmp_path / "result")
+    assert [row.name for row in found.diagnostics.refuters] == ["placebo", "negative-control"]
+    alone = [Source(site, table.iloc[kept_rows(tmp_path, site, found.outcome.run)].reset_index(drop=True))
+             for site, table in tables.items()]
+    here = FedCI(plan.model_copy(update={"ids": ()})).fit(alone)
+    for one, other in zip(found.diagnostics.refuters, here.diagnostics.refuters, strict=True):
+        assert one.z == pytest.approx(other.z, rel=1e-6)  # masks are taken in fixed point
+        assert one.estimate.mean == pytest.approx(other.estimate.mean, rel=1e-6)
+    for site in SITES:
+        own = kit.read(tmp_path / "kits" / site, "site")
+        assert ledger.verify(own.folder).ok
+        assert [path.name for path in own.out.iterdir()] == [f"people-{found.outcome.run}.csv"]
+    left = [path.name for path in kit.read(tmp_path / "kits" / "coordinator", "coordinator").run.iterdir()]
+    assert not [name for name in left if name.startswith(("checkpoint", party.FITTED))]
 
 
 def test_places_of_another_run_are_not_taken_nor_damaged_ones(tmp_path):

@@ -238,3 +238,16 @@ def test_a_certificate_of_another_authority_is_named_even_under_a_new_seal(kits,
     kit.seal(own)
     with pytest.raises(OutputError, match="client.crt or its authority cannot be read"):
         command.check_kit(own, "site")
+
+
+def test_a_site_tells_how_far_the_fit_is(study):
+    from fedci.network.command import Answers
+
+    answers = Answers(study)  # 12 rounds of two exchanges
+    fit = {"phase": "fit", "run": "r"}
+    assert answers.seen({"phase": "moments", "run": "r"}, 0.0) == ""
+    assert [answers.seen(fit, float(now)) for now in range(3)] == ["", "", ""]
+    assert answers.seen(fit, 12.0) == "fit        4 answers of at most 24, at most 80 s left"
+    assert answers.seen(fit, 13.0) == ""
+    assert answers.seen(fit | {"run": "r-placebo"}, 30.0) == ""  # a refuter counts anew
+    assert answers.count == 1

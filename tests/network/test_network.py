@@ -104,13 +104,16 @@ def network(tmp_path, request):
     made.close()
 
 
-@pytest.mark.parametrize("network", [{"preset": name} for name in PRESETS], indirect=True, ids=PRESETS.keys())
+@pytest.mark.parametrize("network", [{"preset": "default", "diagnostics": {"refute": ["placebo"]}},
+                                     {"preset": "paper"}], indirect=True, ids=PRESETS.keys())
 def test_networked_with_linkage_is_the_study_in_one_process(network):
+    """All diagnostics, a refuter among them, are compared too."""
     network.start_all()
     network.wait_end()
     found = Result.load(network.out / "result")
     demo.compare(network.out, network.study, network.tables, found)
     assert sum(found.outcome.excluded.values()) == 18
+    assert [row.name for row in found.diagnostics.refuters] == list(network.study.diagnostics.refute)
     for site in demo.SITES:
         network.running[site].wait(60)
         assert network.running[site].returncode == 0, network.logs()

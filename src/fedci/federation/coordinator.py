@@ -22,7 +22,7 @@ from fedci.data import design_columns
 from fedci.diagnostics.fit import Step
 from fedci.diagnostics.record import Diagnostics
 from fedci.errors import DataError, NumericalError
-from fedci.federation import diagnostics, secure
+from fedci.federation import diagnostics, refuting, secure
 from fedci.federation import rounds as exchanges
 from fedci.federation.checkpoint import Checkpoint, Mark, load
 from fedci.federation.engine import Engine
@@ -55,6 +55,13 @@ class Round:
     """Since the fit began."""
     few: bool = False
     """Whether it looked at few people of each large site (optimiser.first_rows): its objective is theirs alone."""
+
+    def left(self, first: Round) -> str:
+        """The time left at most, by the rounds since the first one seen: that one compiles, and is no measure."""
+        if self.number == first.number:
+            return ""
+        each = (self.seconds - first.seconds) / (self.number - first.number)
+        return f", at most {each * (self.cap - self.number):.0f} s left"
 
 
 @dataclass(frozen=True)
@@ -121,15 +128,18 @@ class Outcome:
 
 def run_study(engine: Engine, study: Study, options: FitOptions, seed: int,
               progress: Callable[[Round], None] | None = None, link_secret: bytes | None = None,
-              checkpoint: Path | None = None) -> Outcome:
+              checkpoint: Path | None = None, refuter: str = "", run: str | None = None) -> Outcome:
     """The whole study, from handshake to effects. `link_secret` orders a person's sites; none: drawn here.
 
-    With a `checkpoint` file a run that was interrupted goes on where it stood, under its own name.
+    With a `checkpoint` file a run that was interrupted goes on where it stood, under its own name. With a `refuter`
+    the sites change their rows first, and `run` names the run (`refits`).
     """
-    kept = load(checkpoint, Mark(study.hash(), seed, tuple(sorted(engine.sites))), secrets.token_hex(8))
+    mark = Mark(f"{study.hash()}{run or ''}", seed, tuple(sorted(engine.sites)))
+    kept = load(checkpoint, mark, run or secrets.token_hex(8))
     talk = Talk(engine, kept.run)
     clock = _Clock()
-    warnings = handshake(talk, study, options, seed)
+    warnings = handshake(talk, study, options, seed, refuter)
+    study = refuting.plan(study, refuter)
     clock.lap("handshake")
     linked = _linked(talk, study, link_secret or secrets.token_bytes(32), kept)
     clock.lap("linkage")
@@ -180,11 +190,11 @@ def rules_of(layout: Layout, options: FitOptions, seed: int) -> Rules:
                  exchanges.few_people(layout.model, options, told))
 
 
-def handshake(talk: Talk, study: Study, options: FitOptions, seed: int = 0) -> tuple[str, ...]:
+def handshake(talk: Talk, study: Study, options: FitOptions, seed: int = 0, refuter: str = "") -> tuple[str, ...]:
     """Every site runs this study, these options and this version; returns the sites' warnings about their data."""
     check_available(study.policy, len(talk.sites))
     replies = talk.ask_all(lambda base: Hello(*base, __version__, study.hash(), options.model_dump(mode="json"),
-                                              int(seed)))
+                                              int(seed), refuter))
     return tuple(warning for reply in replies.values() for warning in reply.notes.get("warnings", []))
 
 

@@ -89,6 +89,8 @@ CIPHERTEXT = {"shares", "opened", "wrapped"}
 """Notes that say nothing of the data: the ledger keeps their hash with the answer's, and not themselves."""
 LASTING = ("described",)
 """Parts of a site that a new run does not reset: once moments have left, linkage may not choose other rows."""
+LASTING_IN_REFUTERS = (*LASTING, "linked")
+"""A refuter's run follows the study's, on the rows that its linkage left."""
 
 
 @dataclass(frozen=True)
@@ -221,7 +223,8 @@ class Door:
         if self._last[0] == digest:
             return decode(self._last[1]), self._last[1]
         if self.memory.begins(request):  # it sees nothing that an earlier run left in the site
-            self._restore(self._fresh | {name: part for name, part in vars(self.site).items() if name in LASTING})
+            lasting = LASTING_IN_REFUTERS if request.refuter else LASTING
+            self._restore(self._fresh | {name: part for name, part in vars(self.site).items() if name in lasting})
         reply = self.site.answer(request)
         if isinstance(reply, Refusal):
             raise from_code(reply.code, reply.reason)
@@ -237,7 +240,7 @@ class Door:
 
     def _ask_person(self, request: Message, reply: Message, size: int) -> None:
         phase, known = self.memory.phase(request), () if self.memory.begins(request) else self.memory.phases.values()
-        if self.approve is None or phase in known:
+        if self.approve is None or phase in known or (self.site.refuter and known):  # a refuter is approved as a whole
             return
         key = request.run, phase
         if key in self._declined or not self.approve(phase, describe(request, reply, size)):
@@ -377,6 +380,10 @@ def describe(request: Message, reply: Message, size: int) -> str:
     parts += [f"{name} (in words)" for name in line.notes or {}]
     what = ", ".join(parts) or "no numbers, only that it agrees"
     count = numbers({"sums": line.sums})
+    if getattr(request, "refuter", ""):
+        return (f"the refuter '{request.refuter}', run {request.run}: site '{request.site}' changes its rows as the "
+                f"study says, and all phases of the study but linkage and diagnostics run once more on them: moments, "
+                f"fit and effects leave again, of the changed rows. Asked once for all of it.")
     secure = MASKED in line.sums
     later = sorted({name for one in MAY_LEAVE if PHASES[one] == phase for name in answers(one, secure)})
     also = f" Later answers of the phase hold nothing but: {', '.join(later)}." if later else ""

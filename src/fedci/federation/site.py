@@ -26,7 +26,7 @@ from fedci.errors import (
     StudyError,
     UsageError,
 )
-from fedci.federation import site_diagnostics
+from fedci.federation import refuting, site_diagnostics
 from fedci.federation.ask import Ask, Sums, shapes
 from fedci.federation.course import Course
 from fedci.federation.people import People, Posterior, summed_sd
@@ -102,12 +102,16 @@ class Site:
     def __init__(self, study: Study, table: Table, credentials: Credentials | None = None,
                  releases: Releases | None = None):
         self.study, self.table, self.name = study, table, table.site
+        self.agreed, self.refuter = study, ""
+        """The study that all parties hold: `study` is it, or while a refuter runs, the refuter's."""
         self.whole, self.credentials = table, credentials or Credentials()
         self.releases = releases
         """Of which people the site has told before; none: nobody remembers."""
         self.linkage: SiteLinkage | None = None
         self.kept = np.arange(table.rows)
-        """Rows of the whole table that are in `table`; linkage may leave some out."""
+        """Rows of the whole table that are in `table`; linkage may leave some out, and a refuter more."""
+        self.linked = self.kept
+        """Rows that linkage left."""
         self.described = False
         """Whether moments have left: then the rows stay as they are, or two answers would tell one person's."""
         self.options: FitOptions | None = None
@@ -160,7 +164,7 @@ class Site:
 
     def _hello(self, request: Hello) -> Reply:
         for what, ours, theirs in (("version of fedci", __version__, request.version),
-                                   ("study", self.study.hash(), request.study_hash)):
+                                   ("study", self.agreed.hash(), request.study_hash)):
             if ours != theirs:
                 raise HandshakeError(f"site '{self.name}': the {what} differs: {ours} here, "
                                      f"{theirs} at the coordinator")
@@ -168,6 +172,7 @@ class Site:
         if request.run != self.run:
             self.run, self.sums, self.course, self.evaluations = request.run, None, None, frozenset()
             self.preparation, self.silent_from = None, None
+        self._take_refuter(request.refuter)
         self._check_options()
         self.seed = request.seed
         self._check_memory()
@@ -179,7 +184,8 @@ class Site:
         if rounds > policy.max_rounds:
             raise DisclosureError(f"site '{self.name}': {rounds} rounds were asked for, the policy allows "
                                   f"{policy.max_rounds}. Lower optimiser.rounds")
-        if policy.check_trajectory and self.options not in _options_of(self.study):
+        allowed = [refuting.options_of(one) if self.refuter else one for one in _options_of(self.agreed)]
+        if policy.check_trajectory and self.options not in allowed:
             raise HandshakeError(f"site '{self.name}': the options of the fit are not the study's, nor those of a "
                                  f"shipped preset with the study's changes. Put them into the study file")
 
@@ -211,7 +217,18 @@ class Site:
 
     def restore_linkage(self, kept: np.ndarray) -> None:
         """Only these rows of the whole table take part; the policy's minimum sizes hold for them too."""
-        self.table, self.kept = restricted(self.study, self.whole, kept), kept
+        self.linked = kept
+        self._take_rows(restricted(self.agreed, self.whole, kept))
+
+    def _take_refuter(self, name: str) -> None:
+        """The study and the rows of this run: the site's own, or a refuter's."""
+        refuting.check_wanted(self.agreed, self.name, name)
+        if name != self.refuter:
+            self.refuter, self.study = name, refuting.plan(self.agreed, name)
+            self._take_rows(self.whole.take(self.linked))
+
+    def _take_rows(self, table: Table) -> None:
+        self.table, self.kept = refuting.changed(self.agreed, table, self.linked, self.refuter)
 
     def _moments(self, request: AskMoments) -> Reply:
         self._require(self.options, "a handshake")
@@ -229,10 +246,10 @@ class Site:
 
     def _people(self) -> list[bytes]:
         """What identifies each person here: the ids, or else the row."""
-        t = self.table
-        if self.study.ids:
-            whole = id_records(self.study, self.whole)
+        if self.agreed.ids:
+            whole = id_records(self.agreed, self.whole)
             return [whole[row] for row in self.kept]
+        t = self.whole.take(self.kept)
         return [row.tobytes() for row in np.column_stack([t.x, t.w, t.y]).astype(float)]
 
     def _prepare(self, request: Prepare) -> Reply:

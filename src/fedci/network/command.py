@@ -12,6 +12,7 @@ from pathlib import Path
 
 from fedci.data import Source, absolute
 from fedci.errors import AwayError, HandshakeError, OutputError, from_code
+from fedci.federation.coordinator import Round
 from fedci.network import certificates, hardening, kit, party, processes
 from fedci.network.kit import Kit
 from fedci.network.provision import place_server
@@ -21,6 +22,8 @@ POLL, LOOK = 0.1, 0.5
 LISTEN_SECONDS = 60.0
 STATUS_EVERY = 2.0
 """Seconds between questions to the engine whether a job that says nothing still runs."""
+TELL_EVERY = 10.0
+"""Seconds between lines on how far a fit is, at a site."""
 PATIENCE = 3600.0
 """Seconds a person has to approve a phase."""
 PAUSE = 3.0
@@ -81,7 +84,7 @@ def run_site(folder: str | Path, data: str | Path, say: Say, ask: Callable[[str]
 
 
 def _follow_site(own: Kit, process, say: Say, ask: Callable[[str], bool] | None, wait: float) -> None:
-    at, phase, heard = 0, None, time.monotonic()
+    at, phase, heard, answers = 0, None, time.monotonic(), Answers(own.study)
     while True:
         if process.poll() is not None:
             raise AwayError(f"the engine ended (status {process.returncode}); see {own.run / 'engine.log'}")
@@ -98,6 +101,8 @@ def _follow_site(own: Kit, process, say: Say, ask: Callable[[str], bool] | None,
                     if event["phase"] != phase:
                         phase = event["phase"]
                         say(f"{phase:<10} answering")
+                    if line := answers.seen(event, time.monotonic()):
+                        say(line)
                     if event["reason"]:
                         say(f"refused    {event['reason']}")
                 case "ask" if ask is not None:
@@ -111,6 +116,31 @@ def _follow_site(own: Kit, process, say: Say, ask: Callable[[str], bool] | None,
                 case "ended":
                     say("waiting    the run paused or stopped; it goes on when the coordinator does")
         time.sleep(POLL)
+
+
+class Answers:
+    """How far a fit is, as a site can tell: its answers of those that the study's rounds take at most."""
+
+    def __init__(self, study: Study):
+        options = study.fit_options()
+        exchanges = 2 if options.model.family == "shared" else 1
+        self.most = options.optimiser.rounds * exchanges * (2 if study.policy.secures(len(study.sites)) else 1)
+        self.run, self.count, self.last = None, 0, (0.0, 0)
+        """`last`: when a line was said, and after how many answers."""
+
+    def seen(self, event: dict, now: float) -> str:
+        """A line every TELL_EVERY seconds of a fit."""
+        if event["phase"] != "fit":
+            return ""
+        if event["run"] != self.run:
+            self.run, self.count, self.last = event["run"], 0, (now, 1)
+        self.count += 1
+        then, before = self.last
+        if now - then < TELL_EVERY or not before < self.count <= self.most:
+            return ""
+        self.last = now, self.count
+        left = (now - then) / (self.count - before) * (self.most - self.count)
+        return f"fit        {self.count} answers of at most {self.most}, at most {left:.0f} s left"
 
 
 @contextmanager
@@ -223,16 +253,20 @@ def _connected(session) -> set[str]:
 def _follow_job(own: Kit, session, number: str, present: tuple[str, ...], process, say: Say,
                 at: int) -> tuple[dict, int, bool]:
     """(the event that ended the job, where the events go on, whether there was progress)."""
-    asked, begun, moved = time.monotonic(), False, False
+    asked, begun, moved, first = time.monotonic(), False, False, None
     while True:
         seen, at = kit.events(own.run, at)
         begun |= bool(seen)
         for event in seen:
             moved |= event["event"] == "round"
             if event["event"] == "round":
-                left = event["seconds"] / event["number"] * (event["cap"] - event["number"])
-                say(f"round      {event['number']} of at most {event['cap']}, objective {event['objective']:.3f}, "
-                    f"at most {left:.0f} s left")
+                now = Round(**{name: event[name] for name in ("number", "cap", "objective", "seconds")},
+                            gradient_norm=0.0)
+                first = now if first is None or now.number < first.number else first
+                say(f"round      {now.number} of at most {now.cap}, objective {now.objective:.3f}{now.left(first)}")
+            if event["event"] == "begin":
+                first = None
+                say(f"again      {event['what']}: the same study on rows that each site changes")
             if event["event"] in ("result", "paused", "failed"):
                 return event, at, moved
         if process.poll() is not None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import time
 import traceback
 import uuid
 from contextlib import suppress
 from copy import copy
+from dataclasses import replace
 from pathlib import Path
 from threading import Thread
 from zipfile import BadZipFile
@@ -22,6 +24,7 @@ from fedci.errors import AwayError, FedciError, MessageError, OutputError
 from fedci.federation.coordinator import Round, run_study
 from fedci.federation.course import PLACES
 from fedci.federation.door import Door, Event
+from fedci.federation.refuting import study_run
 from fedci.federation.retry import Retrying
 from fedci.federation.site import Site
 from fedci.federation.site_sums import site_secret
@@ -33,11 +36,13 @@ from fedci.privacy.agreement import Credentials, read_key
 from fedci.privacy.ledger import Ledger
 from fedci.privacy.released import Releases
 from fedci.privacy.secure_sum import derived, info
-from fedci.refits import not_run
+from fedci.refits import checkpoints, refuted, wanted
 from fedci.result import Result, people_effects
 
 LEDGER_SECONDS = 20.0
 CHECKPOINT = "checkpoint.npz"
+FITTED = "fitted"
+"""The result while its refuters run."""
 
 
 def read_run(own: Kit) -> dict:
@@ -73,7 +78,7 @@ class SiteParty:
 
     def _after(self, event: Event) -> None:
         """What the site does for itself after an answer: keep what linkage left, write its people's effects."""
-        place = self.kit.run / f"kept-{event.run}.npy"
+        place = self.kit.run / f"kept-{study_run(event.run, self.site.refuter)}.npy"
         match event.request:
             case "Hello" if place.exists() and self.site.linkage is None:
                 self.site.restore_linkage(np.load(place, allow_pickle=False))
@@ -85,7 +90,7 @@ class SiteParty:
             case _ if self.site.course is not None and event.round in self.site.course.places:
                 self._keep_place(event)
         match event.request:
-            case "AskEffects" | "AskSharedEffects":
+            case "AskEffects" | "AskSharedEffects" if not self.site.refuter:
                 self.writing = Thread(target=self._write_people, args=(copy(self.site), event.run))
                 self.writing.start()  # the coordinator need not wait for it
 
@@ -177,12 +182,14 @@ def coordinate(own: Kit, engine, told: dict) -> None:
         engine.wait_ready()
         kit.note(own.run, "ready", sites=list(engine.sites))
         patient = Retrying(engine, of=(MessageError,))
-        outcome = run_study(patient, study, study.fit_options(), told["seed"], lambda r: _told_round(own, r),
-                            checkpoint=own.run / CHECKPOINT)
-        result = Result(study, not_run(study, outcome), {}, engine.traffic)
-        result.save(told["out"], force=True)
+        result = _fitted(own, patient, told, engine.traffic)
+        outcome = refuted(patient, study, result.outcome, Telling(own), own.run / CHECKPOINT,
+                          after=lambda outcome: _keep_fitted(own, replace(result, outcome=outcome)))
+        replace(result, outcome=outcome).save(told["out"], force=True)
         engine.finish()
-        (own.run / CHECKPOINT).unlink(missing_ok=True)
+        for path in checkpoints(own.run / CHECKPOINT, study):
+            path.unlink(missing_ok=True)
+        shutil.rmtree(own.run / FITTED, ignore_errors=True)
         kit.note(own.run, "result", out=str(told["out"]), seconds=outcome.seconds)
     except AwayError as problem:
         kit.note(own.run, "paused", reason=str(problem))
@@ -193,5 +200,33 @@ def coordinate(own: Kit, engine, told: dict) -> None:
         kit.note(own.run, "failed", code="error", reason=f"an unexpected error: see {own.run / 'error.log'}")
 
 
-def _told_round(own: Kit, seen: Round) -> None:
-    kit.note(own.run, "round", number=seen.number, cap=seen.cap, objective=seen.objective, seconds=seen.seconds)
+def _fitted(own: Kit, engine, told: dict, traffic: dict) -> Result:
+    """The study's own fit; where a crash came later, among the refuters, as it was kept: the sites are past it."""
+    study, folder = own.study, own.run / FITTED
+    if (folder / "result.json").exists():
+        found = Result.load(folder)
+        if (found.study.hash(), found.outcome.seed, found.sites) == (study.hash(), told["seed"], engine.sites):
+            return found
+    outcome = run_study(engine, study, study.fit_options(), told["seed"], Telling(own), checkpoint=own.run / CHECKPOINT)
+    result = Result(study, outcome, {}, traffic)
+    if wanted(study):
+        _keep_fitted(own, result)
+    return result
+
+
+def _keep_fitted(own: Kit, result: Result) -> None:
+    result.save(own.run / FITTED, force=True)
+
+
+class Telling:
+    """Progress, to the run's events."""
+
+    def __init__(self, own: Kit):
+        self.own = own
+
+    def __call__(self, seen: Round) -> None:
+        kit.note(self.own.run, "round", number=seen.number, cap=seen.cap, objective=seen.objective,
+                 seconds=seen.seconds)
+
+    def begin(self, what: str) -> None:
+        kit.note(self.own.run, "begin", what=what)

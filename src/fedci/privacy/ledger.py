@@ -336,6 +336,9 @@ class Total(NamedTuple):
     numbers: int
     bytes: int
     names: tuple[str, ...]
+    first: str
+    """When, UTC."""
+    last: str
 
 
 def totals(entries: Iterable[Mapping]) -> list[Total]:
@@ -351,7 +354,7 @@ def _total(run: str, phase: str, entries: Sequence[Mapping]) -> Total:
     answers = sum(entry["reply"] not in (REFUSAL, NOTE) for entry in entries)
     names = sorted({name for entry in entries for name in entry["sums"]})
     return Total(run, phase, answers, refusals, sum(map(numbers, entries)), sum(e["bytes"] for e in entries),
-                 tuple(names))
+                 tuple(names), min(entry["time"] for entry in entries), max(entry["time"] for entry in entries))
 
 
 def numbers(entry: Mapping) -> int:
@@ -363,7 +366,7 @@ def show(entries: Sequence[Mapping]) -> Table:
     """The ledger as a table: a line for each phase of each run, and one for each run's total."""
     from rich.table import Table
 
-    table = Table("run", "phase", *_counted(), "what", title="what left this site")
+    table = Table("run", "phase", "when (UTC)", *_counted(), "what", title="what left this site, to the coordinator")
     by_run: dict[str, list[Total]] = {}
     for total in totals(entries):
         by_run.setdefault(total.run, []).append(total)
@@ -381,12 +384,20 @@ def _counted():
 
 
 def _sum(run: str, parts: Sequence[Total]) -> Total:
-    return Total(run, "all", *(sum(part[k] for part in parts) for k in range(2, 6)), ())
+    return Total(run, "all", *(sum(part[k] for part in parts) for k in range(2, 6)), (),
+                 min(part.first for part in parts), max(part.last for part in parts))
 
 
 def _cells(total: Total) -> list:
     """Text, not markup: a name from outside must not style the screen."""
     from rich.text import Text
 
-    return [Text(total.run or "–"), Text(total.phase), *(f"{number:,}" for number in total[2:6]),
-            Text(", ".join(total.names))]
+    return [Text(total.run or "–"), Text(total.phase), Text(_when(total.first, total.last)),
+            *(f"{number:,}" for number in total[2:6]), Text(", ".join(total.names))]
+
+
+def _when(first: str, last: str) -> str:
+    """To the second, the day once."""
+    (day, _, begin), (other, _, end) = (time[:19].partition("T") for time in (first, last))
+    until = end if day == other else f"{other} {end}"
+    return f"{day} {begin}" if (day, begin) == (other, end) else f"{day} {begin} – {until}"

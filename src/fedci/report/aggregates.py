@@ -10,7 +10,7 @@ The bands hold the uncertainty of that part, not what is a single site's own.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -28,13 +28,17 @@ BINS = 24
 BAND = (0.025, 0.975)
 
 
-def aggregates(result: Result, folder: Path | None = None) -> dict:
+def aggregates(result: Result, folder: Path | None = None, done: Callable[[int], None] = lambda steps: None) -> dict:
     """{'curves': […], 'population': {…}, 'drivers': […] or None}; kept in the result's folder, and found again there
     for the same run."""
     if folder is not None and (kept := _read(folder / FILE, result)) is not None:
         return kept
-    made = {"format": FORMAT, "run": result.outcome.run, "curves": list(curves(result)),
-            "population": population(result), "drivers": _drivers(result)}
+    made: dict = {"format": FORMAT, "run": result.outcome.run}
+    parts = {"curves": lambda: list(curves(result)), "population": lambda: population(result),
+             "drivers": lambda: _drivers(result)}
+    for steps, (name, make) in enumerate(parts.items(), 2):
+        made[name] = make()
+        done(steps)
     if folder is not None:
         with whole_file(folder / FILE) as file:
             file.write(json.dumps(made).encode())

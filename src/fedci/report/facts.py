@@ -73,7 +73,7 @@ def sections(result: Result, extra: Extra, alpha: float) -> list[Section]:
         *(_with_verdicts(section, extra.slots) for section in (
             _balance(extra.slots), _overlap(extra.slots), _heterogeneity(extra.slots, effect_on),
             _sensitivity(result, extra.slots, effect_on, alpha), _refuters(extra.slots), _fit(result, extra.slots))),
-        _left(result, extra.ledgers), _assumptions(result), _made(result)]
+        _left(result, extra.ledgers), _assumptions(result, extra.slots), _made(result)]
 
 
 def _with_verdicts(section: Section, slots: Slots) -> Section:
@@ -230,11 +230,14 @@ def _overlap(slots: Slots) -> Section:
     if one is None:
         return Section("overlap", "Could everybody have been treated?", [_absent(slots, "overlap", "overlap")])
     table = Table(["from", "to", "treated", "untreated"], [
-        [number(one.edges[k]), number(one.edges[k + 1]), number(one.treated[k]), number(one.control[k])]
+        [number(one.edges[k]), number(one.edges[k + 1]),
+         *("hidden" if n is None else number(n) for n in (one.treated[k], one.control[k]))]
         for k in range(len(one.treated))])
+    hidden = (" Grey stumps: few people of an arm at a site, whose number is not told."
+              if None in (*one.treated, *one.control) else "")
     return Section("overlap", "Could everybody have been treated?", [
-        Figure(plots.overlap(one), "Preference scores of treated (above) and untreated (below): where only one "
-               "side has people, effects rest on the model.", table)])
+        Figure(plots.overlap(one), f"Preference scores of treated (above) and untreated (below): where only one "
+               f"side has people, effects rest on the model.{hidden}", table)])
 
 
 def _heterogeneity(slots: Slots, effect_on: str) -> Section:
@@ -245,7 +248,8 @@ def _heterogeneity(slots: Slots, effect_on: str) -> Section:
     parts: list = []
     if one.figures:
         parts.append(Table(["figure", "value"], [[name, number(value)] for name, value in one.figures.items()]))
-    for rows, what in ((one.sites, "Each site by itself"), (one.leave_one_out, "All sites but one")):
+    shrunk = ", and as the model draws it towards the others" if any("model" in row.site for row in one.sites) else ""
+    for rows, what in ((one.sites, f"Each site by itself{shrunk}"), (one.leave_one_out, "All sites but one")):
         if rows:
             parts.append(Figure(plots.forest(rows, None, effect_on.capitalize()), f"{what}.", _interval_table(rows)))
     return Section("heterogeneity", title, parts or [_absent(slots, "heterogeneity", "analysis of the sites' effects")])
@@ -269,8 +273,10 @@ def _sensitivity(result: Result, slots: Slots, effect_on: str, alpha: float) -> 
                             [str(r.noise_correlation), number(r.mean), f"{number(r.low)} to {number(r.high)}",
                              number(r.person_sd)] for r in table.itertuples()])))
     for one in slots.sensitivity or ():
-        rows = [[number(one.x[k]), number(one.mean[k])] for k in range(len(one.x))]
-        table = Table([one.x_label or "x", "effect"], rows)
+        ends = one.low is not None and one.high is not None
+        rows = [[number(one.x[k]), number(one.mean[k]),
+                 *([f"{number(one.low[k])} to {number(one.high[k])}"] if ends else [])] for k in range(len(one.x))]
+        table = Table([one.x_label or "x", "effect", *(["bounds"] if ends else [])], rows)
         parts.append(Figure(plots.sensitivity(one, effect_on), f"{one.name}.", table))
     if not slots.sensitivity:
         parts.append(_absent(slots, "sensitivity", "analysis of a hidden confounder"))
@@ -316,9 +322,11 @@ def _left(result: Result, ledgers: dict[str, list[dict]]) -> Section:
     policy, masked = result.study.policy, result.outcome.effects.total is not None
     fit = ("the sums of each round of the fit and of the effects, under masks that open only over all sites together"
            if masked else "the sums of each round of the fit, and sums of effects for each draw")
+    told = result.outcome.diagnostics
     hidden = "; the propensity model's and the calibration's sums under such masks" if masked else ""
-    checks = (f"; for the diagnostics, moments of each arm and counts of groups{hidden}" if result.outcome.diagnostics
-              else "")
+    checks = f"; for the diagnostics, moments of each arm and counts of groups{hidden}" if told else ""
+    if told and told.refuters:
+        checks += "; for each refuter, moments, fit and effects once more, of changed rows"
     parts: list = [f"Rows and ids stayed at the sites. Under the policy '{policy.name}' (at least {policy.min_rows} "
                    f"rows and {policy.min_arm_rows} in each arm) these sums left: four moments of each column; "
                    f"{fit}{checks}."]
@@ -328,8 +336,9 @@ def _left(result: Result, ledgers: dict[str, list[dict]]) -> Section:
              f"{seen.messages:,}", f"{seen.received:,}", f"{seen.sent:,}"]
             for site, seen in sorted(result.traffic.items())], "Traffic, as the coordinator counted it"))
     for site, entries in ledgers.items():
-        rows = [[one.phase, f"{one.answers:,}", f"{one.refusals:,}", f"{one.numbers:,}", f"{one.bytes:,}",
-                 ", ".join(one.names)] for one in ledger.totals(entries) if one.run in ("", result.outcome.run)]
+        rows = [[_phase(one, result.outcome.run), f"{one.answers:,}", f"{one.refusals:,}", f"{one.numbers:,}",
+                 f"{one.bytes:,}", ", ".join(one.names)] for one in ledger.totals(entries)
+                if one.run in ("", result.outcome.run) or one.run.startswith(f"{result.outcome.run}-")]
         parts.append(Table(["phase", "answers", "refusals", "numbers", "bytes", "what"], rows,
                            f"Ledger of {site}: {len(entries)} lines, chain whole"))
     if not ledgers:
@@ -341,17 +350,26 @@ def _left(result: Result, ledgers: dict[str, list[dict]]) -> Section:
     return Section("left", "What left each site", parts)
 
 
+def _phase(one: ledger.Total, run: str) -> str:
+    """Of a refuter's run with the refuter's name."""
+    refuter = one.run.removeprefix(run).lstrip("-") if one.run else ""
+    return f"{refuter}: {one.phase}" if refuter else one.phase
+
+
 def _names(result: Result) -> list[str]:
     return [name for one in result.study.covariates for name in one.design_columns()]
 
 
-def _assumptions(result: Result) -> Section:
+def _assumptions(result: Result, slots: Slots) -> Section:
+    said = {name: "; ".join(f"{one.name}: {one.verdict}" for one in rows)
+            for name, rows in (slots.verdicts or {}).items()}
+    probed = f" Probed: {said['refuters']}." if "refuters" in said else ""
     links = (f"Checked: linkage found and left out {sum(result.outcome.excluded.values()):,} repeated entries."
              if result.study.links else "Not checked: the study names no ids, so a person at two sites counts twice.")
     rows = [
         ["Unconfoundedness: given the covariates, treatment does not depend on the potential outcomes",
          "Cannot be checked by any data. It fails if something that drives both treatment and outcome was not "
-         "measured. See the sections on balance and sensitivity."],
+         f"measured. How strong that would have to be: the section on what if an assumption is wrong.{probed}"],
         ["Stable unit treatment value: one version of the treatment, and nobody's treatment changes another's outcome",
          "Cannot be checked here; a matter of how the treatment was given."],
         ["All sources share the same covariates",
@@ -359,9 +377,10 @@ def _assumptions(result: Result) -> Section:
          f"{len(result.study.covariates)} covariates, levels and ranges. Whether they measure alike, they must say."],
         ["A primary key identifies a person across sources", links],
         ["Overlap: everybody could have been treated or not (needed for effects without the model's help)",
-         "Looked at in the section on overlap, where the diagnostics are there."],
+         f"Checked: {said['overlap']}." if "overlap" in said else "Not checked: the result holds no such diagnostics."],
         ["The model: smooth functions along few directions, Gaussian noise, sites alike but for their own function",
-         "Looked at in the section on the fit; the page on the model says what it cannot express."]]
+         f"Checked in part: {said['fit']}. What the model cannot express, its page in the documentation says."
+         if "fit" in said else "Not checked: the result holds no such diagnostics."]]
     return Section("assumptions", "What is assumed, and what was checked", [
         Table(["assumption", "checked?"], rows, "The assumptions of the paper (the first four), and two more")])
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import resources
 from pathlib import Path
 
@@ -18,6 +18,8 @@ from fedci.result import Result
 from fedci.version import __version__
 
 FILE = "report.html"
+STEPS = 5
+"""The result, three kinds of effects, the page."""
 
 
 def render(result: Result, extra: Extra, alpha: float = 0.05) -> str:
@@ -35,18 +37,20 @@ def _asset(name: str) -> str:
 
 
 def write_report(folder: str | Path, out: Path | None = None, others: Sequence[Path] = (), ledgers: Sequence[Path] = (),
-                 alpha: float = 0.05, force: bool = True) -> Path:
+                 alpha: float = 0.05, force: bool = True, done: Callable[[int], None] = lambda steps: None) -> Path:
     """From RESULT to RESULT/report.html, or to `out`.
 
     others    folders of results over fewer sources, in the order in which sources were added
     ledgers   folders of sites whose ledgers are shown
+    done      told how many of STEPS are done
     """
     folder = Path(folder)
     result = Result.load(folder)
+    done(1)
     out = folder / FILE if out is None else out
     if out.exists() and not force:
         raise OutputError(f"'{out}' is there already: choose another --out, or replace it with --force")
-    extra = Extra(read_slots(folder, result.outcome.run), aggregates(result, folder),
+    extra = Extra(read_slots(folder, result.outcome.run), aggregates(result, folder, done),
                   {other.name: Result.load(other) for other in others}, read_ledgers(ledgers))
     try:
         with whole_file(out) as file:

@@ -161,15 +161,19 @@ def love(rows: Sequence[Balance]) -> Markup:
 
 def overlap(one: Overlap) -> Markup:
     """Treated above the axis, untreated below."""
-    treated, control = (np.array(part) / max(sum(part), 1e-300) for part in (one.treated, one.control))
+    arms = [[n or 0.0 for n in part] for part in (one.treated, one.control)]
+    treated, control = (np.array(part) / max(sum(part), 1e-300) for part in arms)
     top = 1.08 * max(treated.max(), control.max())
     plot = Plot("Overlap: preference scores of treated and untreated", (one.edges[0], one.edges[-1]), (-top, top),
                 height=280, left=16, x_label="preference score")
     plot.x_axis()
     for k in range(len(treated)):
         where = f"{number(one.edges[k])} to {number(one.edges[k + 1])}"
-        plot.bar(one.edges[k], one.edges[k + 1], float(treated[k]), f"{where}: {treated[k]:.1%} of the treated", "b")
-        plot.bar(one.edges[k], one.edges[k + 1], -float(control[k]), f"{where}: {control[k]:.1%} of the untreated", "a")
+        for sign, share, count, arm, kind in ((1, treated[k], one.treated[k], "treated", "b"),
+                                              (-1, control[k], one.control[k], "untreated", "a")):
+            told = f"{share:.1%} of the {arm}" if count is not None else f"hidden, {arm} people are few"
+            tall, kind = (float(share), kind) if count is not None else (0.04 * top, "f")
+            plot.bar(one.edges[k], one.edges[k + 1], sign * tall, f"{where}: {told}", kind)
     plot.rule_y(0.0, "axis")
     plot.label(plot.right - 4, plot.top + 14, "treated", "end", "key b")
     plot.label(plot.right - 4, plot.bottom - 8, "untreated", "end", "key a")

@@ -9,6 +9,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from fedci.report.svg import number
+
 SECTIONS = ("balance", "overlap", "fit", "heterogeneity", "sensitivity", "refuters")
 FINE = "fine"
 
@@ -52,16 +54,19 @@ def _balance(part: Mapping) -> list[dict]:
 
 def _overlap(part: Mapping) -> dict:
     bins = part["histogram"]
-    return {"edges": part["edges"], "treated": [n or 0 for n in bins["treated"]],
-            "control": [n or 0 for n in bins["untreated"]]}
+    return {"edges": part["edges"], "treated": list(bins["treated"]), "control": list(bins["untreated"])}
 
 
 def _heterogeneity(part: Mapping) -> dict:
     figures = {"Q": part["q"], "p of Q": part["p"], "I²": part["i2"], "average over sites": part["random"]["mean"],
-               "τ, sd between sites": math.sqrt(part["tau2_reml"])}
+               "τ², variance between sites": part["tau2_reml"], "τ, sd between sites": math.sqrt(part["tau2_reml"])}
+    if part.get("shrinkage") is not None:
+        figures["share of the sites' spread that the model takes for chance"] = part["shrinkage"]
     if part.get("prediction"):
         figures |= {"a new site, from": part["prediction"][0], "a new site, to": part["prediction"][1]}
-    return {"sites": [{"site": row["site"], **_ends(row["own"])} for row in part["sites"]],
+    rows = [{"site": name, **_ends(one)} for row in part["sites"]
+            for name, one in ((row["site"], row["own"]), ("– by the model", row.get("model"))) if one]
+    return {"sites": rows,
             "leave_one_out": [{"site": f"without {row['site']}", **_ends(row["estimate"])} for row in part["left_out"]],
             "figures": figures}
 
@@ -73,14 +78,21 @@ def _ends(one: Mapping) -> dict:
 def _sensitivity(part: Mapping) -> list[dict]:
     bounds = [{"strength": 1.0, "interval_low": part["low"], "interval_high": part["high"]}, *part["bounds"]]
     bounds = sorted({row["strength"]: row for row in bounds}.values(), key=lambda row: row["strength"])
-    return [{"name": "Bounds of the average effect if a hidden confounder is at most of strength Λ", "x_label": "Λ",
-             "x": [row["strength"] for row in bounds], "mean": [part["effect"]] * len(bounds),
-             "low": [row["interval_low"] for row in bounds], "high": [row["interval_high"] for row in bounds]}]
+    curves = [{"name": "Bounds of the average effect if a hidden confounder is at most of strength Λ", "x_label": "Λ",
+               "x": [row["strength"] for row in bounds], "mean": [part["effect"]] * len(bounds),
+               "low": [row["interval_low"] for row in bounds], "high": [row["interval_high"] for row in bounds]}]
+    people = [(row["strength"], max(row["cate_half"])) for row in part["bounds"] if row["cate_half"]]
+    if people:
+        strengths, halves = zip(*people, strict=True)
+        curves.append({"name": "By how much it may at most move the expected effect of one person (CATE)",
+                       "x_label": "Λ", "x": list(strengths), "mean": [0.0] * len(people),
+                       "low": [-half for half in halves], "high": list(halves)})
+    return curves
 
 
 def _refuters(part: list) -> list[dict]:
     return [{"name": row["name"], "estimate": row["estimate"]["mean"], "low": row["estimate"]["low"],
-             "high": row["estimate"]["high"], "expected": f"{row['reference']:.3g}",
+             "high": row["estimate"]["high"], "expected": number(row["reference"]),
              "passed": row["verdict"]["verdict"] == FINE} for row in part if row["estimate"] is not None]
 
 

@@ -45,11 +45,12 @@ class Balance(_Slot):
 
 
 class Overlap(_Slot):
-    """A histogram of the preference score: edges [k + 1], shares or counts of treated and of untreated [k]."""
+    """A histogram of the preference score: edges [k + 1], shares or counts of treated and of untreated [k]; null: few
+    people, hidden."""
 
     edges: list[Number] = Field(min_length=2)
-    treated: list[Number]
-    control: list[Number]
+    treated: list[Number | None]
+    control: list[Number | None]
 
 
 class Heterogeneity(_Slot):

@@ -1,14 +1,22 @@
 """A study with a site above model.exact_rows: the exact one when all its rows induce; saved; refused by memory."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis.strategies import integers
 
 from fedci import Result
-from fedci.errors import SizeError
-from fedci.federation import rounds
+from fedci.errors import MessageError, SizeError
+from fedci.federation import coordinator, rounds
+from fedci.federation.engine import InProcessEngine
 from fedci.federation.rounds import Rules
-from fedci.model.inducing import Blocks
+from fedci.federation.talk import Talk
+from fedci.messages import AskStatistics
+from fedci.model.inducing import Blocks, some_of
 from fedci.model.padding import LIMIT
+from fedci.options import FitOptions
 from tests_support import fit, frame, hospitals
 
 QUICK = {"optimiser": {"rounds": 4, "draws": 4}, "prediction": {"draws": 16}}
@@ -57,3 +65,63 @@ def test_steps_are_natural_with_many_people_only(large):
     few, many = (Rules(outcome.layout.model, outcome.options, 0, outcome.layout.u, people)
                  for people in (rounds.MANY_PEOPLE - 1, rounds.MANY_PEOPLE))
     assert (rounds.natural(few), rounds.natural(many)) == (False, True)
+
+
+# --- stages: few people first, then more, then all
+
+STAGED = {"optimiser": {"rounds": 12, "draws": 4, "first_rows": 20}, "prediction": {"draws": 16}}
+
+
+@pytest.fixture(scope="module")
+def staged():
+    """Three sites under masks, each of which follows the fit: every stage is asked for and expected alike."""
+    policy = {"name": "simulation", "secure_sum": True, "check_trajectory": True}
+    return fit(hospitals(90, 80, 30), preset="default", policy=policy,
+               options=STAGED | {"model": {"knots": 3, "exact_rows": 15, "inducing": 12}})
+
+
+def test_the_first_rounds_look_at_few_people_and_the_last_at_all(staged):
+    few = [one.few for one in staged.outcome.fit.rounds]
+    assert few == sorted(few, reverse=True)
+    assert 0 < sum(few) <= STAGED["optimiser"]["rounds"] // 2
+    arms = [n for site in staged.outcome.layout.moments.values() for n in (site.treated, site.rows - site.treated)]
+    prepared = [site.prepared for site in staged.local.values()]
+    assert sum(int(one.few[20].mask.sum()) for one in prepared) == sum(some_of(n, 20) for n in arms)
+    assert sum(int(one.arrays.mask.sum()) for one in prepared) == 200
+
+
+def test_the_objective_that_is_reported_is_that_of_all_people(staged):
+    outcome = staged.outcome
+    rules = coordinator.rules_of(outcome.layout, outcome.options, outcome.seed)
+    assert rules.few
+    talk = Talk(InProcessEngine(staged.local), "again", outcome.layout.model)
+    for site in staged.local.values():
+        site.sums = site.course = None
+    last = rounds.begin(rules, outcome.fit.theta)._replace(ahead=0)
+    objective = talk.follow(rounds.evaluation(rules, last))[0][0]
+    assert objective == pytest.approx(outcome.fit.objective, rel=1e-6)  # masks carry fixed-point numbers
+    fewer = talk.follow(rounds.evaluation(rules, last._replace(ahead=1)))[0][0]
+    assert fewer > objective  # a density of fewer people
+
+
+def test_a_stage_that_was_not_agreed_is_refused(staged):
+    site = staged.local["site-0"]
+    size = staged.outcome.layout.model.size
+    answer = site._statistics
+    with pytest.raises(MessageError, match="site 'site-0': sums over 7 people are no stage of this fit"):
+        answer(AskStatistics("r", 1, "site-0", np.zeros((1, size)), {}, np.array(7.0)))
+
+
+@given(people=integers(0, 10**6), rows=integers(2, 10**4))
+def test_neither_those_of_a_stage_nor_those_left_out_are_few(people, rows):
+    some = some_of(people, rows)
+    assert some == people or min(some, people - some) >= rows // 2
+
+
+def test_stages_grow_tenfold_and_each_spares_half_the_work(staged):
+    """With 100,000 people at each of two sites: 1000, 10,000 of each, then all."""
+    outcome, site = staged.outcome, SimpleNamespace(rows=100_000, treated=40_000)
+    options = FitOptions.model_validate(outcome.options.model_dump() | {"optimiser": {"first_rows": 1000}})
+    assert rounds.few_people(outcome.layout.model, options, [site, site]) == (2000, 20_000)
+    small = SimpleNamespace(rows=1900, treated=950)
+    assert rounds.few_people(outcome.layout.model, options, [small]) == ()

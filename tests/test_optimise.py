@@ -332,3 +332,56 @@ def test_a_state_packed_and_unpacked_goes_on_bit_for_bit(name):
             np.testing.assert_array_equal(one, other)
         for one, other in zip(jax.tree.leaves(before.rule), jax.tree.leaves(again.rule), strict=True):
             np.testing.assert_array_equal(one, other)
+
+
+# --- stages with more and more people
+
+
+def of_people(n, query, told=np.geomspace(0.3, 30.0, 5), centre=np.linspace(-1, 1, 5)):
+    """(L, ∇L) of q = N(m, s²) for n people who tell of each entry, correlated, and a standard normal prior."""
+    m, log_s = np.split(query, 2)
+    curve = np.diag(told) + 0.2 * np.sqrt(np.outer(told, told))
+    s2, away = np.exp(2 * log_s), m - centre
+    value = -0.5 * n * (away @ curve @ away + np.diag(curve) @ s2) - 0.5 * (m @ m + s2.sum()) + log_s.sum()
+    return value, np.concatenate([-n * curve @ away - m, 1.0 - s2 * (1.0 + n * np.diag(curve))])
+
+
+def rounds_to_top(forget, few=100, many=10_000):
+    """Rounds that the second stage takes to come within 0.01 nat of its top, after a first one with few people."""
+    options = OptimiserOptions(name="lbfgs", rounds=200, tolerance=1e-6)
+    state = optimise.init(options, np.concatenate([np.zeros(5), np.full(5, np.log(0.1))]), 1, natural=True, ahead=1)
+    while state.verdict is None:
+        state = optimise.step(state, *of_people(few, state.query))
+    sd = np.exp(np.split(state.best, 2)[1])
+    state = optimise.with_more(state, np.sqrt((1 / sd**2) / (1 + many / few * (1 / sd**2 - 1))))
+    assert (state.ahead, state.since, state.verdict) == (0, state.round, None)
+    if forget:
+        state = state._replace(rule=state.rule._replace(moves=(), changes=()))
+    found = []
+    while state.verdict is None:
+        value, gradient = of_people(many, state.query)
+        found.append(value)
+        state = optimise.step(state, value, gradient)
+    assert state.verdict == optimise.CONVERGED
+    return int(np.argmax(np.array(found) > state.best_objective - 0.01))
+
+
+def test_what_few_people_told_of_the_curvature_serves_many():
+    assert rounds_to_top(forget=False) <= 3
+    assert rounds_to_top(forget=False) < rounds_to_top(forget=True)
+
+
+def test_a_stage_before_the_last_ends_after_half_the_rounds_that_are_left():
+    options = OptimiserOptions(name="lbfgs", rounds=20, tolerance=0.0)
+    state, ends = optimise.init(options, np.concatenate([np.zeros(5), np.zeros(5)]), 1, True, 2), []
+    while True:
+        state = optimise.step(state, *of_people(10, state.query))
+        if state.verdict is None:
+            continue
+        ends.append(state.round)
+        if not state.ahead:
+            break
+        kept = optimise.unpack(options, 1, optimise.pack(optimise.with_more(state, np.ones(5))))
+        assert (kept.ahead, kept.since) == (state.ahead - 1, state.round)
+        state = kept
+    assert ends == [10, 15, 20]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fedci.errors import SizeError
-from fedci.model import evidence, inducing, kernels, leave_one_out, padding, predict
+from fedci.model import evidence, inducing, kernels, leave_one_out, padding, parallel, predict
 from fedci.model.structure import model_of
 from fedci.options import SharedOptions
 
@@ -169,3 +169,13 @@ def test_memory_is_linear_in_the_rows_and_a_site_may_set_a_limit(monkeypatch):
     monkeypatch.setenv(padding.LIMIT, "much")
     with pytest.raises(SizeError, match="FEDCI_MEMORY_GIB = 'much' is no number"):
         padding.bytes_available()
+
+
+def test_draws_shared_out_among_cores_give_the_same_bits(model, rows, draws, monkeypatch):
+    """No draw knows in whose company it was computed; four cores have no equal parts of six draws, and take three."""
+    large, thetas = blocks(model, rows, 10), np.concatenate([draws.theta, -draws.theta])
+    found = []
+    for cores in (1, 4):
+        monkeypatch.setattr(parallel, "cores", lambda cores=cores: cores)
+        found.append(evidence.statistics(model, thetas, large, JITTER))
+    jax.tree.map(np.testing.assert_array_equal, *found)

@@ -260,11 +260,11 @@ class Site:
             self._check_units(request, units)
         x = units.covariates(self.table.x)
         model = model_of(self.options.model, x.shape[1], self.table.x.shape[1], request.sites)
-        w, y = self.table.w, units.outcome(self.table.y)
+        w, y, treated = self.table.w, units.outcome(self.table.y), int(self.table.w.sum())
         first, count = self.options.optimiser.first_rows, min(len(request.few), MOST_STAGES)
         stages = [rows_of_stage(first, k) for k in range(count)]
-        fewest = sum(some_of(n, stages[0]) for n in (w.sum(), len(w) - w.sum())) if stages else len(w)
-        check_statistics(self.study, self.name, int(fewest), model, len(self.sums.cohort) if self.masked else 1)
+        fewest = sum(some_of(n, stages[0]) for n in (treated, len(w) - treated)) if stages else len(w)
+        check_statistics(self.study, self.name, fewest, model, len(self.sums.cohort) if self.masked else 1)
         arrays = arrange(model, x, w, y, request.u, request.index)
         few = {rows: arrange_few(model, x, w, y, arrays, rows) for rows in stages}
         self.prepared, self.preparation = Prepared(model, units, arrays, few), request

@@ -30,16 +30,20 @@ def round_progress(quiet: bool = False, console: Console | None = None) -> Itera
     if quiet:
         yield None
         return
-    bar = Progress(BarColumn(bar_width=12), TextColumn("{task.fields[line]}"), TimeElapsedColumn(),
-                   console=console or Console(stderr=True))
+    console = console or Console(stderr=True)
+    bar = Progress(BarColumn(bar_width=12), TextColumn("{task.fields[line]}"), TimeElapsedColumn(), console=console)
     show = _Show(bar)
-    bar.start()
+    if console.is_terminal:
+        bar.start()
     try:
         yield show
     finally:
-        bar.live.transient = not show.last
-        bar.update(show.task, line=show.last)
-        bar.stop()
+        if console.is_terminal:
+            bar.live.transient = not show.last
+            bar.update(show.task, line=show.last)
+            bar.stop()
+        elif show.last:
+            console.print(show.last, markup=False, highlight=False, soft_wrap=True)
 
 
 class _Show:
@@ -52,7 +56,8 @@ class _Show:
     def __call__(self, now: Round) -> None:
         if self.first is None or now.number < self.first.number:
             self.first = now
-        self.last = (f"{self.what}round {now.number}/{now.cap} objective {now.objective:.2f} |gradient| "
+        some = "on some of the people, " if now.few else ""
+        self.last = (f"{self.what}round {now.number}/{now.cap} {some}objective {now.objective:.2f} |gradient| "
                      f"{now.gradient_norm:.1e}")
         self.bar.update(self.task, total=now.cap, completed=now.number, line=f"{self.last}{now.left(self.first)}")
 

@@ -5,7 +5,7 @@ OUT ?= demo-out
 # Tests compare our account with this one. Without its pins: it holds attrs below 24, which nothing of it needs.
 ACCOUNTANT = dp-accounting dm-tree mpmath wrapt
 
-.PHONY: demo network-demo debian test test-all test-benchmark bench benchmark docs site assurance lint clean
+.PHONY: demo network-demo debian test test-all test-benchmark bench bench-scale benchmark docs site assurance lint clean
 
 .venv: .venv/installed
 
@@ -93,6 +93,16 @@ site: .venv
 
 bench: .venv
 	$(BIN)/python -m fedci.benchmark.speed
+
+# Sizes, sites, stages, the forests of econml beside them, the kernels; curves into docs/performance.md. About an hour.
+SCALE = .venv-benchmark/bin/python -m fedci.benchmark.scale --out benchmarks/results/scale
+bench-scale: .venv .venv-benchmark
+	$(SCALE) 10x1000 10x10000 --peers --limit 900
+	$(SCALE) 10x100000 5x1000 10x200 30x200 100x200
+	$(SCALE) 5x1000 --options '{"model": {"exact_rows": 2000}}'
+	$(SCALE) 10x10000 --options '{"optimiser": {"first_rows": 0}}'
+	.venv-benchmark/bin/python -m fedci.benchmark.hot --out benchmarks/results/scale
+	$(BIN)/python -m fedci.benchmark.scale_page benchmarks/results/scale docs/performance.md
 
 # Attacks, faults, fuzzers and a soak of 1000 rounds; their table in docs/assurance.md. About half an hour.
 assurance: .venv

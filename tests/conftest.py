@@ -38,6 +38,11 @@ SMALL = {
 }
 
 
+def pytest_collection_modifyitems(items):
+    """Files with real processes take longest: begun last, they would keep one worker busy while the other rests."""
+    items.sort(key=lambda item: "network" not in item.path.parts)
+
+
 @pytest.fixture(autouse=True, scope="module")
 def room_for_what_is_compiled():
     """Compiled functions take places in a process's memory map, of which Linux gives 65,530: a worker that nears them

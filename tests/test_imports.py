@@ -37,9 +37,9 @@ ORDER = [
     "benchmark.learners.cevae", "benchmark.baselines", "benchmark.oracle", "benchmark.cells", "benchmark.suites",
     "benchmark.protocols", "benchmark.methods", "benchmark.presets", "benchmark.speed",
     "benchmark.linkage", "benchmark.network", "benchmark.scale", "benchmark.hot", "benchmark.secure",
-    "benchmark.runner", "benchmark.published", "benchmark.summary", "benchmark.markdown", "benchmark.tables", "benchmark.intervals",
-    "benchmark.sheet", "benchmark.coverage", "benchmark.ablation", "benchmark.figures", "benchmark.scale_page",
-    "benchmark.page", "benchmark.command", "cli", "__main__",
+    "benchmark.runner", "benchmark.published", "benchmark.summary", "benchmark.markdown", "benchmark.tables",
+    "benchmark.intervals", "benchmark.sheet", "benchmark.coverage", "benchmark.ablation", "benchmark.figures",
+    "benchmark.scale_page", "benchmark.page", "benchmark.command", "cli", "__main__",
 ]
 LATE = {("result", "storage")}
 """`Result.save` and `.load` call their storage when used: the file format knows the result, not the other way round."""

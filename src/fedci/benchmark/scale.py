@@ -146,6 +146,7 @@ def main(arguments: list[str]) -> None:
         sites, rows = map(int, size.split("x"))
         row = row or {"method": name, "sites": sites, "rows": rows, "seconds": float("inf"), "fit": float("inf"),
                       "asked": 0, "error": float("nan"), "GiB": float("nan"), "cores": _cores(), "econml": ""}
+        row |= {"limit": told.limit}
         show(row, not number)
         if told.out:
             keep([row], told.out / "peers.csv")

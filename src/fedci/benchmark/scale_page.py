@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fedci.benchmark.figures import BLUE, GREEN, GREY, ORANGE, PURPLE, STYLE, save
+from fedci.benchmark.figures import BLUE, GREEN, GREY, ORANGE, PURPLE, STYLE
 from fedci.errors import UsageError
 
 BEGIN, END = "<!-- scale: begin -->", "<!-- scale: end -->"
@@ -87,7 +87,7 @@ def draw(folder: Path, fits: list[dict], rounds: list[dict]) -> list[tuple[str, 
                              label=label_of)
             panel.set(xlabel="rows a site" if along == "rows" else "sites", ylabel=label)
             panel.legend(frameon=False)
-            save(figure, folder / name)
+            _save(figure, folder / f"{name}.svg")
             made.append((name, caption))
         traces = _traces(rounds)
         if traces:
@@ -98,9 +98,14 @@ def draw(folder: Path, fits: list[dict], rounds: list[dict]) -> list[tuple[str, 
             panel.axhline(0.1, color=GREY, linestyle=":")
             panel.set(xlabel="round", ylabel="nats a site below the best", ylim=(1e-3, None))
             panel.legend(frameon=False)
-            save(figure, folder / "scale-rounds-objective")
+            _save(figure, folder / "scale-rounds-objective.svg")
             made.append(("scale-rounds-objective", "Rounds and objective, of the rounds that look at everyone"))
     return made
+
+
+def _save(figure, path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, metadata={"Date": None, "Creator": None})
 
 
 def _traces(rounds: list[dict]) -> list[tuple[str, list[int], np.ndarray]]:
@@ -167,11 +172,11 @@ def _peers(fits, peers) -> list[str]:
         size = row["sites"], row["rows"]
         if size not in ours:
             continue
-        own, over = ours[size], math.isinf(row["seconds"])
-        text.append(f"| {size[0]} × {size[1]:,} | {row['method']} | "
-                    + ("given up at its limit | – | – | – |" if over else
-                       f"{row['seconds']:.0f} | {row['error']:.3g} | {row['seconds'] / own['seconds']:.2f} | "
-                       f"{row['error'] / own['error']:.1f} |"))
+        own, limit = ours[size], row["limit"]
+        cells = (f"over {limit:.0f} (given up) | – | over {limit / own['seconds']:.1f} | –" if math.isinf(row["seconds"])
+                 else f"{row['seconds']:.0f} | {row['error']:.3g} | {row['seconds'] / own['seconds']:.2f} | "
+                      f"{row['error'] / own['error']:.1f}")
+        text.append(f"| {size[0]} × {size[1]:,} | {row['method']} | {cells} |")
     return [*text, ""]
 
 

@@ -173,9 +173,11 @@ def _peers(fits, peers) -> list[str]:
         if size not in ours:
             continue
         own, limit = ours[size], row["limit"]
-        cells = (f"over {limit:.0f} (given up) | – | over {limit / own['seconds']:.1f} | –" if math.isinf(row["seconds"])
-                 else f"{row['seconds']:.0f} | {row['error']:.3g} | {row['seconds'] / own['seconds']:.2f} | "
-                      f"{row['error'] / own['error']:.1f}")
+        if math.isinf(row["seconds"]):
+            cells = f"over {limit:.0f} (given up) | – | over {limit / own['seconds']:.1f} | –"
+        else:
+            cells = (f"{row['seconds']:.0f} | {row['error']:.3g} | {row['seconds'] / own['seconds']:.2f} | "
+                     f"{row['error'] / own['error']:.1f}")
         text.append(f"| {size[0]} × {size[1]:,} | {row['method']} | {cells} |")
     return [*text, ""]
 

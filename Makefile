@@ -35,11 +35,11 @@ debian:
 
 test: .venv debian
 	$(BIN)/ruff check src tests tests_benchmark
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m 'not slow'
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m 'not slow'
 
 test-all: .venv debian
 	$(BIN)/ruff check src tests tests_benchmark
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 # The baselines of the benchmark have an environment of their own: torch and the forests weigh gigabytes.
 test-benchmark: .venv-benchmark

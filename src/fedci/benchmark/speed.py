@@ -85,7 +85,7 @@ def main(arguments: list[str]) -> None:
     if options.one:
         print(json.dumps(measure(options.one, options.rounds)))
         return
-    print(f"DATA-1, {SITES} sites, d = 20, preset 'default', {options.cores or len(os.sched_getaffinity(0))} core(s)")
+    print(f"DATA-1, {SITES} sites, d = 20, preset 'classic', {options.cores or len(os.sched_getaffinity(0))} core(s)")
     for position, rows in enumerate(options.rows):
         row = in_own_process(rows, options.cores, options.rounds or (5 if rows > ONCE else None))
         if position == 0:

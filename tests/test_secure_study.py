@@ -18,7 +18,7 @@ from fedci.errors import (
     StudyError,
     UsageError,
 )
-from fedci.federation import coordinator, rounds, secure
+from fedci.federation import coordinator, rounds, secure, site_sums
 from fedci.federation.checkpoint import Checkpoint, Mark
 from fedci.federation.coordinator import run_study
 from fedci.federation.door import Door
@@ -273,6 +273,18 @@ def test_a_sum_opens_for_all_sites_right_after_it_or_not_at_all():
     assert "right after it answered" in site.answer(replace(opening[0], round=opening[0].round + 2)).reason
     swapped = dict(zip(opening[0].shares, reversed(opening[0].shares.values()), strict=True))
     assert "was not asked the same" in site.answer(replace(opening[0], shares=swapped)).reason
+
+
+def test_an_early_sum_opens_again_after_a_long_run():
+    """A coordinator that goes on from its checkpoint walks the study's design anew, when sites have long forgotten."""
+    talk, rules = prepared()
+    for site in talk.engine.local.values():
+        later = {number: "0" * 64 for number in range(1000, 1000 + 2 * site_sums.KEPT)}
+        site.sums = replace(site.sums, digests=later)
+    objective, gradient = one_round(talk, rules)
+    assert np.isfinite(objective)
+    assert np.isfinite(gradient).all()
+    assert all(len(site.sums.digests) <= site_sums.KEPT + 1 for site in talk.engine.local.values())
 
 
 def test_a_site_that_answered_and_went_away_is_not_missed(monkeypatch):

@@ -150,8 +150,9 @@ class SiteSums:
         keys = {peer: one.seal for peer, one in pairs.items()} | {self.name: self._own_key(about)}
         sealed = {site: secure_sum.seal(share, keys[site], about)
                   for site, share in zip(self.cohort, shares, strict=True)}
-        digests = {**self.digests, request.round: asked}
-        known = replace(self, digests={number: digests[number] for number in sorted(digests)[-KEPT:]},
+        newest = {number: self.digests[number] for number in sorted(self.digests)[-KEPT:]}
+        # an early round too: a coordinator that goes on from its checkpoint walks the design of the study anew
+        known = replace(self, digests=newest | {request.round: asked},
                         unseals=(request.round, {peer: one.unseal for peer, one in pairs.items()}))
         return known, secure_sum.masked(numbers, self.name, seed, pairs), sealed
 

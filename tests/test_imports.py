@@ -20,7 +20,7 @@ ORDER = [
     "model.predict", "model.drivers", "model.leave_one_out", "optimise", "estimands",
     "diagnostics", "diagnostics.verdict", "diagnostics.counts", "diagnostics.propensity", "diagnostics.balance",
     "diagnostics.overlap", "diagnostics.heterogeneity", "diagnostics.sensitivity", "diagnostics.fit",
-    "diagnostics.refute", "diagnostics.record", "messages", "federation.ask",
+    "diagnostics.refute", "diagnostics.record", "messages", "federation.ask", "federation.stages",
     "federation.shared", "federation.rounds", "federation.trajectory", "federation.course", "federation.prepared",
     "federation.people", "federation.site_linkage",
     "federation.site_sums", "federation.site_noise", "federation.site_diagnostics", "federation.refuting",

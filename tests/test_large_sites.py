@@ -9,12 +9,13 @@ from hypothesis.strategies import integers
 
 from fedci import Result
 from fedci.errors import MessageError, SizeError
-from fedci.federation import coordinator, rounds
+from fedci.federation import coordinator, rounds, stages
 from fedci.federation.engine import InProcessEngine
 from fedci.federation.rounds import Rules
+from fedci.federation.stages import some_of
 from fedci.federation.talk import Talk
 from fedci.messages import AskStatistics
-from fedci.model.inducing import Blocks, some_of
+from fedci.model.inducing import Blocks
 from fedci.model.padding import LIMIT
 from fedci.options import FitOptions
 from tests_support import fit, frame, hospitals
@@ -122,6 +123,6 @@ def test_stages_grow_tenfold_and_each_spares_half_the_work(staged):
     """With 100,000 people at each of two sites: 1000, 10,000 of each, then all."""
     outcome, site = staged.outcome, SimpleNamespace(rows=100_000, treated=40_000)
     options = FitOptions.model_validate(outcome.options.model_dump() | {"optimiser": {"first_rows": 1000}})
-    assert rounds.few_people(outcome.layout.model, options, [site, site]) == (2000, 20_000)
+    assert stages.people(outcome.layout.model, options, [site, site]) == (2000, 20_000)
     small = SimpleNamespace(rows=1900, treated=950)
-    assert rounds.few_people(outcome.layout.model, options, [small]) == ()
+    assert stages.people(outcome.layout.model, options, [small]) == ()

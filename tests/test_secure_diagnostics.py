@@ -13,14 +13,13 @@ from fedci.federation import diagnostics, secure, site_diagnostics
 from fedci.federation.ask import diagnostic_shapes
 from fedci.federation.coordinator import agree_units, handshake
 from fedci.federation.door import Door
-from fedci.federation.engine import InProcessEngine
 from fedci.federation.site import Site
 from fedci.federation.site_sums import unflatten
 from fedci.federation.talk import Talk
 from fedci.messages import ANSWERS, DIAGNOSTICS, MASKED, OWN, AskDiagnostic, Refusal, asked, decode, encode
 from fedci.privacy import secure_sum
 from fedci.privacy.ledger import Ledger, read
-from tests_support import study
+from tests_support import Wire, study
 
 PLAIN, MASKS = {"name": "simulation"}, {"name": "simulation", "secure_sum": True}
 STANDARD = {"name": "standard", "max_rounds": 200, "check_trajectory": False}
@@ -32,19 +31,6 @@ def people(rows: int, seed: int, steep: float = 0.5, spread: float = 10.0) -> pd
     age, bmi, sex = rng.normal(60, spread, rows), rng.normal(26, 4, rows), rng.integers(0, 2, rows)
     w = (rng.uniform(size=rows) < 1 / (1 + np.exp(-steep * (age - 60) / 10))).astype(int)
     return pd.DataFrame({"age": age, "bmi": bmi, "sex": sex, "w": w, "y": age / 10 + w + rng.normal(size=rows)})
-
-
-class Wire(InProcessEngine):
-    """Keeps all that is said; `change(request, reply)` may put another reply in its place."""
-
-    def __init__(self, sites, change=lambda request, reply: reply):
-        super().__init__(sites)
-        self.said, self.change = [], change
-
-    def _ask(self, name, request):
-        reply = self.change(request, super()._ask(name, request))
-        self.said.append((request, reply))
-        return reply
 
 
 def designed(frames, policy, change=lambda request, reply: reply):

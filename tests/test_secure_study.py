@@ -29,7 +29,7 @@ from fedci.messages import SUMMED, AskEffects, Evaluate, OpenSum, Refusal, TakeM
 from fedci.privacy import agreement, secure_sum
 from fedci.privacy.agreement import Credentials
 from fedci.privacy.ledger import Ledger, read
-from tests_support import hospitals, study
+from tests_support import Wire, hospitals, study
 
 SIZES = (40, 37, 39)
 FEW = {"optimiser": {"rounds": 6}, "prediction": {"draws": 16}}
@@ -45,19 +45,6 @@ def plan(preset="classic", policy=SECURE, **changes):
 def local(agreed, sizes=SIZES, credentials=None):
     return {source.name: Site(agreed, source.read(agreed), (credentials or {}).get(source.name))
             for source in hospitals(*sizes)}
-
-
-class Wire(InProcessEngine):
-    """Keeps all that is said; `change(request, reply)` may put another reply in its place."""
-
-    def __init__(self, sites, change=lambda request, reply: reply):
-        super().__init__(sites)
-        self.said, self.change = [], change
-
-    def _ask(self, name, request):
-        reply = self.change(request, super()._ask(name, request))
-        self.said.append((request, reply))
-        return reply
 
 
 def prepared(policy=SECURE, sizes=SIZES, change=lambda request, reply: reply, engine=Wire, **changes):

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from fedci import FedCI, Source, Study
+from fedci.federation.engine import InProcessEngine
 
 COVARIATES = ("age", "bmi", "sex")
 
@@ -36,6 +37,19 @@ def hospitals(*sizes: int) -> list[Source]:
 
 def fit(sources, seed: int = 0, preset: str | None = None, **changes):
     return FedCI(study(**changes | ({"preset": preset} if preset else {})), seed=seed).fit(sources)
+
+
+class Wire(InProcessEngine):
+    """Keeps all that is said; `change(request, reply)` may put another reply in its place."""
+
+    def __init__(self, sites, change=lambda request, reply: reply):
+        super().__init__(sites)
+        self.said, self.change = [], change
+
+    def _ask(self, name, request):
+        reply = self.change(request, super()._ask(name, request))
+        self.said.append((request, reply))
+        return reply
 
 
 def made_result(plan: Study, tables: dict[str, pd.DataFrame], draws: int = 6, seed: int = 0):

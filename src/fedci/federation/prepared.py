@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from fedci.federation import stages
 from fedci.model import elbo, padding
-from fedci.model.inducing import Blocks, cut, first_rows
+from fedci.model.inducing import Blocks, cut
 from fedci.model.law import AnyModel
 from fedci.model.shared import SharedModel
 
@@ -53,7 +54,7 @@ def arrange(model: AnyModel, x: np.ndarray, w: np.ndarray, y: np.ndarray, u: np.
 
 def arrange_few(model: AnyModel, x: np.ndarray, w: np.ndarray, y: np.ndarray, arrays, rows: int):
     """Of a large site's rows those that a stage looks at, with the same inducing inputs."""
-    some = first_rows(w, rows)
+    some = stages.chosen(w, rows)
     if not isinstance(arrays, Blocks) or len(some) == len(y):
         return arrays
     x, w, y, u, index = x[some], w[some], y[some], np.asarray(arrays.u), int(arrays.index)

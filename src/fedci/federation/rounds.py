@@ -9,31 +9,26 @@ knows what it must be asked next (`federation.trajectory`). Nothing here knows w
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 
 from fedci import optimise
-from fedci.federation import shared
+from fedci.federation import shared, stages
 from fedci.federation.ask import Ask, Sums
 from fedci.messages import AskEffects, Evaluate
 from fedci.model import elbo, evidence, posterior
-from fedci.model.inducing import some_of
 from fedci.model.law import AnyModel
 from fedci.model.posterior import Roots
 from fedci.model.shared import SharedModel
-from fedci.moments import SiteMoments
 from fedci.optimise import State
 from fedci.options import FitOptions
 
 CORRELATIONS = np.array([np.nan, 0.0, 0.5, 0.9])
 """Noise correlations at which realised effects are reported; NaN: Σ's own draws, which equal its prior."""
 
-GROWTH = 10
-"""Times as many people in the next stage: q's sds shrink by √10, so its means move by some three of them."""
-MOST_STAGES = 6
 MANY_PEOPLE = 1000
 """At all sites together: from there on the fit takes natural steps."""
 
@@ -48,7 +43,7 @@ class Rules(NamedTuple):
     """[m, q] the sites' moments in model units."""
     people: int
     few: tuple[int, ...] = ()
-    """How many people each stage before the last looks at: `first_rows` of each site at most, ten times as many, …"""
+    """How many people each stage before the last looks at (`federation.stages`)."""
 
 
 def natural(rules: Rules) -> bool:
@@ -56,20 +51,6 @@ def natural(rules: Rules) -> bool:
     may be several tops, plain steps find the higher one as often."""
     model = rules.model
     return isinstance(model, SharedModel) and model.options.posterior == "gaussian" and rules.people >= MANY_PEOPLE
-
-
-def few_people(model: AnyModel, options: FitOptions, sites: Sequence[SiteMoments]) -> tuple[int, ...]:
-    """How many each stage before the last looks at; a stage that would not spare half the work is none."""
-    first, people = options.optimiser.first_rows, sum(site.rows for site in sites)
-    if not (isinstance(model, SharedModel) and model.options.posterior == "gaussian" and first):
-        return ()
-    arms = [n for site in sites for n in (site.treated, site.rows - site.treated)]
-    stages = (sum(some_of(n, rows_of_stage(first, k)) for n in arms) for k in range(MOST_STAGES))
-    return tuple(some for some in stages if 2 * some <= people)
-
-
-def rows_of_stage(first: int, stage: int) -> int:
-    return first * GROWTH**stage
 
 
 def start(rules: Rules) -> Generator[Ask, Sums, np.ndarray]:
@@ -108,7 +89,7 @@ def _people(rules: Rules, stage: int) -> int:
 
 def _rows(rules: Rules, stage: int) -> int:
     """Of a site at most, 0: all."""
-    return rows_of_stage(rules.options.optimiser.first_rows, stage) if stage < len(rules.few) else 0
+    return [*stages.rows_of(rules.options.optimiser.first_rows, len(rules.few)), 0][stage]
 
 
 def evaluation(rules: Rules, state: State) -> Generator[Ask, Sums, tuple[float, np.ndarray]]:

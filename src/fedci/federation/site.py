@@ -26,12 +26,12 @@ from fedci.errors import (
     StudyError,
     UsageError,
 )
-from fedci.federation import refuting, site_diagnostics
+from fedci.federation import refuting, site_diagnostics, stages
 from fedci.federation.ask import Ask, Sums, shapes
 from fedci.federation.course import Course
 from fedci.federation.people import People, Posterior, summed_sd
 from fedci.federation.prepared import Prepared, Units, arrange, arrange_few
-from fedci.federation.rounds import MOST_STAGES, Rules, rows_of_stage
+from fedci.federation.rounds import Rules
 from fedci.federation.site_linkage import SiteLinkage
 from fedci.federation.site_noise import SiteNoise, site_noise
 from fedci.federation.site_sums import JITTERED, SiteSums, digest, is_wide, rescaled, site_secret, with_jitter
@@ -65,7 +65,7 @@ from fedci.messages import (
 )
 from fedci.model import basis, elbo, evidence, padding, predict
 from fedci.model.evidence import Statistics
-from fedci.model.inducing import Blocks, bytes_needed, some_of
+from fedci.model.inducing import Blocks, bytes_needed
 from fedci.model.law import AnyModel
 from fedci.model.posterior import Roots
 from fedci.model.shared import SharedModel
@@ -261,12 +261,11 @@ class Site:
         x = units.covariates(self.table.x)
         model = model_of(self.options.model, x.shape[1], self.table.x.shape[1], request.sites)
         w, y, treated = self.table.w, units.outcome(self.table.y), int(self.table.w.sum())
-        first, count = self.options.optimiser.first_rows, min(len(request.few), MOST_STAGES)
-        stages = [rows_of_stage(first, k) for k in range(count)]
-        fewest = sum(some_of(n, stages[0]) for n in (treated, len(w) - treated)) if stages else len(w)
+        some = stages.rows_of(self.options.optimiser.first_rows, len(request.few))
+        fewest = sum(stages.some_of(n, some[0]) for n in (treated, len(w) - treated)) if some else len(w)
         check_statistics(self.study, self.name, fewest, model, len(self.sums.cohort) if self.masked else 1)
         arrays = arrange(model, x, w, y, request.u, request.index)
-        few = {rows: arrange_few(model, x, w, y, arrays, rows) for rows in stages}
+        few = {rows: arrange_few(model, x, w, y, arrays, rows) for rows in some}
         self.prepared, self.preparation = Prepared(model, units, arrays, few), request
         if self.study.policy.check_trajectory:
             places = self.course.places if self.course else {}  # asked again, it still knows where the fit stood

@@ -63,19 +63,6 @@ def cut(x: np.ndarray, w: np.ndarray, y: np.ndarray, u: np.ndarray, index: int, 
         x[choose(kernel, x, count)] if inducing is None else inducing, np.stack(pairs), np.stack(paired), u, index)))
 
 
-def some_of(people: int, rows: int) -> int:
-    """How many of an arm's people the first rounds look at: half of `rows`, or all where there are fewer than `rows`.
-    So those left out are never few, and no difference of two sums is about few people."""
-    return rows // 2 if people >= rows else people
-
-
-def first_rows(w: np.ndarray, rows: int) -> np.ndarray:
-    """Which people those are, at random."""
-    rng = np.random.default_rng(2)
-    arms = [rng.permutation(np.flatnonzero(w == arm)) for arm in (0, 1)]
-    return np.sort(np.concatenate([arm[:some_of(len(arm), rows)] for arm in arms]))
-
-
 def bytes_needed(rows: int, d: int, width: int, block: int | None = None) -> int:
     """Peak of one evaluation at a site of so many rows: the rows three times (as read, in model units, in blocks) and a
     block's φ, of `width` columns, with what its gradient keeps; nothing grows with the square of the rows."""

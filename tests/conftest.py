@@ -17,6 +17,11 @@ if "PYTEST_XDIST_WORKER" in os.environ and hasattr(os, "sched_setaffinity"):
     cores = sorted(os.sched_getaffinity(0))
     os.sched_setaffinity(0, {cores[int(os.environ["PYTEST_XDIST_WORKER"].removeprefix("gw")) % len(cores)]})
 
+# Programs compiled by one worker, or by a process that a test starts, serve the others.
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parents[1] / ".pytest_cache" / "programs"))
+os.environ.setdefault("JAX_COMPILATION_CACHE_MAX_SIZE", str(1 << 30))
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
+
 install_import_hook("fedci.model", "beartype.beartype")
 
 # derandomize: the same examples in every run. No deadline: the first example may wait for a compilation.

@@ -13,7 +13,7 @@ ROOT = Path(fedci.__file__).parent
 ORDER = [
     "version", "errors", "options", "presets", "folder", "arguments", "privacy.policy", "privacy.identity", "study",
     "columns", "database", "data", "privacy.linkage", "privacy.agreement", "privacy.secure_sum", "privacy.released",
-    "moments", "privacy.dp",
+    "moments", "privacy.dp", "programs",
     "model", "model.kernels", "model.means", "model.wishart", "model.covariance", "model.basis", "model.description",
     "model.shared", "model.inducing", "model.parallel", "model.sparse",
     "model.structure", "model.posterior", "model.elbo", "model.evidence", "model.padding", "model.law",

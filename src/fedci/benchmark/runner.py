@@ -25,6 +25,7 @@ from fedci.benchmark.baselines import LEARNERS
 from fedci.benchmark.cells import Cell, SiteEffect
 from fedci.benchmark.suites import Choice, suite
 from fedci.errors import UsageError
+from fedci.programs import FRESH
 from fedci.result import versions
 
 CELLS, EFFECTS, RUNS = "cells.csv", "effects.csv", "run.json"
@@ -124,7 +125,7 @@ def _performed(todo: Sequence[Task], jobs: int) -> Iterator[tuple[Task, Rows]]:
     queue, workers = list(reversed(todo)), []
     cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
     try:
-        with _one_thread_each(jobs > 1):
+        with _for_workers(jobs > 1):
             for number in range(min(jobs, len(queue))):
                 core = cores[number % len(cores)] if jobs > 1 and cores else None
                 workers.append(Worker(core, queue.pop()))
@@ -142,11 +143,11 @@ def _performed(todo: Sequence[Task], jobs: int) -> Iterator[tuple[Task, Rows]]:
 
 
 @contextmanager
-def _one_thread_each(wanted: bool) -> Iterator[None]:
+def _for_workers(one_thread: bool) -> Iterator[None]:
     """Workers side by side get one numeric thread each: more would only wait for each other."""
-    before = {name: os.environ.get(name) for name in THREADS}
-    if wanted:
-        os.environ.update(dict.fromkeys(THREADS, "1"))
+    changes = FRESH | (dict.fromkeys(THREADS, "1") if one_thread else {})
+    before = {name: os.environ.get(name) for name in changes}
+    os.environ.update(changes)
     try:
         yield
     finally:

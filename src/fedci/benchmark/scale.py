@@ -18,6 +18,8 @@ import sys
 import time
 from pathlib import Path
 
+from fedci.programs import FRESH
+
 NEW = 400
 PEERS = {"CausalForestDML": "causal_forest", "DMLOrthoForest": "ortho_forest"}
 """By name, the adapter in `fedci.benchmark.learners.forests`."""
@@ -96,7 +98,7 @@ def _in_own_process(*arguments: str, limit: float | None = None) -> list | None:
     """What the process printed last; None: it was ended at the limit."""
     try:
         done = subprocess.run([sys.executable, "-m", "fedci.benchmark.scale", *arguments], stdout=subprocess.PIPE,
-                              text=True, check=True, timeout=limit)
+                              text=True, check=True, timeout=limit, env=os.environ | FRESH)
     except subprocess.TimeoutExpired:
         return None
     return json.loads(done.stdout.splitlines()[-1])

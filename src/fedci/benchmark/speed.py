@@ -16,6 +16,8 @@ import subprocess
 import sys
 import time
 
+from fedci.programs import FRESH
+
 SIZES = (50, 200, 800, 2000)
 SITES = 5
 ONCE = 500
@@ -69,7 +71,8 @@ def in_own_process(rows: int, cores: int | None, rounds: int | None) -> dict:
     command += ["--rounds", str(rounds)] if rounds else []
     chosen = sorted(os.sched_getaffinity(0))[-cores:] if cores else None
     pin = (lambda: os.sched_setaffinity(0, chosen)) if chosen else None
-    done = subprocess.run(command, capture_output=True, text=True, check=True, preexec_fn=pin)
+    done = subprocess.run(command, capture_output=True, text=True, check=True, preexec_fn=pin,
+                          env=os.environ | FRESH)
     return json.loads(done.stdout.splitlines()[-1])
 
 

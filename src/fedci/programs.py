@@ -1,0 +1,84 @@
+"""Compiled programs kept between runs, and one thread of BLAS for each.
+
+Most of a small study's first seconds are XLA's compiler. Its programs depend on shapes and settings, not on data, so
+they are kept in the user's cache folder: `fedci/programs-…`, one for each version and processor (a program may use
+instructions another processor lacks). JAX_COMPILATION_CACHE_DIR names another place, JAX_ENABLE_COMPILATION_CACHE=false
+keeps none. A folder others can write to is not used: programs in it are run.
+
+Matrices here are small and many: work is shared out by draws (`model.parallel`), and each factorisation stays on one
+core. BLAS' own threads would wait for each other, most of all on a machine with other work: measured, six
+times slower. Where OPENBLAS_NUM_THREADS or MKL_NUM_THREADS is set, that stands.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import stat
+from pathlib import Path
+
+THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+FRESH = {"JAX_ENABLE_COMPILATION_CACHE": "false"}
+"""Of a benchmark's process: its seconds are those of a first run, compilation included."""
+LEAST_SECONDS = 0.1
+"""Of compiling, for a program to be kept."""
+MOST_BYTES = 256 << 20
+"""Of all programs kept; the longest unused go first."""
+
+
+def one_thread_each() -> None:
+    """Call before JAX: it takes SciPy's BLAS, which reads the variable when it is loaded. Where it is loaded already
+    (SciPy or scikit-learn were imported first), it is told; NumPy's is left alone where it is another."""
+    if any(name in os.environ for name in THREADS):
+        return
+    os.environ[THREADS[0]] = "1"
+    from threadpoolctl import ThreadpoolController
+
+    for library in ThreadpoolController().select(user_api="blas").lib_controllers:
+        if "numpy.libs" not in Path(library.filepath).parts:
+            library.set_num_threads(1)
+
+
+def keep(cache: Path | None = None) -> Path | None:
+    """Lets JAX keep programs in the cache folder, unless the user chose otherwise; the folder, or None."""
+    import jax
+
+    if jax.config.jax_compilation_cache_dir or not jax.config.jax_enable_compilation_cache:
+        return None
+    folder = (cache or _cache()) / f"programs-{_kind(jax.__version__)}"
+    if not _is_ours(folder):
+        return None
+    jax.config.update("jax_compilation_cache_dir", str(folder))
+    jax.config.update("jax_compilation_cache_max_size", MOST_BYTES)
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", LEAST_SECONDS)
+    return folder
+
+
+def _cache() -> Path:
+    from platformdirs import user_cache_path
+
+    return user_cache_path("fedci", appauthor=False)
+
+
+def _kind(version: str) -> str:
+    """Of JAX and processor."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        flags = next(line for line in lines if line.startswith(("flags", "Features")))
+    except (OSError, StopIteration):
+        flags = platform.processor()
+    return hashlib.sha256(f"{version} {platform.machine()} {flags}".encode()).hexdigest()[:12]
+
+
+def _is_ours(folder: Path) -> bool:
+    """Made, or there, writable by this user and by no other."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = folder.stat()
+    except OSError:
+        return False
+    if not hasattr(os, "getuid"):
+        return True
+    private = found.st_uid == os.getuid() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    return private and os.access(folder, os.W_OK)

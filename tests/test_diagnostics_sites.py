@@ -1,6 +1,7 @@
 """Diagnostics over sites, up to the fit: federated = in one place; what a site refuses, hides and withholds."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -371,3 +372,42 @@ def test_a_filter_that_takes_out_a_sum_is_named(frames):
     talk.engine = Filtered(talk.engine)
     with pytest.raises(MessageError, match="AskDiagnostic.propensity without 'hessian'"):
         design(talk, sites["a"].study, layout.moments, layout.indicators)
+
+
+# --- a site's own effect
+
+
+@pytest.mark.parametrize(("treated", "e", "least", "tells"), [
+    (30, 0.5, 10, True),  # 30 of 60 people, all of one weight
+    (30, 0.01, 10, True),
+    (0, 0.5, 0, False),  # nobody treated: what would be told is the model's alone
+    (5, 0.5, 10, False)])
+def test_an_own_effect_rests_on_enough_people_of_both_arms(treated, e, least, tells):
+    assert own_effect(np.arange(60) < treated, np.full(60, e), least) is tells
+
+
+def test_an_own_effect_that_rests_on_one_person_is_not_told():
+    """One treated person whom the model takes for untreated counts a hundredfold: Σψ² would be their residual's
+    square."""
+    e = np.full(60, 0.5)
+    assert own_effect(np.arange(60) < 30, e, 10)
+    e[0] = 0.001
+    assert not own_effect(np.arange(60) < 30, e, 10)
+
+
+def own_effect(treated, e, least) -> bool:
+    table, rules = SimpleNamespace(w=treated.astype(float)), SimpleNamespace(min_cell=least)
+    return bool(site_diagnostics._tells_own_effect(SimpleNamespace(table=table, policy=rules), e))
+
+
+def test_few_people_at_one_site_are_not_nobody():
+    """A bin that one site hides and the others have nobody in is hidden, not empty; one that others fill has at least
+    their number."""
+    def counts(first, hidden):
+        bins, away = np.zeros((2, overlap.BINS), int), np.zeros((2, overlap.BINS), bool)
+        bins[1, :2], away[1, :2] = first, hidden
+        return SimpleNamespace(counts=bins, hidden=away)
+
+    found = overlap._histogram([counts((0, 12), (False, False)), counts((0, 0), (True, True))])
+    assert found.treated[:2] == (None, 12)
+    assert found.untreated[0] == 0

@@ -302,6 +302,14 @@ def test_opening_is_recorded_and_needs_a_reason_where_there_is_a_problem(blinded
         result.unblind("A")
 
 
+def test_trying_to_open_tells_nothing_of_the_effect(blinded, monkeypatch):
+    """Problems of the sealed diagnostics only: that the E-value is one says that the interval excludes zero."""
+    asked = []
+    monkeypatch.setattr(Diagnostics, "problems", property(lambda self: asked.append(self.blinded) or ()))
+    blinded().unblind("A")
+    assert asked == [True]
+
+
 def told(capsys, *arguments):
     with pytest.raises(SystemExit) as left:
         cli.main([str(word) for word in arguments])

@@ -70,12 +70,37 @@ def test_with_ids_a_person_is_the_same_though_a_value_changed(tmp_path):
     assert isinstance(told(rows.assign(id=[f"p{k + 1}" for k in range(100)]), tmp_path, agreed), Refusal)
 
 
+def with_treated(rows, count: int):
+    """The first `count` treated, the others not: a cohort whose arms are known."""
+    return rows.assign(w=(np.arange(len(rows)) < count).astype(int))
+
+
+def test_an_arm_counts_as_much_as_the_whole(tmp_path):
+    """The outcome's moments leave for each arm: 25 people fewer, five of them treated, would tell of the five."""
+    rows = with_treated(frame(145, 0), 25)
+    assert isinstance(told(rows, tmp_path), Reply)
+    refused = told(rows.iloc[5:125], tmp_path)
+    assert isinstance(refused, Refusal)
+    assert "differ from those of an earlier release by 5," in refused.reason
+    assert "policy.min_cell" in refused.reason
+    assert isinstance(told(rows.iloc[:125], tmp_path), Reply)  # the same treated, 20 untreated fewer
+
+
+def test_one_treatment_corrected_is_refused(tmp_path):
+    """The same people by their ids, and one of them in the other arm."""
+    agreed = study(policy=STANDARD, ids=("id",))
+    rows = with_treated(frame(100, 0), 50).assign(id=[f"p{k}" for k in range(100)])
+    assert isinstance(told(rows, tmp_path, agreed), Reply)
+    assert isinstance(told(rows.assign(w=rows.w.where(rows.index != 3, 0)), tmp_path, agreed), Refusal)
+
+
 def test_the_memory_holds_no_person(tmp_path):
     """Fingerprints under the site's key: nobody without it can ask for a person."""
     told(frame(100, 0), tmp_path)
     with np.load(tmp_path / FILE) as file:
-        (kept,) = (file[name] for name in file.files)
-    assert kept.dtype == np.uint64
+        kept = [file[name] for name in file.files]
+    assert [one.dtype for one in kept] == [np.uint64] * 2
+    assert sum(map(len, kept)) == 100
     assert (tmp_path / FILE).stat().st_mode & 0o077 == 0
     people = [bytes([k]) for k in range(100)]
     assert difference(fingerprints(people, KEY), fingerprints(people, KEY[::-1])) == 200

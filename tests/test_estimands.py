@@ -34,6 +34,13 @@ def test_a_quantile_has_its_level_below_it(effect, level):
     np.testing.assert_allclose(mixture_cdf(effect, effect.quantile(level)), level, atol=1e-9)
 
 
+def test_sums_that_are_not_independent_have_sds_that_add():
+    """Two averages over the same draws may move together: twice the same one has twice its sd."""
+    one = Effect(np.array([1.0]), np.array([4.0]))
+    assert average([one, one], 1, dependent=True).sd == pytest.approx(4.0, rel=1e-15)
+    assert average([one, one], 1).sd == pytest.approx(np.sqrt(8.0), rel=1e-15)
+
+
 def test_one_component_is_scipys_normal():
     one = Effect(np.array([1.3]), np.array([0.49]))
     normal = stats.norm(1.3, 0.7)

@@ -4,16 +4,18 @@ import json
 import os
 import re
 import shutil
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from fedci import cli
-from fedci.errors import OutputError
+from fedci import Result, cli
+from fedci.errors import OutputError, UsageError
+from fedci.estimands import Effect
 from fedci.report import aggregates, plots, slots
-from fedci.report.page import render, write_report
+from fedci.report.page import _fewer, render, write_report
 from fedci.report.svg import Plot, number, ticks
 from tests_support import frame, made_result, study
 
@@ -30,13 +32,19 @@ DIAGNOSTICS = {
     "sensitivity": [{"name": "Hidden confounder", "x_label": "strength", "x": [0, 1, 2], "mean": [1.0, 0.5, 0.0],
                      "low": [0.5, 0.0, -0.5], "high": [1.5, 1.0, 0.5]}],
     "refuters": [{"name": "placebo treatment", "estimate": 0.01, "low": -0.2, "high": 0.2, "expected": "no effect",
-                  "passed": True}],
+                  "verdict": "fine"}],
     "calibration": [{"expected": 0.1, "observed": 0.12, "count": 40}, {"expected": 0.6, "observed": 0.58}],
 }
 
 
+OUTLIER = 73.71234
+"""One person's bmi: so far out that no mean or grid comes near it."""
+
+
 def hospital(rows, seed):
-    return frame(rows, seed).assign(stage=np.array(["I", "II", "III"])[np.arange(rows) % 3])
+    made = frame(rows, seed).assign(stage=np.array(["I", "II", "III"])[np.arange(rows) % 3])
+    made.loc[5, "bmi"] = OUTLIER
+    return made
 
 
 def plan(**changes):
@@ -76,8 +84,6 @@ class Names(HTMLParser):
 
 
 def test_the_answer_stands_first_in_the_results_own_numbers(folder, page):
-    from fedci import Result
-
     result = Result.load(folder)
     said = re.search(r'<p class="answer">(.*?)</p>', page, re.DOTALL).group(1)
     low, high = result.ate().interval()
@@ -88,7 +94,6 @@ def test_the_answer_stands_first_in_the_results_own_numbers(folder, page):
 
 
 def test_every_section_without_its_data_says_so(folder):
-    from fedci import Result
     from fedci.report.facts import Extra
 
     result = Result.load(folder)
@@ -123,8 +128,10 @@ def test_nothing_in_the_page_points_elsewhere(page):
 
 
 def test_no_persons_row_is_in_the_page_or_the_aggregates(folder, page):
-    """Every value of a continuous column, to the digits in which a table prints: none of them stands in the report."""
+    """Every value of a continuous column: none of them stands in the report; nor, in the few digits that a page shows,
+    one that stands out."""
     text = page + (folder / aggregates.FILE).read_text()
+    assert number(OUTLIER) not in " ".join(Names(page).text).split()
     for seed, rows in ((0, 60), (1, 50), (2, 40)):
         table = hospital(rows, seed)
         for value in pd.concat([table.age, table.bmi, table.y]):
@@ -132,8 +139,6 @@ def test_no_persons_row_is_in_the_page_or_the_aggregates(folder, page):
 
 
 def test_effects_along_a_covariate_are_the_results_own(folder):
-    from fedci import Result
-
     result = Result.load(folder)
     made = aggregates.aggregates(result)
     pooled = aggregates.Pooled(result)
@@ -156,7 +161,7 @@ def test_a_slot_of_the_wrong_shape_costs_only_itself():
     assert found.balance is None
     assert found.overlap is None
     assert set(found.problems) == {"balance", "overlap"}
-    assert found.refuters[0].passed is True
+    assert found.refuters[0].verdict == "fine"
 
 
 def test_a_studys_own_record_of_diagnostics_fills_the_slots():
@@ -164,7 +169,7 @@ def test_a_studys_own_record_of_diagnostics_fills_the_slots():
     verdict = {"name": "balance", "value": 0.1, "threshold": 0.1, "verdict": "look", "words": "Look at age."}
     ends = {"mean": 1.0, "low": 0.5, "high": 1.5}
     record = {
-        "format": 1, "notes": [], "blinded": False,
+        "format": 1, "notes": ["the refuter subset could not be fitted"], "blinded": False,
         "balance": {"columns": [{"column": "age", "before": 0.3, "after": 0.05, "after_overlap": 0.0},
                                 {"column": "sex", "before": None, "after": None, "after_overlap": None}],
                     "sites": [], "verdicts": [verdict]},
@@ -180,7 +185,7 @@ def test_a_studys_own_record_of_diagnostics_fills_the_slots():
              "cate_half": [0.2, 0.3]}],
             "verdicts": [verdict]},
         "refuters": [{"name": "placebo", "estimate": ends, "reference": 0.0, "z": 1.0, "ended": "converged",
-                      "verdict": verdict | {"verdict": "fine"}},
+                      "verdict": verdict},
                      {"name": "blinded", "estimate": None, "reference": None, "z": 0.0, "ended": "converged",
                       "verdict": verdict}],
     }
@@ -195,9 +200,13 @@ def test_a_studys_own_record_of_diagnostics_fills_the_slots():
     assert found.sensitivity[0].x == [1.0, 2.0]
     assert found.sensitivity[0].low == [0.5, -0.1]
     assert (found.sensitivity[1].low, found.sensitivity[1].high) == ([-0.3], [0.3])
-    assert [(row.name, row.passed) for row in found.refuters] == [("placebo", True)]
+    assert [(row.name, row.verdict) for row in found.refuters] == [("placebo", "look")]
     assert found.calibration[0].count == 20
     assert found.verdicts["balance"][0].words == "Look at age."
+    assert found.notes == ["the refuter subset could not be fitted"]
+    endless = record["balance"] | {"verdicts": [verdict | {"words": "site, " * 999}]}
+    long = slots.slots_from(record | {"balance": endless})
+    assert long.problems == {}  # a long verdict is cut, and costs no other
     damaged = slots.slots_from(record | {"overlap": {"edges": [0.0]}})
     assert set(damaged.problems) == {"overlap"}
 
@@ -238,7 +247,72 @@ def test_the_command_writes_the_page(folder, tmp_path, capsys):
         cli.main(["report", str(folder), "--out", str(tmp_path / "page.html"), "--with", str(folder), "--json"])
     assert left.value.code == 0
     assert json.loads(capsys.readouterr().out)["report"].endswith("page.html")
-    assert "as sources are added" in (tmp_path / "page.html").read_text().lower()
+    assert "3 sources (result)" in (tmp_path / "page.html").read_text()
+
+
+def test_results_of_one_name_are_told_apart_and_must_ask_the_same(folder, tmp_path):
+    for place in ("a", "b"):
+        shutil.copytree(folder, tmp_path / place / "result")
+    others = [tmp_path / place / "result" for place in ("a", "b")]
+    text = write_report(folder, tmp_path / "page.html", others).read_text()
+    assert text.count("3 sources (") >= 2
+    assert all(f"3 sources ({other})" in text for other in others)
+    asks_another = replace(Result.load(folder), study=plan(outcome="other"))
+    with pytest.raises(UsageError, match="it asks for the effect of 'w' on 'y', this study for that of 'w' on 'other'"):
+        _fewer(asks_another, others)
+
+
+def test_a_study_with_noised_effects_has_a_report(tmp_path):
+    noisy = {"name": "simulation", "epsilon": 2.0, "delta": 1e-5, "outcome_range": [-2.0, 12.0], "effect_bound": 5.0}
+    asked = plan(policy=noisy, covariates={"age": {"range": [0, 120]}, "bmi": {"range": [5, 90]}, "sex": "binary",
+                                           "stage": {"type": "categorical", "levels": ["I", "II", "III"]}})
+    made_result(asked, {"lyon": hospital(60, 0), "oslo": hospital(50, 1)}).save(tmp_path / "result")
+    text = write_report(tmp_path / "result").read_text()
+    assert "Realised effects are not told under differential privacy" in text
+    assert "(epsilon 2), noise was added at the sites to: effects, moments" in text
+    assert "vary together is not told" in text
+
+
+def test_averages_over_some_sites_are_not_shown_where_draws_were_not_told(folder):
+    """Averages over the draws are not independent between sites: adding their variances would be too narrow."""
+    result = Result.load(folder)
+    assert "over the people of more and more sites" in render(result, bare_extra(result, folder))
+    whole = result._sums(None)
+    total = {name: sum(one[name] for one in whole) for name in whole[0]}
+    masked = replace(result, outcome=replace(result.outcome, effects=replace(result.outcome.effects, total=total)))
+    text = render(masked, bare_extra(masked, folder))
+    assert "over the people of more and more sites" not in text
+    assert "vary together is not told" in text
+    assert masked.ate().sd == pytest.approx(result.ate().sd, rel=1e-12)
+
+
+def bare_extra(result, folder, **slot):
+    from fedci.report.facts import Extra
+
+    return Extra(slots.Slots(**slot), aggregates.aggregates(result, folder), {}, {})
+
+
+def test_what_could_not_be_made_is_noted(folder):
+    result = Result.load(folder)
+    text = render(result, bare_extra(result, folder, notes=["the refuter subset could not be fitted"],
+                                     problems={"verdicts": "of another form"}))
+    assert "Note: the refuter subset could not be fitted" in text
+    assert "verdicts cannot be shown (of another form)" in text
+
+
+def test_names_of_many_curves_stay_in_the_plot():
+    effect = Effect(np.zeros(4), np.ones(4))
+    svg = str(plots.densities({f"site {k}": effect for k in range(30)}, "effect", "many"))
+    height = float(re.search(r'viewBox="0 0 [0-9.]+ ([0-9.]+)"', svg).group(1))
+    places = [float(y) for y in re.findall(r'<text[^>]* y="([0-9.]+)"[^>]*>site \d+', svg)]
+    assert len(places) == 30
+    assert max(places) < height
+
+
+def test_a_share_above_zero_tells_what_is_not_known():
+    """Effects all alike and of unknown sign: everybody's or nobody's is above zero, not half of the people's."""
+    drawn = np.repeat(np.array([0.3, -0.1, 0.2, -0.2])[:, None], 50, axis=1)
+    assert aggregates._above_zero(drawn) == {"positive": 1.0, "positive_low": 0.0, "positive_high": 1.0}
 
 
 # ── in a real browser ───────────────────────────────────────────────────────────────────────────────────────

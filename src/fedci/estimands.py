@@ -71,11 +71,12 @@ class Effect:
         return self.means[pick] + np.sqrt(self.variances[pick]) * rng.standard_normal((count, *self.means.shape[1:]))
 
 
-def average(sums: Iterable[Effect], people: int) -> Effect:
-    """(Σ_s sum_s) / people, of sums that are independent within a draw."""
+def average(sums: Iterable[Effect], people: int, dependent: bool = False) -> Effect:
+    """(Σ_s sum_s) / people, of sums that are independent within a draw. `dependent`: of sums that are not (each over
+    all draws, which the sites share); their sds add, the most that the variance can be."""
     sums = list(sums)
-    total = Effect(sum(s.means for s in sums), sum(s.variances for s in sums))
-    return total.scaled(1.0 / people)
+    spread = sum(np.sqrt(s.variances) for s in sums) ** 2 if dependent else sum(s.variances for s in sums)
+    return Effect(sum(s.means for s in sums), spread).scaled(1.0 / people)
 
 
 def check_alpha(alpha: float) -> float:

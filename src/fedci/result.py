@@ -99,7 +99,7 @@ class Result:
         if not self.blinded:
             raise UsageError("the effects are open already" + (f", by {self.opened['by']} at {self.opened['at']}"
                                                                if self.opened else ": the study is not blinded"))
-        problems = self.outcome.diagnostics.problems
+        problems = self.diagnostics.problems  # of the sealed ones: the others would tell part of the effect
         if not by.strip():
             raise UsageError("say who opens the effects: unblind(by='your name')")
         if problems and not reason.strip():
@@ -150,7 +150,7 @@ class Result:
             parts = [Effect(s["ite_mean"][:, c, column], s["ite_var"][:, c, column]) for s in sums]
         else:
             raise UsageError(f"of = {of!r} is unknown: choose 'cate' (expected effects) or 'ite' (realised effects)")
-        return average(parts, people)
+        return average(parts, people, dependent=self.study.policy.noises("effects"))
 
     def _sums(self, site: str | None) -> list[dict]:
         effects = self.outcome.effects

@@ -406,6 +406,8 @@ def check_site_id(site: str) -> None:
     """The form of a site's name, `[a-z0-9-]{1,40}`."""
     if not isinstance(site, str) or not SITE_ID.fullmatch(site):
         raise StudyError(f"site {site!r}: a site's name is 1 to 40 of the characters a-z, 0-9 and '-'")
+    if site == "all":
+        raise StudyError("site 'all': the tables call all sites together so. Give the site another name")
 
 
 def _is_integer(value: Any) -> bool:

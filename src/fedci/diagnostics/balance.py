@@ -150,7 +150,8 @@ def _verdict(name: str, largest, over: list[str], when: str, remedy: str, most: 
     if value is None:
         words = f"No covariate could be compared {when}: the sites' policies withhold all of them."
     elif not over:
-        words = f"All covariates differ between the arms by at most {value:.2f} standard deviations {when}."
+        words = (f"All covariates that may be told differ between the arms by at most {value:.2f} standard deviations "
+                 f"{when}.")
     else:
         more = f" and {len(over) - NAMED} more" if len(over) > NAMED else ""
         words = (f"{len(over)} covariate{'s differ' if len(over) > 1 else ' differs'} by more than {THRESHOLD:g} "

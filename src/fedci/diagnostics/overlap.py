@@ -125,7 +125,7 @@ class Overlap(Plain):
 
 
 def preference(e: np.ndarray, share: float) -> np.ndarray:
-    """F of each person; a site that treats all or nobody has F = ½ throughout."""
+    """F of each person; at a site that treats all or nobody, e itself."""
     return expit(logit(np.clip(e, 1e-12, 1.0 - 1e-12)) - (logit(share) if 0.0 < share < 1.0 else 0.0))
 
 
@@ -186,7 +186,7 @@ def _histogram(parts: Sequence[SiteCounts]) -> Histogram:
     if not parts:
         return Histogram(untreated=(None,) * BINS, treated=(None,) * BINS)
     counts = sum(part.counts for part in parts)
-    hidden = np.all([part.hidden for part in parts], axis=0)
+    hidden = np.any([part.hidden for part in parts], axis=0) & (counts == 0)  # else: at least so many
     arms = [tuple(None if away else int(count) for count, away in zip(row, gone, strict=True))
             for row, gone in zip(counts, hidden, strict=True)]
     return Histogram(untreated=arms[0], treated=arms[1])
@@ -285,6 +285,8 @@ def _shift_verdict(shifts: Sequence[Shift]) -> tuple[Verdict, ...]:
 def _withheld_verdict(withheld: Sequence[str]) -> tuple[Verdict, ...]:
     if not withheld:
         return ()
+    more = f" and {len(withheld) - NAMED} more sites" if len(withheld) > NAMED else ""
     return (Verdict(name="sites that do not tell", value=float(len(withheld)), threshold=0.0, verdict="look",
-                    words=f"The propensity model is without {', '.join(withheld)}: either too few people there are "
-                          f"comparable between the arms, or too few for so many covariates, for the study's policy."),)
+                    words=f"The propensity model is without {', '.join(withheld[:NAMED])}{more}: either too few people "
+                          f"there are comparable between the arms, or too few for so many covariates, for the study's "
+                          f"policy."),)

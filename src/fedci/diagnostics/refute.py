@@ -13,11 +13,13 @@ from __future__ import annotations
 import numpy as np
 
 from fedci.diagnostics.heterogeneity import Interval
-from fedci.diagnostics.verdict import Plain, Verdict, graded
+from fedci.diagnostics.verdict import UNKNOWN, Plain, Verdict, graded
 
 SUBSET = 0.8
 Z_THRESHOLD, Z_PROBLEM = 2.0, 3.0
 CAUSE_THRESHOLD, CAUSE_PROBLEM = 0.5, 1.0
+DIVERGED = "diverged"
+"""How a fit ends that tells nothing."""
 VANISHES = ("placebo", "negative-control")
 
 
@@ -42,7 +44,7 @@ def refuter(name: str, mean: float, sd: float, low: float, high: float, ended: s
     scale = {"random-cause": study_sd, "subset": study_sd * np.sqrt(1.0 / SUBSET - 1.0)}.get(name, sd)
     z = float(abs(mean - reference) / scale)
     limits = (CAUSE_THRESHOLD, CAUSE_PROBLEM) if name == "random-cause" else (Z_THRESHOLD, Z_PROBLEM)
-    word = graded(z, *limits)
+    word = UNKNOWN if ended == DIVERGED else graded(z, *limits)
     return Refuter(name=name, estimate=Interval(mean=mean, low=low, high=high), reference=reference, z=z, ended=ended,
                    verdict=Verdict(name=f"refuter: {name}", value=z, threshold=limits[0], verdict=word,
                                    words=_words(name, z, word, about)))
@@ -65,4 +67,4 @@ def _words(name: str, z: float, word: str, about: str) -> str:
         "negative-control": " Something that was not measured ties treatment to outcomes: the study's own effect is "
                             "probably confounded as well.",
     }[name]
-    return found + ("" if word == "fine" else wrong)
+    return found + {"fine": "", UNKNOWN: " Its fit diverged: this tells nothing."}.get(word, wrong)

@@ -333,8 +333,13 @@ def _sensitivity(fitted: Fitted, sd: float, moments: Mapping[str, SiteMoments], 
     noise = tuple(float(v) for v in fitted.y_sd * np.sqrt(np.mean(noise**2, axis=0)))
     dof = people - len(before.names) - len(moments) - 1
     return sensitivity.summary(effect.mean, effect.sd, low, high, sd, dof,
-                               float(share[1] / share[0]) if share[0] > 0 else None, noise,
+                               float(share[1] / share[0]) if share[0] > 0 else _treated(moments), noise,
                                _correlations(fitted, people))
+
+
+def _treated(moments: Mapping[str, SiteMoments]) -> float:
+    """The share of the treated, where no site tells its mean propensity: the two agree on average."""
+    return sum(one.treated for one in moments.values()) / sum(one.rows for one in moments.values())
 
 
 def _correlations(fitted: Fitted, people: int) -> tuple[sensitivity.NoiseCorrelation, ...]:

@@ -234,7 +234,7 @@ class Site:
         self._require(self.options, "a handshake")
         t, policy = self.table, self.study.policy
         if self.releases is not None and policy.min_difference:
-            self.releases.admit(self.name, self._people(), policy.min_difference)
+            self.releases.admit(self.name, self._people(), t.w, policy.min_difference, policy.min_cell)
         self.described = True
         noise = self._noise()
         told = noise.moments(t) if policy.noises("moments") else describe_site(t.x, t.w, t.y, t.kinds, policy)

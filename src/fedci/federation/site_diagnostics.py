@@ -252,13 +252,22 @@ def _outcome(here: Here, values: dict, masked: bool = False) -> dict[str, np.nda
     effect, share = np.zeros(3), np.zeros(2)
     if len(coefficients) and here.tells_effect and not here.silent:
         e = propensities.scores(_design(here, centre, spread, coefficients), coefficients)
-        psi = heterogeneity.influence(t.w, t.y, arms, e)
-        effect, share = np.array([len(psi), psi.sum(), psi @ psi]), np.array([len(psi), e.sum()])
+        psi, share = heterogeneity.influence(t.w, t.y, arms, e), np.array([t.rows, e.sum()])
+        if _tells_own_effect(here, e):
+            effect = np.array([len(psi), psi.sum(), psi @ psi])
     return {"effect": effect, "residuals": _rounded(here, residuals),
             "places": counts.told(places, places_hidden), "places_hidden": places_hidden,
             "bins": np.where(bins_hidden[:, None], 0.0, bins if masked else _rounded(here, bins)),
             "bins_hidden": bins_hidden, "line": line,
             "treated_share": share}
+
+
+def _tells_own_effect(here: Here, e: np.ndarray) -> bool:
+    """Whether both arms are here, and the weights of ψ rest on min_cell people's worth in each: else Σψ² would tell one
+    person's residual."""
+    e = np.clip(e, heterogeneity.CLIP, 1.0 - heterogeneity.CLIP)
+    weights = 1.0 / (1.0 - e[here.table.w == 0]), 1.0 / e[here.table.w == 1]
+    return all(len(one) and propensities.effective(one) >= here.policy.min_cell for one in weights)
 
 
 def _rounded(here: Here, rows: np.ndarray) -> np.ndarray:

@@ -46,7 +46,8 @@ class Policy(Options):
     max_parameters_per_row: Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)] = 1.0
     """Parameters per row above which a site does not take part; a study that raises it has every site's consent."""
     min_difference: Count = 20
-    """People by which a site's cohort must differ from one it has told of before, unless it is the same."""
+    """People by which a site's cohort must differ from one it has told of before, unless it is the same; each of its
+    arms by `min_cell`."""
     max_levels: Annotated[int, Field(strict=True, ge=2)] = 40
     """Levels a categorical covariate may have."""
     max_level_share: Share = 0.33

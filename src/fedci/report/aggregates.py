@@ -21,7 +21,7 @@ from fedci.result import Result
 from fedci.study import Covariate
 
 FILE = "aggregates.json"
-FORMAT = 1
+FORMAT = 2
 GRID = 25
 PEOPLE = 800
 BINS = 24
@@ -114,7 +114,14 @@ def population(result: Result) -> dict:
     below, above = np.quantile(shares, BAND, axis=0)
     means = drawn.mean(1)
     return {"edges": edges.tolist(), "share": shares.mean(0).tolist(), "low": below.tolist(), "high": above.tolist(),
-            "positive": float((drawn > 0).mean()), "sd": float(drawn.std(1).mean()), "mean": float(means.mean())}
+            **_above_zero(drawn), "sd": float(drawn.std(1).mean()), "mean": float(means.mean())}
+
+
+def _above_zero(drawn: np.ndarray) -> dict[str, float]:
+    """Share of people whose expected effect is above zero, and what the draws leave of it: where effects are alike and
+    their level is not known, everybody or nobody."""
+    low, high = np.quantile((drawn > 0).mean(1), BAND)
+    return {"positive": float((drawn.mean(0) > 0).mean()), "positive_low": float(low), "positive_high": float(high)}
 
 
 def _people(result: Result) -> np.ndarray:

@@ -125,6 +125,9 @@ def _sources(result: Result, extra: Extra, effect_on: str) -> Section:
         parts = [Figure(plots.densities(named, effect_on.capitalize(), "by number of sources"),
                         "The average effect as sources are added: each curve is a fit over so many sources.",
                         _density_table(named))]
+    elif len(result.sites) > 1 and not _by_draw(result):
+        parts = ["How the sites' effects vary together is not told in this study, so averages over some of them have "
+                 "no interval. Fits over fewer sources are shown when given by --with."]
     elif len(result.sites) > 1 and set(result.sites) <= set(result.outcome.effects.sums):
         named = _cumulative(result)
         parts = [Figure(plots.densities(named, effect_on.capitalize(), "over the people of more and more sites"),
@@ -136,6 +139,11 @@ def _sources(result: Result, extra: Extra, effect_on: str) -> Section:
     else:
         parts = ["There is one source only."]
     return Section("sources", "As sources are added", parts)
+
+
+def _by_draw(result: Result) -> bool:
+    """Whether sites told their effects draw by draw: within a draw they are independent, and may be added."""
+    return result.outcome.effects.total is None and not result.study.policy.noises("effects")
 
 
 def _cumulative(result: Result) -> dict[str, Effect]:
@@ -174,9 +182,11 @@ def _sites(result: Result, alpha: float, effect_on: str) -> Section:
 def _people(made: dict, effect_on: str) -> Section:
     spread = made["population"]
     parts: list = [
-        f"Effects differ between people by a standard deviation of about {number(spread['sd'])}; an effect above "
-        f"zero is expected for {spread['positive']:.0%} of people. Both are computed for a population drawn with the "
-        f"pooled means, spreads and shares that the sites told, columns independent: nothing here is of any person.",
+        f"Effects differ between people by a standard deviation of about {number(spread['sd'])}; the expected "
+        f"effect is above zero for {spread['positive']:.0%} of people (what is known leaves "
+        f"{spread['positive_low']:.0%} to {spread['positive_high']:.0%}). Both are computed for a population drawn "
+        f"with the pooled means, spreads and shares that the sites told, columns independent: nothing here is of any "
+        f"person.",
         Figure(plots.population(spread, effect_on.capitalize()),
                "How effects are spread over people like the study's. Lines: 95% bands of each bar.",
                Table(["from", "to", "share", "95% band"], [
@@ -210,7 +220,8 @@ def _curve_table(one: dict) -> Table:
 def _absent(slots: Slots, slot: str, what: str) -> str:
     if slot in slots.problems:
         return f"The diagnostics hold {what} in a form that this report cannot show ({slots.problems[slot]})."
-    return WAITING.format(what=what, how=DIAGNOSTICS)
+    noted = " What was asked for and could not be made is noted under what was checked, below." if slots.notes else ""
+    return WAITING.format(what=what, how=DIAGNOSTICS) + noted
 
 
 def _balance(slots: Slots) -> Section:
@@ -233,8 +244,8 @@ def _overlap(slots: Slots) -> Section:
         [number(one.edges[k]), number(one.edges[k + 1]),
          *("hidden" if n is None else number(n) for n in (one.treated[k], one.control[k]))]
         for k in range(len(one.treated))])
-    hidden = (" Grey stumps: few people of an arm at a site, whose number is not told."
-              if None in (*one.treated, *one.control) else "")
+    hidden = " Where a site has few people of an arm, it does not tell how many, and the bars are without them"
+    hidden += "; grey stumps: nobody but such." if None in (*one.treated, *one.control) else "."
     return Section("overlap", "Could everybody have been treated?", [
         Figure(plots.overlap(one), f"Preference scores of treated (above) and untreated (below): where only one "
                f"side has people, effects rest on the model.{hidden}", table)])
@@ -261,17 +272,7 @@ def _interval_table(rows: Iterable[Interval]) -> Table:
 
 
 def _sensitivity(result: Result, slots: Slots, effect_on: str, alpha: float) -> Section:
-    parts: list = ["No data inform the correlation of the two outcomes' noise, because nobody is seen both treated and "
-                   "untreated. Realised effects are therefore given for several values of it."]
-    table = result.sensitivity(alpha)
-    known = table[table.noise_correlation != "prior"]
-    curve = Curve(name="Average realised effect by noise correlation", x_label="noise correlation",
-                  x=known.noise_correlation.astype(float).tolist(), mean=known["mean"].tolist(), low=known.low.tolist(),
-                  high=known.high.tolist())
-    parts.append(Figure(plots.sensitivity(curve, effect_on), "The average realised effect of the people of the study.",
-                        Table(["noise correlation", "effect", "interval", "sd of a person"], [
-                            [str(r.noise_correlation), number(r.mean), f"{number(r.low)} to {number(r.high)}",
-                             number(r.person_sd)] for r in table.itertuples()])))
+    parts = _realised(result, effect_on, alpha)
     for one in slots.sensitivity or ():
         ends = one.low is not None and one.high is not None
         rows = [[number(one.x[k]), number(one.mean[k]),
@@ -283,11 +284,28 @@ def _sensitivity(result: Result, slots: Slots, effect_on: str, alpha: float) -> 
     return Section("sensitivity", "What if an assumption is wrong?", parts)
 
 
+def _realised(result: Result, effect_on: str, alpha: float) -> list:
+    if result.study.policy.noises("effects"):
+        return ["Realised effects are not told under differential privacy of the effects."]
+    parts: list = ["No data inform the correlation of the two outcomes' noise, because nobody is seen both treated and "
+                   "untreated. Realised effects are therefore given for several values of it."]
+    table = result.sensitivity(alpha)
+    known = table[table.noise_correlation != "prior"]
+    curve = Curve(name="Average realised effect by noise correlation", x_label="noise correlation",
+                  x=known.noise_correlation.astype(float).tolist(), mean=known["mean"].tolist(), low=known.low.tolist(),
+                  high=known.high.tolist())
+    parts.append(Figure(plots.sensitivity(curve, effect_on), "The average realised effect of the people of the study.",
+                        Table(["noise correlation", "effect", "interval", "sd of a person"], [
+                            [str(r.noise_correlation), number(r.mean), f"{number(r.low)} to {number(r.high)}",
+                             number(r.person_sd)] for r in table.itertuples()])))
+    return parts
+
+
 def _refuters(slots: Slots) -> Section:
     if not slots.refuters:
         return Section("refuters", "Attempts to refute it", [_absent(slots, "refuters", "refutation tests")])
     rows = [[r.name, number(r.estimate), "–" if None in (r.low, r.high) else f"{number(r.low)} to {number(r.high)}",
-             r.expected, {True: "passed", False: "failed", None: "–"}[r.passed]] for r in slots.refuters]
+             r.expected, r.verdict or "–"] for r in slots.refuters]
     return Section("refuters", "Attempts to refute it", [
         Table(["test", "estimate", "interval", "expected", "verdict"], rows)])
 
@@ -322,14 +340,23 @@ def _left(result: Result, ledgers: dict[str, list[dict]]) -> Section:
     policy, masked = result.study.policy, result.outcome.effects.total is not None
     fit = ("the sums of each round of the fit and of the effects, under masks that open only over all sites together"
            if masked else "the sums of each round of the fit, and sums of effects for each draw")
+    if masked and policy.site_effects:
+        fit += "; each site's own average effects, in the clear"
     told = result.outcome.diagnostics
     hidden = "; the propensity model's and the calibration's sums under such masks" if masked else ""
-    checks = f"; for the diagnostics, moments of each arm and counts of groups{hidden}" if told else ""
+    checks = (f"; for the diagnostics, moments of each arm, counts of groups, each site's own effect and its "
+              f"residuals' sums{hidden}" if told else "")
     if told and told.refuters:
         checks += "; for each refuter, moments, fit and effects once more, of changed rows"
     parts: list = [f"Rows and ids stayed at the sites. Under the policy '{policy.name}' (at least {policy.min_rows} "
                    f"rows and {policy.min_arm_rows} in each arm) these sums left: four moments of each column; "
                    f"{fit}{checks}."]
+    if result.study.links:
+        parts.append("To find people who stand at several sites, each site sent one keyed token for each of its "
+                     "people; the key is the sites' own, and the coordinator cannot read it (docs/linkage.md).")
+    if policy.epsilon is not None:
+        parts.append(f"Under differential privacy (epsilon {policy.epsilon:g}), noise was added at the sites to: "
+                     f"{', '.join(sorted(policy.noised))}. What it protects, the summary of the result says.")
     if result.traffic:
         parts.append(Table(["site", "people", "left out by linkage", "answers", "bytes out of the site", "bytes in"], [
             [site, f"{result.outcome.layout.moments[site].rows:,}", f"{result.outcome.excluded.get(site, 0):,}",
@@ -381,8 +408,11 @@ def _assumptions(result: Result, slots: Slots) -> Section:
         ["The model: smooth functions along few directions, Gaussian noise, sites alike but for their own function",
          f"Checked in part: {said['fit']}. What the model cannot express, its page in the documentation says."
          if "fit" in said else "Not checked: the result holds no such diagnostics."]]
+    unread = [f"The diagnostics' {name} cannot be shown ({slots.problems[name]})." for name in ("verdicts", "notes")
+              if name in slots.problems]
     return Section("assumptions", "What is assumed, and what was checked", [
-        Table(["assumption", "checked?"], rows, "The assumptions of the paper (the first four), and two more")])
+        Table(["assumption", "checked?"], rows, "The assumptions of the paper (the first four), and two more"),
+        *(f"Note: {text}" for text in slots.notes or ()), *unread])
 
 
 def _made(result: Result) -> Section:
@@ -402,7 +432,9 @@ def headline(result: Result) -> dict:
             "people": people, "sites": list(result.sites), "made": result.made}
 
 
-def read_ledgers(folders: Iterable[Path]) -> dict[str, list[dict]]:
-    """By folder name; a broken chain is an error."""
-    return {folder.resolve().name: ledger.read(folder) for folder in folders}
+def read_ledgers(folders: Sequence[Path]) -> dict[str, list[dict]]:
+    """By folder name, or whole path where names repeat; a broken chain is an error."""
+    names = [folder.resolve().name for folder in folders]
+    return {name if names.count(name) == 1 else str(folder): ledger.read(folder)
+            for folder, name in zip(folders, names, strict=True)}
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
-from fedci.errors import OutputError
+from fedci.errors import OutputError, UsageError
 from fedci.folder import whole_file
 from fedci.report.aggregates import aggregates
 from fedci.report.facts import Extra, Figure, Grid, Table, headline, read_ledgers, sections
@@ -32,6 +32,20 @@ def render(result: Result, extra: Extra, alpha: float = 0.05) -> str:
                            style=Markup(_asset("report.css")), script=Markup(_asset("report.js")))
 
 
+def _fewer(result: Result, folders: Sequence[Path]) -> dict[str, Result]:
+    """By their folders' names, or whole paths where names repeat; each must ask what this study asks."""
+    names = [folder.resolve().name for folder in folders]
+    found = {}
+    for folder, name in zip(folders, names, strict=True):
+        other = Result.load(folder)
+        if (other.study.treatment, other.study.outcome) != (result.study.treatment, result.study.outcome):
+            raise UsageError(f"--with '{folder}': it asks for the effect of '{other.study.treatment}' on "
+                             f"'{other.study.outcome}', this study for that of '{result.study.treatment}' on "
+                             f"'{result.study.outcome}'")
+        found[name if names.count(name) == 1 else str(folder)] = other
+    return found
+
+
 def _asset(name: str) -> str:
     return resources.files("fedci.report").joinpath("assets", name).read_text(encoding="utf-8")
 
@@ -51,7 +65,7 @@ def write_report(folder: str | Path, out: Path | None = None, others: Sequence[P
     if out.exists() and not force:
         raise OutputError(f"'{out}' is there already: choose another --out, or replace it with --force")
     extra = Extra(read_slots(folder, result.outcome.run), aggregates(result, folder, done),
-                  {other.name: Result.load(other) for other in others}, read_ledgers(ledgers))
+                  _fewer(result, others), read_ledgers(ledgers))
     try:
         with whole_file(out) as file:
             file.write(render(result, extra, alpha).encode())

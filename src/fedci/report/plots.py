@@ -39,6 +39,10 @@ def answer(effect: Effect, low: float, high: float, outcome: str) -> Markup:
     return densities({"ATE": effect}, f"Average effect on {outcome}", "all people", (low, high))
 
 
+KEY = 16
+"""Between two names of curves."""
+
+
 def densities(named: Mapping[str, Effect], label: str, title: str,
               interval: tuple[float, float] | None = None) -> Markup:
     """Posterior densities over each other; the last is the answer."""
@@ -51,7 +55,7 @@ def densities(named: Mapping[str, Effect], label: str, title: str,
     lines = {name: density(effect, xs) for name, effect in named.items()}
     top = 1.08 * max(line.max() for line in lines.values())
     plot = Plot(f"Posterior density, {title}: {label}", (low, high), (0.0, top),
-                height=230 if len(named) == 1 else 290, left=16, x_label=label)
+                height=230 if len(named) == 1 else max(290, 80 + KEY * len(named)), left=16, x_label=label)
     plot.x_axis()
     plot.rule_x(0.0)
     for k, (name, line) in enumerate(lines.items()):
@@ -62,7 +66,7 @@ def densities(named: Mapping[str, Effect], label: str, title: str,
             plot.band(xs[inside].tolist(), [0.0] * int(inside.sum()), line[inside].tolist(), kind)
         plot.line(xs.tolist(), line.tolist(), kind if last else f"{kind} thin")
         if len(lines) > 1:
-            plot.label(plot.right - 4, plot.top + 16 * (k + 1), name, "end", f"key {kind}")
+            plot.label(plot.right - 4, plot.top + KEY * (k + 1), name, "end", f"key {kind}")
     for x in xs[::3]:
         told = "; ".join(f"{name} {_below(effect, x):.0%} below" for name, effect in named.items())
         plot.sense(float(x), f"{number(float(x))}: {told}", (plot.right - plot.left) * 3 / POINTS)

@@ -12,7 +12,6 @@ from typing import Any
 from fedci.report.svg import number
 
 SECTIONS = ("balance", "overlap", "fit", "heterogeneity", "sensitivity", "refuters")
-FINE = "fine"
 
 
 def is_record(told: Mapping) -> bool:
@@ -30,6 +29,7 @@ def slots_of(told: Mapping) -> dict[str, Any]:
         if part:
             found[name] = _tried(make, part)
     found = {name: slot for name, slot in found.items() if slot}
+    found["notes"] = [_cut(text) for text in told["notes"]]
     return found | {"verdicts": {name: rows for name in SECTIONS if (rows := _verdicts(told.get(name)))}}
 
 
@@ -43,8 +43,12 @@ def _tried(make, part: Any) -> Any:
 def _verdicts(part: Any) -> list[dict]:
     """{name, verdict, words} of a section."""
     rows = [one.get("verdict") for one in part] if isinstance(part, list) else (part or {}).get("verdicts", [])
-    return [{key: row[key] for key in ("name", "verdict", "words")} for row in rows
+    return [{key: _cut(row[key]) for key in ("name", "verdict", "words")} for row in rows
             if isinstance(row, dict) and {"name", "verdict", "words"} <= row.keys()]
+
+
+def _cut(text: str, most: int = 2000) -> str:
+    return text if not isinstance(text, str) or len(text) <= most else f"{text[:most]} …"
 
 
 def _balance(part: Mapping) -> list[dict]:
@@ -93,7 +97,7 @@ def _sensitivity(part: Mapping) -> list[dict]:
 def _refuters(part: list) -> list[dict]:
     return [{"name": row["name"], "estimate": row["estimate"]["mean"], "low": row["estimate"]["low"],
              "high": row["estimate"]["high"], "expected": number(row["reference"]),
-             "passed": row["verdict"]["verdict"] == FINE} for row in part if row["estimate"] is not None]
+             "verdict": row["verdict"]["verdict"]} for row in part if row["estimate"] is not None]
 
 
 def _calibration(part: Mapping) -> list[dict]:

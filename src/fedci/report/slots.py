@@ -79,7 +79,8 @@ class Refuter(_Slot):
     low: Number | None = None
     high: Number | None = None
     expected: Words = ""
-    passed: bool | None = None
+    verdict: Words = ""
+    """fine, look, problem or unknown."""
 
 
 class Bin(_Slot):
@@ -98,9 +99,10 @@ class Said(_Slot):
     words: Annotated[str, Field(max_length=3000)]
 
 
+Note = Annotated[str, Field(max_length=3000)]
 KINDS: dict[str, Any] = {"balance": list[Balance], "overlap": Overlap, "heterogeneity": Heterogeneity,
                          "sensitivity": list[Curve], "refuters": list[Refuter], "calibration": list[Bin],
-                         "verdicts": dict[str, list[Said]]}
+                         "verdicts": dict[str, list[Said]], "notes": list[Note]}
 
 
 class Slots(BaseModel):
@@ -114,6 +116,8 @@ class Slots(BaseModel):
     calibration: list[Bin] | None = None
     verdicts: dict[str, list[Said]] | None = None
     """Section (balance, overlap, fit, heterogeneity, sensitivity, refuters) → what was found, in words."""
+    notes: list[Note] | None = None
+    """What could not be made, and why."""
     problems: dict[str, str] = {}
     """Slot → why it could not be shown."""
 

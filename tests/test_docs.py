@@ -81,7 +81,8 @@ class Terminal:
         words = shlex.split(line)
         out = words[words.index("--out") + 1]
         sites = sorted(word.partition("=")[::2] for word in words if "=" in word)
-        read = [Path(words[2]).read_bytes(), *(site.encode() + Path(path).read_bytes() for site, path in sites)]
+        asked = [word.encode() for word in words[3:] if "=" not in word and word != out]
+        read = [Path(words[2]).read_bytes(), *asked, *(site.encode() + Path(path).read_bytes() for site, path in sites)]
         kept = self.kept / hashlib.sha256(b"".join(read)).hexdigest()
         if not kept.exists():
             self._ours(line)

@@ -62,6 +62,6 @@ def test_one_site_holding_all_rows_is_the_combined_analysis():
     """The same code, one site: more information than two sites that share only parameters."""
     import pandas as pd
     rows = pd.concat([frame(n, s) for s, n in enumerate(SIZES)])
-    result = fit([Source("all", rows)])
-    assert result.sites == ("all",)
-    assert result.ate().mean == result.ate("all").mean
+    result = fit([Source("everyone", rows)])
+    assert result.sites == ("everyone",)
+    assert result.ate().mean == result.ate("everyone").mean

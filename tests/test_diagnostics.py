@@ -342,7 +342,7 @@ def test_bounds_grow_with_the_strength_and_meet_zero_where_they_say():
     e = np.array([0.1, 0.7])
     each = sensitivity.half_width(e, (1.0, 0.5), 2.0)
     assert each.mean() == pytest.approx(sensitivity.half_width(e.mean(), (1.0, 0.5), 2.0))  # ATE: the mean of CATE's
-    nothing = sensitivity.summary(0.1, 0.2, -0.3, 0.5, 2.0, 100, None, (1.0, 0.5), ())
+    nothing = sensitivity.summary(0.1, 0.2, -0.3, 0.5, 2.0, 100, 0.5, (1.0, 0.5), ())
     assert nothing.explained_away == 1.0
     assert nothing.e_value_interval == 1.0
     assert {one.verdict for one in nothing.verdicts} == {"look"}

@@ -35,7 +35,7 @@ ORDER = [
     "benchmark.learners.estimate", "benchmark.learners.shared", "benchmark.learners.regression",
     "benchmark.learners.bayesian_trees", "benchmark.learners.boosting", "benchmark.learners.forests",
     "benchmark.learners.cevae", "benchmark.baselines", "benchmark.oracle", "benchmark.cells", "benchmark.suites",
-    "benchmark.protocols", "benchmark.methods", "benchmark.presets", "benchmark.speed",
+    "benchmark.protocols", "benchmark.methods", "benchmark.presets", "benchmark.own_process", "benchmark.speed",
     "benchmark.linkage", "benchmark.network", "benchmark.scale", "benchmark.streaming", "benchmark.hot",
     "benchmark.secure",
     "benchmark.runner", "benchmark.published", "benchmark.summary", "benchmark.markdown", "benchmark.tables",

@@ -40,25 +40,18 @@ def one_thread_each() -> None:
             library.set_num_threads(1)
 
 
-def keep(cache: Path | None = None) -> Path | None:
-    """Lets JAX keep programs in the cache folder, unless the user chose otherwise; the folder, or None."""
+def keep() -> None:
+    """Lets JAX keep programs in the cache folder, unless the user chose otherwise or there is no place for them."""
     import jax
-
-    if jax.config.jax_compilation_cache_dir or not jax.config.jax_enable_compilation_cache:
-        return None
-    folder = (cache or _cache()) / f"programs-{_kind(jax.__version__)}"
-    if not _is_ours(folder):
-        return None
-    jax.config.update("jax_compilation_cache_dir", str(folder))
-    jax.config.update("jax_compilation_cache_max_size", MOST_BYTES)
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", LEAST_SECONDS)
-    return folder
-
-
-def _cache() -> Path:
     from platformdirs import user_cache_path
 
-    return user_cache_path("fedci", appauthor=False)
+    if jax.config.jax_compilation_cache_dir or not jax.config.jax_enable_compilation_cache:
+        return
+    folder = user_cache_path("fedci", appauthor=False) / f"programs-{_kind(jax.__version__)}"
+    if _is_ours(folder):
+        jax.config.update("jax_compilation_cache_dir", str(folder))
+        jax.config.update("jax_compilation_cache_max_size", MOST_BYTES)
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", LEAST_SECONDS)
 
 
 def _kind(version: str) -> str:

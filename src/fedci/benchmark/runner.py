@@ -144,7 +144,8 @@ def _performed(todo: Sequence[Task], jobs: int) -> Iterator[tuple[Task, Rows]]:
 
 @contextmanager
 def _for_workers(one_thread: bool) -> Iterator[None]:
-    """Workers side by side get one numeric thread each: more would only wait for each other."""
+    """Workers compile anew, so that seconds are comparable; side by side they get one numeric thread each: more would
+    only wait for each other."""
     changes = FRESH | (dict.fromkeys(THREADS, "1") if one_thread else {})
     before = {name: os.environ.get(name) for name in changes}
     os.environ.update(changes)

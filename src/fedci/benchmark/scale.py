@@ -13,12 +13,11 @@ import csv
 import json
 import os
 import resource
-import subprocess
 import sys
 import time
 from pathlib import Path
 
-from fedci.programs import FRESH
+from fedci.benchmark import own_process
 
 NEW = 400
 PEERS = {"CausalForestDML": "causal_forest", "DMLOrthoForest": "ortho_forest"}
@@ -94,16 +93,6 @@ def _cores() -> int:
     return len(os.sched_getaffinity(0))
 
 
-def _in_own_process(*arguments: str, limit: float | None = None) -> list | None:
-    """What the process printed last; None: it was ended at the limit."""
-    try:
-        done = subprocess.run([sys.executable, "-m", "fedci.benchmark.scale", *arguments], stdout=subprocess.PIPE,
-                              text=True, check=True, timeout=limit, env=os.environ | FRESH)
-    except subprocess.TimeoutExpired:
-        return None
-    return json.loads(done.stdout.splitlines()[-1])
-
-
 def keep(rows: list[dict], path: Path) -> None:
     """Appended to a table; a new one gets its header."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -138,13 +127,13 @@ def main(arguments: list[str]) -> None:
         print(json.dumps(measure_peer(told.peer, *size) if told.peer else measure(*size, json.loads(told.options))))
         return
     for number, size in enumerate(told.sizes):
-        row, rounds = _in_own_process("--one", size, "--options", told.options)
+        row, rounds = own_process.told(__spec__.name, "--one", size, "--options", told.options)
         show(row, not number)
         if told.out:
             keep([row], told.out / "fits.csv")
             keep(rounds, told.out / "rounds.csv")
     for number, (size, name) in enumerate((size, name) for size in told.sizes for name in PEERS if told.peers):
-        row = _in_own_process("--one", size, "--peer", name, limit=told.limit)
+        row = own_process.told(__spec__.name, "--one", size, "--peer", name, limit=told.limit)
         sites, rows = map(int, size.split("x"))
         row = row or {"method": name, "sites": sites, "rows": rows, "seconds": float("inf"), "fit": float("inf"),
                       "asked": 0, "error": float("nan"), "GiB": float("nan"), "cores": _cores(), "econml": ""}

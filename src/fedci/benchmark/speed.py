@@ -12,11 +12,10 @@ from __future__ import annotations
 import json
 import os
 import resource
-import subprocess
 import sys
 import time
 
-from fedci.programs import FRESH
+from fedci.benchmark import own_process
 
 SIZES = (50, 200, 800, 2000)
 SITES = 5
@@ -66,16 +65,6 @@ def seconds_per_evaluation(result, repeats: int) -> float:
     return (time.perf_counter() - start) / repeats
 
 
-def in_own_process(rows: int, cores: int | None, rounds: int | None) -> dict:
-    command = [sys.executable, "-m", "fedci.benchmark.speed", "--one", str(rows)]
-    command += ["--rounds", str(rounds)] if rounds else []
-    chosen = sorted(os.sched_getaffinity(0))[-cores:] if cores else None
-    pin = (lambda: os.sched_setaffinity(0, chosen)) if chosen else None
-    done = subprocess.run(command, capture_output=True, text=True, check=True, preexec_fn=pin,
-                          env=os.environ | FRESH)
-    return json.loads(done.stdout.splitlines()[-1])
-
-
 def main(arguments: list[str]) -> None:
     import argparse
 
@@ -90,7 +79,9 @@ def main(arguments: list[str]) -> None:
         return
     print(f"DATA-1, {SITES} sites, d = 20, preset 'classic', {options.cores or len(os.sched_getaffinity(0))} core(s)")
     for position, rows in enumerate(options.rows):
-        row = in_own_process(rows, options.cores, options.rounds or (5 if rows > ONCE else None))
+        rounds = options.rounds or (5 if rows > ONCE else None)
+        row = own_process.told(__spec__.name, "--one", str(rows), *(["--rounds", str(rounds)] if rounds else []),
+                               cores=options.cores)
         if position == 0:
             print(" | ".join(row))
         print(" | ".join(f"{v:.4g}" if isinstance(v, float) else str(v) for v in row.values()), flush=True)

@@ -93,10 +93,16 @@ class Sums(NamedTuple):
         return float(np.sqrt(max(self.square - self.people * self.mean**2, 0.0)) / self.people)
 
 
+def weights(w: np.ndarray, e: np.ndarray) -> np.ndarray:
+    """1/e of the treated, 1/(1 − e) of the untreated [n]."""
+    e = np.clip(e, CLIP, 1.0 - CLIP)
+    return np.where(w == 1, 1.0 / e, 1.0 / (1.0 - e))
+
+
 def influence(w: np.ndarray, y: np.ndarray, m: np.ndarray, e: np.ndarray) -> np.ndarray:
     """ψ of each person; m [n, 2], e [n]."""
-    e = np.clip(e, CLIP, 1.0 - CLIP)
-    return m[:, 1] - m[:, 0] + w * (y - m[:, 1]) / e - (1 - w) * (y - m[:, 0]) / (1 - e)
+    away = np.where(w == 1, y - m[:, 1], m[:, 0] - y)
+    return m[:, 1] - m[:, 0] + away * weights(w, e)
 
 
 def interval(mean: float, se: float, factor: float = float(norm.ppf(0.975))) -> Interval:

@@ -19,7 +19,7 @@ SUBSET = 0.8
 Z_THRESHOLD, Z_PROBLEM = 2.0, 3.0
 CAUSE_THRESHOLD, CAUSE_PROBLEM = 0.5, 1.0
 DIVERGED = "diverged"
-"""How a fit ends that tells nothing."""
+"""`optimise.DIVERGED`, whose module loads JAX: diagnostics are read without."""
 VANISHES = ("placebo", "negative-control")
 
 

@@ -138,18 +138,17 @@ def explained_away(low: float, high: float, e: float, noise_sd: Sequence[float])
     return float(brentq(lambda strength: half_width(e, noise_sd, strength) - distance, 1.0, LARGEST, xtol=1e-10))
 
 
-def summary(effect: float, se: float, low: float, high: float, outcome_sd: float, dof: float, mean_e: float | None,
+def summary(effect: float, se: float, low: float, high: float, outcome_sd: float, dof: float, mean_e: float,
             noise_sd: tuple[float, float], correlations: tuple[NoiseCorrelation, ...]) -> Sensitivity:
-    """`mean_e` None (the propensity model is withheld): the share is taken as ½."""
-    e = 0.5 if mean_e is None else mean_e
+    """`mean_e`: the mean propensity, or the share of the treated."""
     of_mean, of_limit = e_values(effect, se, outcome_sd)
     t = effect / se
     dof = max(dof, 2.0)
     bounds = tuple(Bound(strength=strength, low=effect - h, high=effect + h, interval_low=low - h,
                          interval_high=high + h,
                          cate_half=tuple(float(half_width(at, noise_sd, strength)) for at in PROPENSITIES))
-                   for strength in LAMBDAS for h in [float(half_width(e, noise_sd, strength))])
-    away = explained_away(low, high, e, noise_sd)
+                   for strength in LAMBDAS for h in [float(half_width(mean_e, noise_sd, strength))])
+    away = explained_away(low, high, mean_e, noise_sd)
     robust = robustness_value(t, dof), robustness_value(t, dof, 0.05)
     return Sensitivity(
         effect=effect, low=low, high=high, outcome_sd=outcome_sd, e_value=of_mean, e_value_interval=of_limit, t=t,

@@ -265,9 +265,8 @@ def _outcome(here: Here, values: dict, masked: bool = False) -> dict[str, np.nda
 def _tells_own_effect(here: Here, e: np.ndarray) -> bool:
     """Whether both arms are here, and the weights of ψ rest on min_cell people's worth in each: else Σψ² would tell one
     person's residual."""
-    e = np.clip(e, heterogeneity.CLIP, 1.0 - heterogeneity.CLIP)
-    weights = 1.0 / (1.0 - e[here.table.w == 0]), 1.0 / e[here.table.w == 1]
-    return all(len(one) and propensities.effective(one) >= here.policy.min_cell for one in weights)
+    w, weights = here.table.w, heterogeneity.weights(here.table.w, e)
+    return all(np.any(w == arm) and propensities.effective(weights[w == arm]) >= here.policy.min_cell for arm in (0, 1))
 
 
 def _rounded(here: Here, rows: np.ndarray) -> np.ndarray:

@@ -433,8 +433,13 @@ def headline(result: Result) -> dict:
 
 
 def read_ledgers(folders: Sequence[Path]) -> dict[str, list[dict]]:
-    """By folder name, or whole path where names repeat; a broken chain is an error."""
+    """By their folders; a broken chain is an error."""
+    return {name: ledger.read(folder) for name, folder in named(folders).items()}
+
+
+def named(folders: Sequence[Path]) -> dict[str, Path]:
+    """By name, or by whole path where names repeat."""
     names = [folder.resolve().name for folder in folders]
-    return {name if names.count(name) == 1 else str(folder): ledger.read(folder)
+    return {name if names.count(name) == 1 else str(folder): folder
             for folder, name in zip(folders, names, strict=True)}
 

@@ -12,7 +12,7 @@ from markupsafe import Markup
 from fedci.errors import OutputError, UsageError
 from fedci.folder import whole_file
 from fedci.report.aggregates import aggregates
-from fedci.report.facts import Extra, Figure, Grid, Table, headline, read_ledgers, sections
+from fedci.report.facts import Extra, Figure, Grid, Table, headline, named, read_ledgers, sections
 from fedci.report.slots import read_slots
 from fedci.result import Result
 from fedci.version import __version__
@@ -33,16 +33,13 @@ def render(result: Result, extra: Extra, alpha: float = 0.05) -> str:
 
 
 def _fewer(result: Result, folders: Sequence[Path]) -> dict[str, Result]:
-    """By their folders' names, or whole paths where names repeat; each must ask what this study asks."""
-    names = [folder.resolve().name for folder in folders]
-    found = {}
-    for folder, name in zip(folders, names, strict=True):
-        other = Result.load(folder)
+    """By their folders; each must ask what this study asks."""
+    found = {name: Result.load(folder) for name, folder in named(folders).items()}
+    for folder, other in zip(folders, found.values(), strict=True):
         if (other.study.treatment, other.study.outcome) != (result.study.treatment, result.study.outcome):
             raise UsageError(f"--with '{folder}': it asks for the effect of '{other.study.treatment}' on "
                              f"'{other.study.outcome}', this study for that of '{result.study.treatment}' on "
                              f"'{result.study.outcome}'")
-        found[name if names.count(name) == 1 else str(folder)] = other
     return found
 
 

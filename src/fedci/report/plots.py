@@ -12,6 +12,8 @@ from fedci.estimands import Effect
 from fedci.report.slots import Balance, Bin, Curve, Interval, Overlap
 from fedci.report.svg import Plot, number, spread
 
+KEY = 16
+"""Between two names of curves."""
 POINTS = 120
 ROW = 26
 SERIES = ("c", "d", "e", "a", "f", "g")
@@ -37,10 +39,6 @@ def tip(name: str, mean: float, low: float, high: float, people: int | None = No
 def answer(effect: Effect, low: float, high: float, outcome: str) -> Markup:
     """The posterior of the answer: its density, its interval, and zero."""
     return densities({"ATE": effect}, f"Average effect on {outcome}", "all people", (low, high))
-
-
-KEY = 16
-"""Between two names of curves."""
 
 
 def densities(named: Mapping[str, Effect], label: str, title: str,

@@ -29,7 +29,8 @@ def slots_of(told: Mapping) -> dict[str, Any]:
         if part:
             found[name] = _tried(make, part)
     found = {name: slot for name, slot in found.items() if slot}
-    found["notes"] = [_cut(text) for text in told["notes"]]
+    notes = told["notes"]
+    found["notes"] = [_cut(text) for text in notes] if isinstance(notes, list) else notes
     return found | {"verdicts": {name: rows for name in SECTIONS if (rows := _verdicts(told.get(name)))}}
 
 
@@ -47,7 +48,8 @@ def _verdicts(part: Any) -> list[dict]:
             if isinstance(row, dict) and {"name", "verdict", "words"} <= row.keys()]
 
 
-def _cut(text: str, most: int = 2000) -> str:
+def _cut(text: Any, most: int = 2000) -> Any:
+    """No longer than a slot takes; what is no text is left to the slot."""
     return text if not isinstance(text, str) or len(text) <= most else f"{text[:most]} …"
 
 

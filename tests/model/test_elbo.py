@@ -104,6 +104,7 @@ def test_a_site_term_is_the_mean_of_its_draw_terms(make, model, theta, residual,
 def test_batching_the_draws_changes_nothing(monkeypatch, model, theta, roots, site):
     def evaluate(elements, batch):
         monkeypatch.setattr(elbo, "BATCH_ELEMENTS", elements)
+        monkeypatch.setattr(elbo, "on_processor", lambda: False)
         assert elbo.batch_size(DRAWS, N) == batch
         return jax.value_and_grad(elbo.site_term, argnums=(1, 2))(model, theta, roots, site, NO_JITTER)
 
@@ -114,8 +115,11 @@ def test_batching_the_draws_changes_nothing(monkeypatch, model, theta, roots, si
 
 @pytest.mark.parametrize(("draws", "n", "batch"),
                          [(8, 2**9, 8), (8, 2**10, 2), (8, 2**11, 1), (7, 2**10, 1), (1, 9, 1)])
-def test_a_batch_divides_the_draws_and_fits(draws, n, batch):
-    """2^21 numbers: at n = 2^10 two matrices fit; seven draws then go one by one; at least one always goes."""
+def test_a_batch_divides_the_draws_and_fits(monkeypatch, draws, n, batch):
+    """2^21 numbers: at n = 2^10 two matrices fit; seven draws then go one by one; at least one always goes. On a
+    processor they always do."""
+    assert elbo.batch_size(draws, n) == 1
+    monkeypatch.setattr(elbo, "on_processor", lambda: False)
     assert elbo.batch_size(draws, n) == batch
 
 

@@ -28,11 +28,12 @@ from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Float, Int
 
 from fedci.model import covariance, kernels, means, posterior, wishart
+from fedci.model.parallel import on_processor
 from fedci.model.posterior import Roots
 from fedci.model.structure import MOMENTS, Model, Theta, Vector
 
 BATCH_ELEMENTS = 2**21
-"""Draws are evaluated side by side while their covariances hold at most this many numbers (16 MiB)."""
+"""A GPU evaluates draws side by side while their covariances hold at most this many numbers (16 MiB)."""
 
 
 class SiteArrays(NamedTuple):
@@ -162,7 +163,10 @@ _mean_over_draws.defvjp(_mean_over_draws_forward, _mean_over_draws_backward)
 
 
 def batch_size(draws: int, n: int) -> int:
-    """The largest divisor of `draws` whose covariances stay within BATCH_ELEMENTS."""
+    """How many draws are side by side: one on a processor (`model.parallel`), on a GPU the largest divisor of `draws`
+    whose covariances stay within BATCH_ELEMENTS."""
+    if on_processor():
+        return 1
     fitting = [b for b in range(1, draws + 1) if draws % b == 0 and b * n * n <= BATCH_ELEMENTS]
     return max(fitting, default=1)
 

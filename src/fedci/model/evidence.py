@@ -29,8 +29,11 @@ from jaxtyping import Array, Float
 from fedci.model import basis, covariance, kernels, sparse
 from fedci.model.elbo import BATCH_ELEMENTS, SiteArrays, observed_covariance
 from fedci.model.inducing import Blocks
-from fedci.model.parallel import over_draws
+from fedci.model.parallel import each, over_draws
 from fedci.model.shared import SharedModel, noise_root, own_root
+
+FEW_ROWS = 100
+"""A site with fewer computes all draws in one thread."""
 
 
 class Statistics(NamedTuple):
@@ -81,7 +84,7 @@ def _first_half(model: SharedModel, vectors: Float[Array, "L p"], site: SiteArra
         kept = sparse.grams_of(model, vector, site, jitter) if isinstance(site, Blocks) else ()
         return of_draw(model, vector, site, jitter, kept), kept
 
-    return jax.lax.map(one, vectors, batch_size=_side_by_side(vectors, site))
+    return each(one, vectors, _at_once(vectors, site))
 
 
 @partial(jax.jit, static_argnames="model")
@@ -95,22 +98,27 @@ def _second_half(model: SharedModel, vectors: Float[Array, "L p"], site: SiteArr
             return direct
         return direct + jax.vjp(lambda v: sparse.grams_of(model, v, site, jitter), vector)[1](by_sums)[0]
 
-    return jax.lax.map(one, (vectors, cotangents, kept), batch_size=_side_by_side(vectors, site))
+    return each(one, (vectors, cotangents, kept), _at_once(vectors, site))
 
 
 def first_half(model: SharedModel, vectors, site: SiteArrays | Blocks, jitter) -> tuple[Statistics, Kept]:
     """What a site answers to the first exchange of a round, and what it keeps for the second."""
-    if not isinstance(site, Blocks):
+    if is_small(site):
         return _first_half(model, vectors, site, jitter)
     return over_draws(lambda part: _first_half(model, part, site, jitter), vectors)
 
 
 def second_half(model: SharedModel, vectors, site: SiteArrays | Blocks, jitter, cotangents: Statistics, kept: Kept):
     """∂/∂θ_l of ⟨statistics, cotangents⟩ [L, p]: what a site answers to the second exchange."""
-    if not isinstance(site, Blocks):
+    if is_small(site):
         return _second_half(model, vectors, site, jitter, cotangents, kept)
     every = vectors, cotangents, kept
     return over_draws(lambda part: _second_half(model, part[0], site, jitter, *part[1:]), every)
+
+
+def is_small(site: SiteArrays | Blocks) -> bool:
+    """Whether sharing its draws out among the cores takes longer than it spares."""
+    return isinstance(site, SiteArrays) and site.x.shape[0] < FEW_ROWS
 
 
 def statistics(model: SharedModel, vectors, site: SiteArrays | Blocks, jitter) -> Statistics:
@@ -122,12 +130,10 @@ def pull_back(model: SharedModel, vectors, site: SiteArrays | Blocks, jitter, co
     return second_half(model, vectors, site, jitter, cotangents, first_half(model, vectors, site, jitter)[1])
 
 
-def _side_by_side(vectors, site: SiteArrays | Blocks) -> int:
-    """Draws whose covariances fit in BATCH_ELEMENTS together; one draw of a large site keeps a processor busy, a GPU
-    wants them all."""
-    if isinstance(site, Blocks):
-        return 1 if jax.default_backend() == "cpu" else vectors.shape[0]
-    return int(min(vectors.shape[0], max(1, BATCH_ELEMENTS // site.x.shape[0] ** 2)))
+def _at_once(vectors, site: SiteArrays | Blocks) -> int:
+    """Draws whose covariances fit in BATCH_ELEMENTS together; of a large site all."""
+    draws = vectors.shape[0]
+    return draws if isinstance(site, Blocks) else int(min(draws, max(1, BATCH_ELEMENTS // site.x.shape[0] ** 2)))
 
 
 class Collapsed(NamedTuple):
@@ -148,7 +154,7 @@ def posterior_of_draw(gram: Float[Array, "h"], cross: Float[Array, "q"]):
 
 @jax.jit
 def collapse(total: Statistics) -> Collapsed:
-    return Collapsed(*jax.vmap(posterior_of_draw)(total.gram, total.cross))
+    return Collapsed(*each(lambda one: posterior_of_draw(*one), (total.gram, total.cross)))
 
 
 def log_evidence_of_draw(total: Statistics, people: Float[Array, ""]) -> Float[Array, ""]:
@@ -161,7 +167,7 @@ def log_evidence_of_draw(total: Statistics, people: Float[Array, ""]) -> Float[A
 @jax.jit
 def log_evidence(total: Statistics, people) -> tuple[Float[Array, "L"], Statistics]:
     """(log p(y | θ_l), its derivative in the sums) for each draw."""
-    return jax.vmap(jax.value_and_grad(log_evidence_of_draw), in_axes=(0, None))(total, people)
+    return each(lambda one: jax.value_and_grad(log_evidence_of_draw)(one, people), total)
 
 
 # --- q(θ): a Gaussian with a diagonal, as one vector [means, log sds]

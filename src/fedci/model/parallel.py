@@ -2,6 +2,10 @@
 
 XLA keeps one program's small steps on one core, and releases Python's lock while it computes, so threads do. A draw's
 numbers do not depend on which part it is in.
+
+Within a thread draws go one after the other. Side by side they would be slower (their covariances leave the cache:
+twice, at 256 rows) and could wait for ever: XLA shares a batch of factorisations out among its threads, and where two
+such steps of a program do so at once on two cores, each waits in a thread that the other's parts need.
 """
 
 from __future__ import annotations
@@ -19,10 +23,20 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def on_processor() -> bool:
+    return jax.default_backend() == "cpu"
+
+
+def each(compute: Callable, draws, at_once: int | None = None):
+    """compute(draw) of each draw, within a program: one after the other on a processor, `at_once` (all) on a GPU."""
+    count = jax.tree.leaves(draws)[0].shape[0]
+    return jax.lax.map(compute, draws, batch_size=None if on_processor() else at_once or count)
+
+
 def over_draws(compute: Callable, draws):
     """compute(draws), the leading axis of `draws` and of what comes back shared out among the cores."""
     count = jax.tree.leaves(draws)[0].shape[0]
-    parts = min(cores(), count) if jax.default_backend() == "cpu" else 1
+    parts = min(cores(), count) if on_processor() else 1
     while count % parts:  # parts of one size: one compilation
         parts -= 1
     if parts == 1:

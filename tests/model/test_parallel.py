@@ -1,0 +1,80 @@
+"""Draws side by side: the same numbers however they are shared out, and never a wait that does not end."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from fedci.model import evidence, parallel
+from fedci.model.elbo import SiteArrays
+from fedci.model.structure import model_of
+from fedci.options import SharedOptions
+
+WIDE = """
+import os
+os.sched_setaffinity(0, range(2))  # a worker of the tests has one core
+from test_parallel import halves, site
+halves(site(rows=200, covariates=45), draws=64)
+print("done")
+"""
+
+
+def site(rows: int, covariates: int) -> SiteArrays:
+    rng = np.random.default_rng(0)
+    return SiteArrays(rng.normal(size=(rows, covariates)), rng.integers(0, 2, rows), rng.normal(size=rows),
+                      np.ones(rows), np.zeros(1), np.asarray(0))
+
+
+def halves(people: SiteArrays, draws: int):
+    """Both halves of a round, and the coordinator's part between them."""
+    covariates = people.x.shape[1]
+    model = model_of(SharedOptions(family="shared"), covariates, covariates, 1)
+    q = np.concatenate([model.prior[0], np.full(model.size, -2.0)])
+    thetas = jnp.asarray(evidence.draw(q, evidence.common_normals(0, 0, draws, model.size)))
+    found, kept = evidence.first_half(model, thetas, people, 1e-10)
+    values, cotangents = evidence.log_evidence(found, float(len(people.y)))
+    gradient = evidence.second_half(model, thetas, people, 1e-10, cotangents, kept)
+    return jax.device_get((found, values, gradient, evidence.collapse(found)))
+
+
+def test_a_wide_table_on_two_cores_does_not_wait_for_ever():
+    """XLA waits for itself where two batches of factorisations meet on two cores: with 45 covariates it did."""
+    if not hasattr(os, "sched_setaffinity") or (os.cpu_count() or 1) < 2:
+        pytest.skip("needs two cores, and a system that lets a process choose them")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PJRT_", "NPROC", "XLA_"))}
+    found = subprocess.run([sys.executable, "-c", WIDE], env=kept, capture_output=True, text=True, timeout=120,
+                           cwd=os.path.dirname(__file__))
+    assert found.stdout.split() == ["done"], found.stderr
+
+
+@pytest.mark.parametrize("rows", [evidence.FEW_ROWS - 1, evidence.FEW_ROWS + 1])
+def test_draws_shared_out_among_cores_give_the_same_numbers(monkeypatch, rows):
+    """Parts are programs of another length: XLA may order a sum in another way, no more."""
+    people, results = site(rows, 3), []
+    for cores in (1, 2, 4):
+        monkeypatch.setattr(parallel, "cores", lambda cores=cores: cores)
+        results.append(halves(people, draws=8))
+    for other in results[1:]:
+        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-10), results[0], other)
+
+
+def _compile_again():
+    for program in (evidence._first_half, evidence._second_half, evidence.collapse, evidence.log_evidence):
+        program.clear_cache()
+
+
+def test_a_gpu_takes_draws_at_once_and_finds_the_same(monkeypatch):
+    """The GPU's form of the programs, run here: batches of factorisations round differently, no more."""
+    people = site(30, 3)
+    one_by_one = halves(people, draws=8)
+    monkeypatch.setattr(parallel, "on_processor", lambda: False)
+    _compile_again()
+    at_once = halves(people, draws=8)
+    _compile_again()
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-10), one_by_one, at_once)

@@ -23,7 +23,7 @@ def forest(rows, seconds, error):
 def folder(tmp_path):
     """Two sizes, the smaller measured twice: the newest counts. Seconds grow with the power ½, memory with 1."""
     rows = [fitted(10, 1000, 99.0), fitted(10, 1000, 10.0), fitted(10, 100_000, 100.0),
-            fitted(5, 1000, 7.0, '{"a": 1}')]
+            fitted(5, 1000, 7.0, '{"a": 1}'), fitted(10, 1000, 20.0, '{"b": 2}')]
     scale.keep(rows[:1], tmp_path / "fits.csv")
     scale.keep(rows[1:], tmp_path / "fits.csv")
     size = {"sites": 10, "rows": 1000, "device": "cpu", "options": "{}"}
@@ -45,6 +45,8 @@ def test_the_page_says_what_the_tables_say(folder):
     assert "| 99 |" not in text
     assert "seconds grow with the power 0.50 of the rows and memory with 1.00, from 1,000 to 100,000 rows" in text
     assert '| 5 × 1,000 `{"a": 1}` | 2 cores | 7 |' in text
+    assert '- 2 cores, 10 × 1,000: the default\'s error is 1.00 times that with `{"b": 2}`, its seconds 0.50 times.' in text
+    assert "2 cores, 5 × 1,000: the default's" not in text  # no default of that size
     assert "| 10 × 1,000 | CausalForestDML | 20 | 0.3 | 2.00 | 3.0 |" in text
     assert "| 10 × 100,000 | CausalForestDML | over 900 (given up) | – | over 9.0 | – |" in text
     assert "| product | 1.0 | 20.0 | 50 % |" in text

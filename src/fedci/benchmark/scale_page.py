@@ -149,7 +149,7 @@ def tables(fits, peers, hot) -> list[str]:
               for name, part in lines(fits, "rows", "sites")]
     growth += [f"{name}: seconds grow with the power {exponent(part, 'sites', 'seconds'):.2f} of the sites, from "
                f"{part[0]['sites']} to {part[-1]['sites']}" for name, part in lines(fits, "sites", "rows")]
-    text += ["", *(f"- {line}." for line in growth), ""]
+    text += ["", *(f"- {line}." for line in growth + _ratios(fits, changed)), ""]
     if peers:
         text += _peers(fits, peers)
     if hot:
@@ -160,6 +160,15 @@ def tables(fits, peers, hot) -> list[str]:
                  for row in newest.values()]
         text.append("")
     return text
+
+
+def _ratios(fits, changed) -> list[str]:
+    """The default beside other options at the same size in the same place."""
+    ours = {(row["device"], row["cores"], row["sites"], row["rows"]): row for row in plain(fits)}
+    both = ((row, ours.get((row["device"], row["cores"], row["sites"], row["rows"]))) for row in changed)
+    return [f"{place(row)}, {row['sites']} × {row['rows']:,}: the default's error is "
+            f"{own['error'] / row['error']:.2f} times that with `{row['options']}`, its seconds "
+            f"{own['seconds'] / row['seconds']:.2f} times" for row, own in both if own]
 
 
 def _peers(fits, peers) -> list[str]:

@@ -93,6 +93,7 @@ site: .venv
 
 bench: .venv
 	$(BIN)/python -m fedci.benchmark.speed
+	$(BIN)/python -m fedci.benchmark.authors
 
 # Sizes, sites, stages, the forests of econml beside them, the kernels; curves into docs/performance.md. About an hour.
 SCALE = .venv-benchmark/bin/python -m fedci.benchmark.scale --out benchmarks/results/scale

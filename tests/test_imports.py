@@ -15,7 +15,7 @@ ORDER = [
     "columns", "database", "data", "privacy.linkage", "privacy.agreement", "privacy.secure_sum", "privacy.released",
     "moments", "privacy.dp", "programs",
     "model", "model.kernels", "model.means", "model.wishart", "model.covariance", "model.basis", "model.description",
-    "model.shared", "model.inducing", "model.parallel", "model.sparse",
+    "model.shared", "model.parallel", "model.inducing", "model.sparse",
     "model.structure", "model.posterior", "model.elbo", "model.evidence", "model.padding", "model.law",
     "model.predict", "model.drivers", "model.leave_one_out", "optimise", "estimands",
     "diagnostics", "diagnostics.verdict", "diagnostics.counts", "diagnostics.propensity", "diagnostics.balance",

@@ -16,8 +16,9 @@ import json
 import sys
 
 from fedci.benchmark import own_process
+from fedci.benchmark.speed import SITES, asked_again, data_1
 
-SITES, ROWS, JUDGES = 5, 50, 64
+ROWS, JUDGES = 50, 64
 THEIRS = 187.0
 """CPU seconds of their code for this fit (the lower of two), one thread."""
 COURSES = {"authors": {}, **{f"ours, {rounds} rounds": {"optimiser": {
@@ -26,13 +27,9 @@ COURSES = {"authors": {}, **{f"ours, {rounds} rounds": {"optimiser": {
 
 
 def measure(course: str) -> dict:
-    from fedci import FedCI, Source, Study
-    from fedci.datasets import Sizes, synthetic
+    from fedci import FedCI
 
-    splits = synthetic("DATA-1", 0, reading="std", sizes=Sizes(SITES, train=ROWS, test=1, validation=1))
-    study = Study(treatment="w", outcome="y", covariates=splits[0].train.names, policy="simulation", preset="paper",
-                  options=COURSES[course] | {"prediction": {"draws": 8}}, diagnostics={"enabled": False})
-    sources = [Source(f"site-{s}", split.train.frame()) for s, split in enumerate(splits)]
+    study, sources = data_1(ROWS, "paper", COURSES[course] | {"prediction": {"draws": 8}}, reading="std")
     fits = [FedCI(study).fit(sources) for _ in range(1 if course == "authors" else 2)]
     first, again = fits[0].outcome.fit.rounds, fits[-1].outcome.fit.rounds
     return {"course": course, "rounds": len(first), "seconds": first[-1].seconds, "compiled": again[-1].seconds,
@@ -42,15 +39,11 @@ def measure(course: str) -> dict:
 def judged(result, seed: int = 1, draws: int = JUDGES) -> float:
     """L at the fitted Θ under the draws of that seed."""
     from fedci.federation import rounds
-    from fedci.federation.coordinator import Talk, rules_of
-    from fedci.federation.engine import InProcessEngine
     from fedci.model import posterior
 
-    outcome = result.outcome
-    rules = rules_of(outcome.layout, outcome.options, outcome.seed)
-    talk = Talk(InProcessEngine(result.local), "bench", outcome.layout.model)
+    rules, talk = asked_again(result)
     uniforms = posterior.common_uniforms(seed, 0, draws)
-    return float(talk.follow(rounds.evaluate(rules.model, rules.u, outcome.fit.theta, uniforms))[0][0])
+    return float(talk.follow(rounds.evaluate(rules.model, rules.u, result.outcome.fit.theta, uniforms))[0][0])
 
 
 def main(arguments: list[str]) -> None:

@@ -26,15 +26,11 @@ ONCE = 500
 def measure(rows: int, rounds: int | None) -> dict:
     """One cold fit, one warm fit and a mean evaluation for DATA-1 with `rows` per site."""
     start = time.perf_counter()
-    from fedci import FedCI, Source, Study
-    from fedci.datasets import Sizes, synthetic
+    from fedci import FedCI
 
-    splits = synthetic("DATA-1", 0, sizes=Sizes(SITES, train=rows, test=1, validation=1))
     changes = {"optimiser": {"rounds": rounds}} if rounds else {}
     changes |= {"prediction": {"draws": 32}} if rows > ONCE else {}
-    study = Study(treatment="w", outcome="y", covariates=splits[0].train.names, policy="simulation", preset="classic",
-                  options=changes, diagnostics={"enabled": False})
-    sources = [Source(f"site-{s}", split.train.frame()) for s, split in enumerate(splits)]
+    study, sources = data_1(rows, "classic", changes)
     loaded = time.perf_counter()
     result = FedCI(study).fit(sources)
     cold = warm = time.perf_counter()
@@ -50,18 +46,35 @@ def measure(rows: int, rounds: int | None) -> dict:
             "peak (MiB)": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
 
 
-def seconds_per_evaluation(result, repeats: int) -> float:
-    """One objective and gradient at the fitted Θ: draws, a message to and from each site, data-free terms."""
-    from fedci.federation import rounds
+def data_1(rows: int, preset: str, changes: dict, reading: str = "variance"):
+    """(study, sources) of DATA-1 with `rows` a site."""
+    from fedci import Source, Study
+    from fedci.datasets import Sizes, synthetic
+
+    splits = synthetic("DATA-1", 0, reading=reading, sizes=Sizes(SITES, train=rows, test=1, validation=1))
+    study = Study(treatment="w", outcome="y", covariates=splits[0].train.names, policy="simulation", preset=preset,
+                  options=changes, diagnostics={"enabled": False})
+    return study, [Source(f"site-{s}", split.train.frame()) for s, split in enumerate(splits)]
+
+
+def asked_again(result):
+    """(the fit's rules, a talk with its sites), to evaluate the objective once more."""
     from fedci.federation.coordinator import Talk, rules_of
     from fedci.federation.engine import InProcessEngine
 
     outcome = result.outcome
-    rules = rules_of(outcome.layout, outcome.options, outcome.seed)
-    talk = Talk(InProcessEngine(result.local), "bench", outcome.layout.model)
+    return (rules_of(outcome.layout, outcome.options, outcome.seed),
+            Talk(InProcessEngine(result.local), "bench", outcome.layout.model))
+
+
+def seconds_per_evaluation(result, repeats: int) -> float:
+    """One objective and gradient at the fitted Θ: draws, a message to and from each site, data-free terms."""
+    from fedci.federation import rounds
+
+    rules, talk = asked_again(result)
     start = time.perf_counter()
     for _ in range(repeats):
-        talk.follow(rounds.evaluation(rules, rounds.begin(rules, outcome.fit.theta)))
+        talk.follow(rounds.evaluation(rules, rounds.begin(rules, result.outcome.fit.theta)))
     return (time.perf_counter() - start) / repeats
 
 

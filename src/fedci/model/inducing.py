@@ -18,6 +18,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from fedci.model import kernels
+from fedci.model.parallel import on_processor
 
 BLOCK = {"cpu": (256, 256), "gpu": (256, 16384)}
 """Rows worked on at a time, least and most: on a processor they stay in its cache, a GPU wants more to do at once."""
@@ -73,7 +74,7 @@ def bytes_needed(rows: int, d: int, width: int, block: int | None = None) -> int
 
 def _block_here(rows: int) -> int:
     """An eighth of the rows, within the device's limits: so padding stays a small part."""
-    least, most = BLOCK["cpu" if jax.default_backend() == "cpu" else "gpu"]
+    least, most = BLOCK["cpu" if on_processor() else "gpu"]
     return int(np.clip(2 ** (max(rows // 8, 1).bit_length() - 1), least, most))
 
 

@@ -1,5 +1,6 @@
 """A study with a site above model.exact_rows: the exact one when all its rows induce; saved; refused by memory."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -68,7 +69,7 @@ def test_steps_are_natural_with_many_people_only(large):
     assert (rounds.natural(few), rounds.natural(many)) == (False, True)
 
 
-# --- stages: few people first, then more, then all
+# --- stages: few people first, then all
 
 STAGED = {"optimiser": {"rounds": 12, "draws": 4, "first_rows": 20}, "prediction": {"draws": 16}}
 
@@ -94,7 +95,7 @@ def test_the_first_rounds_look_at_few_people_and_the_last_at_all(staged):
 def test_the_objective_that_is_reported_is_that_of_all_people(staged):
     outcome = staged.outcome
     rules = coordinator.rules_of(outcome.layout, outcome.options, outcome.seed)
-    assert rules.few
+    assert rules.few.rows == 20
     talk = Talk(InProcessEngine(staged.local), "again", outcome.layout.model)
     for site in staged.local.values():
         site.sums = site.course = None
@@ -119,10 +120,17 @@ def test_neither_those_of_a_stage_nor_those_left_out_are_few(people, rows):
     assert some == people or min(some, people - some) >= rows // 2
 
 
-def test_stages_grow_tenfold_and_each_spares_half_the_work(staged):
-    """With 100,000 people at each of two sites: 1000, 10,000 of each, then all."""
+@pytest.mark.parametrize(("rows", "people"), [(7, 40), (200_000_000, 40), (-20, 40), (20, 0), (0, 40)])
+def test_a_first_stage_that_no_study_has_is_refused(staged, rows, people):
+    site = staged.local["site-0"]
+    with pytest.raises(MessageError, match=f"first stage with {rows} people of a site, {people} of all"):
+        site._first_stage(replace(site.preparation, few_rows=rows, few_people=people))
+
+
+def test_the_first_stage_is_the_largest_that_spares_half_the_work(staged):
+    """With 100,000 people at each of two sites: 10,000 of each, then all."""
     outcome, site = staged.outcome, SimpleNamespace(rows=100_000, treated=40_000)
     options = FitOptions.model_validate(outcome.options.model_dump() | {"optimiser": {"first_rows": 1000}})
-    assert stages.people(outcome.layout.model, options, [site, site]) == (2000, 20_000)
+    assert stages.first(outcome.layout.model, options, [site, site]) == (10_000, 20_000)
     small = SimpleNamespace(rows=1900, treated=950)
-    assert stages.people(outcome.layout.model, options, [small]) == ()
+    assert stages.first(outcome.layout.model, options, [small]) == stages.First()

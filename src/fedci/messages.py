@@ -144,8 +144,10 @@ class Prepare(Message):
     """Columns with missing values somewhere: each gets a 0/1 column of its own at every site."""
     people: int = 0
     """Of all sites."""
-    few: np.ndarray = field(default_factory=lambda: np.zeros(0, int))
-    """Of them, how many each stage before the last looks at."""
+    few_rows: int = 0
+    """The first rounds look at so many people of a site at most (`federation.stages`); 0: at all."""
+    few_people: int = 0
+    """That is so many of all sites."""
     all_u: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
     """[m, q] every site's moments in model units, where sites follow the fit of the model `paper`; else empty."""
 
@@ -181,7 +183,7 @@ class AskStatistics(Message):
     thetas: np.ndarray
     previous: dict[str, np.ndarray] = field(default_factory=dict)
     few: np.ndarray = field(default_factory=lambda: np.zeros(()))
-    """Over at most so many of the site's people (optimiser.first_rows, or ten times as many, …); 0.0: over all."""
+    """Over at most so many of the site's people (Prepare.few_rows); 0.0: over all."""
 
 
 @dataclass(frozen=True)

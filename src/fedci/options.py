@@ -250,8 +250,8 @@ class OptimiserOptions(Options):
     """Converged when the objective gains less than this (nats per site) over `patience` steps; 0: run all rounds."""
     patience: Annotated[int, Field(ge=1)] = 5
     first_rows: Annotated[int, Field(ge=0)] = 1000
-    """Of the model `shared`: at larger sites the first rounds look at so many people, half from each arm, the next at
-    ten times as many, and the last at all; 0: at all from the start."""
+    """Of the model `shared`: at larger sites the first rounds look at so many people, half from each arm (ten, a
+    hundred, … times as many where that spares half the work), the last at all; 0: at all from the start."""
 
     @model_validator(mode="after")
     def _quasi_newton_needs_a_fixed_objective(self):

@@ -187,7 +187,7 @@ def _linked(talk: Talk, study: Study, secret: bytes, kept: Checkpoint) -> Linked
 def rules_of(layout: Layout, options: FitOptions, seed: int) -> Rules:
     told = list(layout.moments.values())
     return Rules(layout.model, options, seed, layout.u, sum(site.rows for site in told),
-                 stages.people(layout.model, options, told))
+                 stages.first(layout.model, options, told))
 
 
 def handshake(talk: Talk, study: Study, options: FitOptions, seed: int = 0, refuter: str = "") -> tuple[str, ...]:
@@ -212,10 +212,10 @@ def agree_units(talk: Talk, study: Study, options: FitOptions) -> Layout:
                   for site in told.values()])
     indicators = np.flatnonzero(np.any([site.incomplete for site in told.values()], axis=0))
     model = model_of(options.model, len(names) + len(indicators), len(names), len(told))
-    people, few = sum(site.rows for site in told.values()), stages.people(model, options, list(told.values()))
+    people, few = sum(site.rows for site in told.values()), stages.first(model, options, list(told.values()))
     shown = u if study.policy.check_trajectory and not isinstance(model, SharedModel) else np.zeros((0, 0))
     talk.ask_each({name: (lambda base, s=s: Prepare(*base, common.x_mean, common.x_sd, common.y_mean, common.y_sd,
-                                                    u[s], s, len(told), indicators, people, np.array(few, int), shown))
+                                                    u[s], s, len(told), indicators, people, *few, shown))
                    for s, name in enumerate(talk.sites)})
     talk.unit = common.y_sd
     pooled_u = describe_in_model_units(_pooled_site(told), pooled_x, common, options.model.moments_spread)

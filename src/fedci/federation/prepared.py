@@ -42,7 +42,7 @@ class Prepared:
     arrays: elbo.SiteArrays | Blocks
     """Its rows; in blocks where they are many."""
     few: dict[int, elbo.SiteArrays | Blocks] = field(default_factory=dict)
-    """At most so many of them, for the stages before the last; all of a small site's."""
+    """At most so many of them, for the first stage; all of a small site's."""
 
 
 def arrange(model: AnyModel, x: np.ndarray, w: np.ndarray, y: np.ndarray, u: np.ndarray, index: int):

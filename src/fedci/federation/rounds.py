@@ -42,8 +42,7 @@ class Rules(NamedTuple):
     u: np.ndarray
     """[m, q] the sites' moments in model units."""
     people: int
-    few: tuple[int, ...] = ()
-    """How many people each stage before the last looks at (`federation.stages`)."""
+    few: stages.First = stages.First()
 
 
 def natural(rules: Rules) -> bool:
@@ -55,41 +54,27 @@ def natural(rules: Rules) -> bool:
 
 def start(rules: Rules) -> Generator[Ask, Sums, np.ndarray]:
     if isinstance(rules.model, SharedModel):
-        return (yield from shared.start(rules.model, float(_rows(rules, 0))))
+        return (yield from shared.start(rules.model, float(rules.few.rows)))
     return rules.model.start(rules.seed)
 
 
 def begin(rules: Rules, theta: np.ndarray) -> State:
     """The optimiser before the first round."""
-    return optimise.init(rules.options.optimiser, theta, len(rules.u), natural(rules), len(rules.few))
+    return optimise.init(rules.options.optimiser, theta, len(rules.u), natural(rules), int(rules.few.rows > 0))
 
 
 def after(rules: Rules, state: State, objective: float, gradient: np.ndarray) -> State:
-    """The optimiser after a round; when a stage is over, it goes on with more people.
+    """The optimiser after a round; when its first stage is over, it goes on with all people.
 
     With 1/sd² = 1/s_p² + n·(what a person tells), n times c the sds of q shrink to (1/s_p² + c(1/sd² − 1/s_p²))^−½.
     """
     state = optimise.step(state, objective, gradient)
     if not (state.ahead and state.verdict and np.isfinite(state.best_objective)):
         return state
-    stage = _stage(rules, state)
-    more = _people(rules, stage + 1) / _people(rules, stage)
+    more = rules.people / rules.few.people
     known, sd = 1.0 / rules.model.prior[1] ** 2, np.exp(np.split(state.best, 2)[1])
     told = np.maximum(1.0 / sd**2 - known, 0.0)
     return optimise.with_more(state, np.sqrt((known + told) / (known + more * told)))
-
-
-def _stage(rules: Rules, state: State) -> int:
-    return len(rules.few) - state.ahead
-
-
-def _people(rules: Rules, stage: int) -> int:
-    return (*rules.few, rules.people)[stage]
-
-
-def _rows(rules: Rules, stage: int) -> int:
-    """Of a site at most, 0: all."""
-    return [*stages.rows_of(rules.options.optimiser.first_rows, len(rules.few)), 0][stage]
 
 
 def evaluation(rules: Rules, state: State) -> Generator[Ask, Sums, tuple[float, np.ndarray]]:
@@ -98,8 +83,8 @@ def evaluation(rules: Rules, state: State) -> Generator[Ask, Sums, tuple[float, 
     stream = number if optimiser.fresh_draws else 0  # else the same draws in all rounds: common random numbers
     if isinstance(rules.model, SharedModel):
         normals = evidence.common_normals(rules.seed, stream, optimiser.draws, rules.model.size)
-        stage = _stage(rules, state)
-        return (yield from shared.evaluate(rules.model, query, _people(rules, stage), normals, _rows(rules, stage)))
+        rows, people = rules.few if state.ahead else (0, rules.people)
+        return (yield from shared.evaluate(rules.model, query, people, normals, rows))
     uniforms = posterior.common_uniforms(rules.seed, stream, optimiser.draws)
     return (yield from evaluate(rules.model, rules.u, query, uniforms))
 

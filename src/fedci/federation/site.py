@@ -261,22 +261,29 @@ class Site:
         x = units.covariates(self.table.x)
         model = model_of(self.options.model, x.shape[1], self.table.x.shape[1], request.sites)
         w, y, treated = self.table.w, units.outcome(self.table.y), int(self.table.w.sum())
-        some = stages.rows_of(self.options.optimiser.first_rows, len(request.few))
-        fewest = sum(stages.some_of(n, some[0]) for n in (treated, len(w) - treated)) if some else len(w)
+        few = self._first_stage(request)
+        fewest = sum(stages.some_of(n, few.rows) for n in (treated, len(w) - treated)) if few.rows else len(w)
         check_statistics(self.study, self.name, fewest, model, len(self.sums.cohort) if self.masked else 1)
         arrays = arrange(model, x, w, y, request.u, request.index)
-        few = {rows: arrange_few(model, x, w, y, arrays, rows) for rows in some}
-        self.prepared, self.preparation = Prepared(model, units, arrays, few), request
+        some = {few.rows: arrange_few(model, x, w, y, arrays, few.rows)} if few.rows else {}
+        self.prepared, self.preparation = Prepared(model, units, arrays, some), request
         if self.study.policy.check_trajectory:
             places = self.course.places if self.course else {}  # asked again, it still knows where the fit stood
             course = Course(self.name, self._rules(request, model), request.index, places)
             self.course = course if places else course.restored(self.earlier)
         return self._reply(request, {})
 
+    def _first_stage(self, request: Prepare) -> stages.First:
+        few, least = stages.First(request.few_rows, request.few_people), self.options.optimiser.first_rows
+        if few != stages.First() and not (few.rows in stages.choices(least) and 0 < few.people <= request.people):
+            raise MessageError(f"site '{self.name}': a first stage with {few.rows} people of a site, {few.people} of "
+                               f"all, is none that optimiser.first_rows = {least} allows")
+        return few
+
     def _rules(self, request: Prepare, model: AnyModel) -> Rules:
         shape = (request.sites, len(request.u))
         if isinstance(model, SharedModel):
-            return Rules(model, self.options, self.seed, np.zeros(shape), request.people, tuple(map(int, request.few)))
+            return Rules(model, self.options, self.seed, np.zeros(shape), request.people, self._first_stage(request))
         if request.all_u.shape != shape or not np.array_equal(request.all_u[request.index], request.u):
             raise MessageError(f"site '{self.name}': the moments of all sites are missing, and it cannot follow the "
                                f"fit without them")

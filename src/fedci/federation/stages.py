@@ -1,11 +1,14 @@
-"""The stages of a large fit: its first rounds look at few people of each large site, the next at more, the last at all.
+"""The two stages of a large fit: its first rounds look at some people of each large site, the last at all.
 
-A stage takes at most R people of a site, half from each arm: R = `optimiser.first_rows`, then ten times as many, …
+The first takes at most R people of a site, half from each arm: `optimiser.first_rows`, or ten, a hundred, … times as
+many, the most that spares half the work. One stage with a tenth of the people does with fewer rounds than several that
+grow: each has to find its own top.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,13 +18,22 @@ from fedci.moments import SiteMoments
 from fedci.options import FitOptions
 
 GROWTH = 10
-"""Times as many people in the next stage: q's sds shrink by √10, so its means move by some three of them."""
+"""So the last stage has at most some ten times as many people: q's sds shrink by √10, its means move by some three."""
 MOST = 6
 
 
-def rows_of(first: int, count: int) -> list[int]:
-    """R of each of `count` stages before the last."""
-    return [first * GROWTH**stage for stage in range(min(count, MOST))]
+class First(NamedTuple):
+    """The first stage; none where it looks at nobody."""
+
+    rows: int = 0
+    """R"""
+    people: int = 0
+    """Of all sites that it looks at."""
+
+
+def choices(first: int) -> list[int]:
+    """The R that a study may have."""
+    return [first * GROWTH**k for k in range(MOST)] if first else []
 
 
 def some_of(people: int, rows: int) -> int:
@@ -37,12 +49,10 @@ def chosen(w: np.ndarray, rows: int) -> np.ndarray:
     return np.sort(np.concatenate([arm[:some_of(len(arm), rows)] for arm in arms]))
 
 
-def people(model: AnyModel, options: FitOptions, sites: Sequence[SiteMoments]) -> tuple[int, ...]:
-    """How many people each stage before the last looks at, all sites together; a stage that would not spare half the
-    work is none."""
-    first, everyone = options.optimiser.first_rows, sum(site.rows for site in sites)
-    if not (isinstance(model, SharedModel) and model.options.posterior == "gaussian" and first):
-        return ()
+def first(model: AnyModel, options: FitOptions, sites: Sequence[SiteMoments]) -> First:
+    """The largest first stage that spares half the work of a round."""
+    if not (isinstance(model, SharedModel) and model.options.posterior == "gaussian"):
+        return First()
     arms = [n for site in sites for n in (site.treated, site.rows - site.treated)]
-    found = (sum(some_of(n, rows) for n in arms) for rows in rows_of(first, MOST))
-    return tuple(some for some in found if 2 * some <= everyone)
+    found = [First(rows, sum(some_of(n, rows) for n in arms)) for rows in choices(options.optimiser.first_rows)]
+    return max((one for one in found if 2 * one.people <= sum(arms)), default=First())

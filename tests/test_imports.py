@@ -24,6 +24,7 @@ ORDER = [
     "federation.shared", "federation.rounds", "federation.trajectory", "federation.course", "federation.prepared",
     "federation.people", "federation.site_linkage",
     "federation.site_sums", "federation.site_noise", "federation.site_diagnostics", "federation.refuting",
+    "federation.site_limits",
     "federation.site", "federation.engine", "federation.retry",
     "federation.talk", "federation.secure", "privacy.ledger", "federation.door", "ledger_command",
     "federation.linkage", "federation.diagnostics", "federation.checkpoint", "federation.coordinator", "refits",

@@ -13,6 +13,7 @@ from fedci.errors import MessageError, SizeError
 from fedci.federation import coordinator, rounds, stages
 from fedci.federation.engine import InProcessEngine
 from fedci.federation.rounds import Rules
+from fedci.federation.site_limits import first_stage
 from fedci.federation.stages import some_of
 from fedci.federation.talk import Talk
 from fedci.messages import AskStatistics
@@ -124,7 +125,7 @@ def test_neither_those_of_a_stage_nor_those_left_out_are_few(people, rows):
 def test_a_first_stage_that_no_study_has_is_refused(staged, rows, people):
     site = staged.local["site-0"]
     with pytest.raises(MessageError, match=f"first stage with {rows} people of a site, {people} of all"):
-        site._first_stage(replace(site.preparation, few_rows=rows, few_people=people))
+        first_stage("site-0", site.options, replace(site.preparation, few_rows=rows, few_people=people))
 
 
 def test_the_first_stage_is_the_largest_that_spares_half_the_work(staged):

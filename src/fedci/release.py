@@ -123,7 +123,7 @@ def _moment_sums(told: SiteMoments) -> Iterator[Sum]:
 
 def _later_sums(study: Study, table: Table, told: SiteMoments, options: FitOptions) -> Iterator[Sum]:
     """By the model's own count of its parameters; other sites' missing values may add columns to it."""
-    from fedci.federation.site import check_statistics
+    from fedci.federation.site_limits import check_statistics
     from fedci.model.structure import model_of
 
     described = len(table.columns)

@@ -20,7 +20,7 @@ from pathlib import Path
 from fedci.benchmark import own_process
 
 NEW = 400
-PEERS = {"CausalForestDML": "causal_forest", "DMLOrthoForest": "ortho_forest"}
+PEERS = {"CausalForestDML": "causal_forest_as_it_is", "DMLOrthoForest": "ortho_forest"}
 """By name, the adapter in `fedci.benchmark.learners.forests`."""
 ASKED = 500
 """New people that DMLOrthoForest is asked about: it fits anew for each of them."""

@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -23,7 +22,6 @@ from fedci.errors import (
     MessageError,
     NumericalError,
     SiteError,
-    StudyError,
     UsageError,
 )
 from fedci.federation import refuting, site_diagnostics, stages
@@ -32,6 +30,17 @@ from fedci.federation.course import Course
 from fedci.federation.people import People, Posterior, summed_sd
 from fedci.federation.prepared import Prepared, Units, arrange, arrange_few
 from fedci.federation.rounds import Rules
+from fedci.federation.site_limits import (
+    check_arrays,
+    check_memory,
+    check_options,
+    check_shapes,
+    check_statistics,
+    check_thetas,
+    check_unchanged,
+    check_units,
+    first_stage,
+)
 from fedci.federation.site_linkage import SiteLinkage
 from fedci.federation.site_noise import SiteNoise, site_noise
 from fedci.federation.site_sums import JITTERED, SiteSums, digest, is_wide, rescaled, site_secret, with_jitter
@@ -63,15 +72,15 @@ from fedci.messages import (
     WrapLinkKey,
     asked,
 )
-from fedci.model import basis, elbo, evidence, padding, predict
+from fedci.model import elbo, evidence, predict
 from fedci.model.evidence import Statistics
-from fedci.model.inducing import Blocks, bytes_needed
+from fedci.model.inducing import Blocks
 from fedci.model.law import AnyModel
 from fedci.model.posterior import Roots
 from fedci.model.shared import SharedModel
 from fedci.model.structure import model_of
-from fedci.moments import describe_site, small_cells
-from fedci.options import FitOptions, SharedOptions, preset_names, validated
+from fedci.moments import describe_site
+from fedci.options import FitOptions, validated
 from fedci.privacy.agreement import Credentials
 from fedci.privacy.policy import SECURE_SUM_SITES
 from fedci.privacy.released import Releases
@@ -80,8 +89,6 @@ from fedci.version import __version__
 
 JITTERS = 7
 """The ladder: the model's jitter, then ten times more, … six times (1e-10 → 1e-4)."""
-UNITS_SLACK = 1.1
-"""Units are pooled from moments of four digits, and suppressed cells are not in them."""
 
 
 class Last(NamedTuple):
@@ -173,33 +180,10 @@ class Site:
             self.run, self.sums, self.course, self.evaluations = request.run, None, None, frozenset()
             self.preparation, self.silent_from = None, None
         self._take_refuter(request.refuter)
-        self._check_options()
+        check_options(self.name, self.agreed, self.options, self.refuter)
         self.seed = request.seed
-        self._check_memory()
+        check_memory(self.table, self.options)
         return self._reply(request, {}, warnings=list(self.whole.warnings))
-
-    def _check_options(self) -> None:
-        """The options are the coordinator's to send, and the study's to say; a preset may be chosen."""
-        policy, rounds = self.study.policy, self.options.optimiser.rounds
-        if rounds > policy.max_rounds:
-            raise DisclosureError(f"site '{self.name}': {rounds} rounds were asked for, the policy allows "
-                                  f"{policy.max_rounds}. Lower optimiser.rounds")
-        allowed = [refuting.options_of(one) if self.refuter else one for one in _options_of(self.agreed)]
-        if policy.check_trajectory and self.options not in allowed:
-            raise HandshakeError(f"site '{self.name}': the options of the fit are not the study's, nor those of a "
-                                 f"shipped preset with the study's changes. Put them into the study file")
-
-    def _check_memory(self) -> None:
-        n, model = len(self.table.y), self.options.model
-        if isinstance(model, SharedOptions) and n > model.exact_rows:
-            d = 2 * self.table.x.shape[1]  # as many indicators of missing values at most
-            width = basis.columns(d, model.directions, model.knots, model.common) // 2 + model.inducing + 1
-            padding.check_memory(self.name, n, bytes_needed(n, d, width),
-                                 "Lower model.inducing, or run the site on a larger machine.")
-        else:
-            padding.check_memory(self.name, n, padding.bytes_needed(n, self.options.optimiser.draws),
-                                 "The covariance is exact: use the preset 'default', which needs memory in proportion "
-                                 "to the rows, lower optimiser.draws, or run the site on a larger machine.")
 
     def _link(self, request: Message) -> Reply | Tokens:
         """Linkage, and after its last request the table without the people who stay elsewhere."""
@@ -257,11 +241,12 @@ class Site:
         self._check_secured(request)
         units = Units(request.x_mean, request.x_sd, request.y_mean, request.y_sd, request.indicators)
         if self.study.policy.check_trajectory:
-            self._check_units(request, units)
+            check_unchanged(self.name, self.preparation, request)
+            check_units(self.table, self.study, self.options, units, request.people)
         x = units.covariates(self.table.x)
         model = model_of(self.options.model, x.shape[1], self.table.x.shape[1], request.sites)
         w, y, treated = self.table.w, units.outcome(self.table.y), int(self.table.w.sum())
-        few = self._first_stage(request)
+        few = first_stage(self.name, self.options, request)
         fewest = sum(stages.some_of(n, few.rows) for n in (treated, len(w) - treated)) if few.rows else len(w)
         check_statistics(self.study, self.name, fewest, model, len(self.sums.cohort) if self.masked else 1)
         arrays = arrange(model, x, w, y, request.u, request.index)
@@ -273,35 +258,15 @@ class Site:
             self.course = course if places else course.restored(self.earlier)
         return self._reply(request, {})
 
-    def _first_stage(self, request: Prepare) -> stages.First:
-        few, least = stages.First(request.few_rows, request.few_people), self.options.optimiser.first_rows
-        if few != stages.First() and not (few.rows in stages.choices(least) and 0 < few.people <= request.people):
-            raise MessageError(f"site '{self.name}': a first stage with {few.rows} people of a site, {few.people} of "
-                               f"all, is none that optimiser.first_rows = {least} allows")
-        return few
-
     def _rules(self, request: Prepare, model: AnyModel) -> Rules:
         shape = (request.sites, len(request.u))
         if isinstance(model, SharedModel):
-            return Rules(model, self.options, self.seed, np.zeros(shape), request.people, self._first_stage(request))
+            return Rules(model, self.options, self.seed, np.zeros(shape), request.people,
+                         first_stage(self.name, self.options, request))
         if request.all_u.shape != shape or not np.array_equal(request.all_u[request.index], request.u):
             raise MessageError(f"site '{self.name}': the moments of all sites are missing, and it cannot follow the "
                                f"fit without them")
         return Rules(model, self.options, self.seed, request.all_u, request.people)
-
-    def _check_units(self, request: Prepare, units: Units) -> None:
-        """Pooled units make Σ_s n_s (variance + mean²) = n of every column, so no site's part of it is more. Units that
-        blow a column up would turn the start's random weights into ones that tell people apart."""
-        before = {**vars(self.preparation), "round": request.round} if self.preparation else None
-        if before is not None and not same_fields(before, vars(request)):
-            raise SiteError(f"site '{self.name}': the units of this run were given before, and are not changed")
-        if not self.options.model.standardise or self.study.policy.noises("moments"):
-            return
-        x, told = self.table.x, ~small_cells(self.table.x, self.table.kinds, self.study.policy.min_cell)
-        columns = np.column_stack([units.covariates(x)[:, :x.shape[1]][:, told], units.outcome(self.table.y)])
-        if not (np.square(columns).sum(0) <= UNITS_SLACK * max(request.people, len(x))).all():
-            raise DisclosureError(f"site '{self.name}': the common units are not those of all sites' people: they "
-                                  f"blow a column up. Stop the study, and ask the coordinator")
 
     # --- sums over sites
 
@@ -413,7 +378,7 @@ class Site:
     def _evaluate(self, request: Evaluate) -> Reply:
         """The named sums of one round. A numerical failure is counted, not raised: the optimiser then steps back."""
         ready = self._require(self.prepared, "the common units")
-        self._check_shapes(request)
+        check_shapes(self.name, self.prepared.model, request)
         roots = Roots(request.phi_roots, request.sigma_roots)
         for jitter in self._jitters(ready.model):
             value, (gradient, by_roots) = jax.device_get(
@@ -428,7 +393,7 @@ class Site:
 
     def _statistics(self, request: AskStatistics) -> Reply:
         """The sums of the first half of a round; a numerical failure is counted, as in `_evaluate`."""
-        self._check_thetas(request)
+        check_thetas(self.name, self.prepared.model, request)
         found = self._learnt(request)
         if self.last is not None:
             return self._reply(request, found._asdict() | {"failed": 0}, **self._jitter_note(self.last.jitter))
@@ -448,9 +413,9 @@ class Site:
 
     def _pull_back(self, request: PullBack) -> Reply:
         ready = self._require(self.prepared, "the common units")
-        self._check_thetas(request)
+        check_thetas(self.name, self.prepared.model, request)
         cotangents = Statistics(*(getattr(request, name) for name in Statistics._fields))
-        self._check_arrays(dict(zip(Statistics._fields, cotangents, strict=True)),
+        check_arrays(self.name, dict(zip(Statistics._fields, cotangents, strict=True)),
                            evidence.shapes(ready.model, len(request.thetas)))
         if self.last is None or not self.last.is_of(request):  # a site that started again in between
             self._learnt(request)
@@ -461,35 +426,10 @@ class Site:
 
     def _rows(self, request: AskStatistics | PullBack) -> elbo.SiteArrays | Blocks:
         """Those that the request is about."""
-        self._check_arrays({"few": request.few}, {"few": ()})
+        check_arrays(self.name, {"few": request.few}, {"few": ()})
         if request.few and int(request.few) not in self.prepared.few:
             raise MessageError(f"site '{self.name}': sums over {float(request.few):g} people are no stage of this fit")
         return self.prepared.few[int(request.few)] if request.few else self.prepared.arrays
-
-    def _check_thetas(self, request: AskStatistics | PullBack | AskSharedEffects) -> None:
-        model = self.prepared.model
-        if not isinstance(model, SharedModel):
-            raise SiteError(f"site '{self.name}' does not answer a {type(request).__name__} in this study: its model "
-                            f"is not 'shared'")
-        self._check_arrays({"thetas": request.thetas}, {"thetas": (len(np.atleast_1d(request.thetas)), model.size)})
-
-    def _check_shapes(self, request: Evaluate | AskEffects) -> None:
-        """Θ of this model, and as many Φ as Σ (and g): refused before anything is computed."""
-        model = self.prepared.model
-        if isinstance(model, SharedModel):
-            raise SiteError(f"site '{self.name}' does not answer a {type(request).__name__} in this study: its model "
-                            f"is 'shared'")
-        draws = len(np.atleast_1d(request.phi_roots))
-        expected = {"theta": (model.size,), "phi_roots": (draws, 2, 2), "sigma_roots": (draws, 2, 2)}
-        expected |= {"g": (draws, 2)} if isinstance(request, AskEffects) else {}
-        self._check_arrays({name: getattr(request, name) for name in expected}, expected)
-
-    def _check_arrays(self, arrays: dict[str, np.ndarray], expected: dict[str, tuple]) -> None:
-        for name, shape in expected.items():
-            array = arrays[name]
-            if array.shape != shape or array.dtype != np.float64:
-                raise MessageError(f"site '{self.name}': {name} has shape {array.shape} and type {array.dtype}, "
-                                   f"needs {shape} and float64")
 
     def _jitters(self, model: AnyModel) -> list[float]:
         return [model.options.jitter * 10.0**k for k in range(JITTERS)]
@@ -520,13 +460,13 @@ class Site:
     def _received_draws(self, request: AskEffects | AskSharedEffects):
         """(Θ, draws) of the request, checked; the model `shared` has a θ for each draw and no Θ."""
         if isinstance(request, AskEffects):
-            self._check_shapes(request)
+            check_shapes(self.name, self.prepared.model, request)
             roots = Roots(jnp.asarray(request.phi_roots), jnp.asarray(request.sigma_roots))
             return np.asarray(request.theta), predict.Draws(roots, jnp.asarray(request.g))
-        self._check_thetas(request)
+        check_thetas(self.name, self.prepared.model, request)
         shape = (len(request.thetas), request.betas.shape[1] if request.betas.ndim == 3 else 1,
                  self.prepared.model.columns)
-        self._check_arrays({"betas": request.betas}, {"betas": shape})
+        check_arrays(self.name, {"betas": request.betas}, {"betas": shape})
         return np.zeros(0), predict.SharedDraws(jnp.asarray(request.thetas), jnp.asarray(request.betas))
 
     def _effect_sums(self, own: predict.SiteEffects, correlations: np.ndarray) -> dict:
@@ -579,32 +519,3 @@ class Site:
         if value is None:
             raise SiteError(f"site '{self.name}' was asked out of turn: it waits for {what} first")
         return value
-
-def check_statistics(study: Study, site: str, rows: int, model: AnyModel, cohort: int = 1) -> None:
-    """Nearly as many columns of T (model `shared`), or parameters, as people: sums may tell rows apart. With a `cohort`
-    only the sum over so many sites leaves, and of the others the site knows the policy's minimum."""
-    policy, people = study.policy, rows + (cohort - 1) * study.policy.min_rows
-    limit, where = policy.statistics_per_row, "in the clear" if cohort == 1 else "in a sum of all sites"
-    if model.size > policy.max_parameters_per_row * people:
-        raise DisclosureError(
-            f"site '{site}': the model has {model.size} parameters for {people} people; the policy allows "
-            f"{policy.max_parameters_per_row:g} for each {where}. Use a smaller model or more people; or, if every "
-            f"site consents, raise policy.max_parameters_per_row in the study")
-    if isinstance(model, SharedModel) and model.columns > limit * people:
-        raise DisclosureError(
-            f"site '{site}': the model 'shared' would send sums over {model.columns} columns of {people} people; the "
-            f"policy allows {limit:g} columns per person {where}. Use fewer covariates or model.knots, more people, or "
-            f"the preset 'paper'.")
-
-
-def same_fields(one: dict, two: dict) -> bool:
-    return one.keys() == two.keys() and all(np.array_equal(one[name], two[name]) for name in one)
-
-
-def _options_of(study: Study) -> list[FitOptions]:
-    """Of each shipped preset that the study allows, with the study's changes."""
-    found = []
-    for name in preset_names():
-        with suppress(StudyError):
-            found.append(study.fit_options(name))
-    return found

@@ -49,10 +49,18 @@ def causal_forest(x: np.ndarray, w: np.ndarray, y: np.ndarray, seed: int) -> Pre
 
     Five folds for the cross-fitting instead of two, so that nuisances of 50 rows see 40. Not tuned: the forest itself.
     """
+    return _causal_forest(x, w, y, n_estimators=CAUSAL_TREES, cv=folds(w), random_state=seed)
+
+
+def causal_forest_as_it_is(x: np.ndarray, w: np.ndarray, y: np.ndarray, seed: int) -> Predictor:
+    """CausalForestDML as the package has it, 100 trees and two folds: of many rows, in a fourth of the seconds."""
+    return _causal_forest(x, w, y, random_state=seed)
+
+
+def _causal_forest(x: np.ndarray, w: np.ndarray, y: np.ndarray, **settings) -> Predictor:
     from econml.dml import CausalForestDML
 
-    forest = CausalForestDML(discrete_treatment=True, n_estimators=CAUSAL_TREES, cv=folds(w), n_jobs=JOBS,
-                             random_state=seed)
+    forest = CausalForestDML(discrete_treatment=True, n_jobs=JOBS, **settings)
     forest.fit(y, w, X=x, inference="blb")
     return lambda new: _inferred(forest, new)
 

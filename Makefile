@@ -95,7 +95,7 @@ bench: .venv
 	$(BIN)/python -m fedci.benchmark.speed
 	$(BIN)/python -m fedci.benchmark.authors
 
-# Sizes, sites, stages, the forests of econml beside them, the kernels; curves into docs/performance.md. About an hour.
+# Sizes, sites, stages, the forests of econml beside them, the kernels; curves into docs/performance.md. About an hour and a half.
 SCALE = .venv-benchmark/bin/python -m fedci.benchmark.scale --out benchmarks/results/scale
 bench-scale: .venv .venv-benchmark
 	$(SCALE) 10x1000 10x10000 --peers --limit 900

@@ -11,7 +11,8 @@ import fedci
 
 ROOT = Path(fedci.__file__).parent
 ORDER = [
-    "version", "errors", "options", "presets", "folder", "arguments", "privacy.policy", "privacy.identity", "study",
+    "version", "errors", "options", "presets", "folder", "arguments", "privacy.policy", "privacy.identity",
+    "study_file", "study",
     "columns", "database", "data", "privacy.linkage", "privacy.agreement", "privacy.secure_sum", "privacy.released",
     "moments", "privacy.dp", "programs",
     "model", "model.kernels", "model.means", "model.wishart", "model.covariance", "model.basis", "model.description",

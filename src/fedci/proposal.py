@@ -81,7 +81,7 @@ class Proposal:
 
 def _head(guess: Guess) -> str:
     """Where the study file speaks of the column: its own table, or a key at the top."""
-    from fedci.study import toml_key
+    from fedci.study_file import toml_key
 
     at = {"treatment": "treatment", "outcome": "outcome", "id": "ids"}
     return at.get(guess.role) or f"[covariates.{toml_key(guess.look.name)}]"

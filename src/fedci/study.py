@@ -12,7 +12,6 @@ import hashlib
 import json
 import math
 import re
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -24,13 +23,12 @@ from fedci.options import FitOptions, Options, first_problem, nearest
 from fedci.options import preset as preset_options
 from fedci.privacy.identity import RULE, check_format
 from fedci.privacy.policy import Policy, policy
+from fedci.study_file import lines, parsed, reason, text_of, toml_key
 
 SITE_ID = re.compile(r"[a-z0-9-]{1,40}")
 """What names a site: it stands in messages, ledgers and file names, so it is short and plain."""
 MAX_NAME = 80
 """Characters of a column's name, a level or the study's own name."""
-MAX_STUDY_BYTES = 2**20
-"""A study file is written by hand; a larger one is the wrong file."""
 OPTION_TABLES = tuple(FitOptions.model_fields)
 """The tables of a study file that change the preset."""
 HASH_FORMAT = 2
@@ -367,12 +365,12 @@ class Study(_Stated):
     @classmethod
     def read(cls, path: str | Path) -> Study:
         """The study that a TOML file describes; any problem with the file is one StudyError."""
-        return cls.from_toml(_text(Path(path)), f"study file {path}")
+        return cls.from_toml(text_of(Path(path)), f"study file {path}")
 
     @classmethod
     def from_toml(cls, text: str, place: str = "study") -> Study:
         """The study that TOML text describes; `place` is where a message says the text came from."""
-        return cls.model_validate(_fields(_parsed(text, place)))
+        return cls.model_validate(_fields(parsed(text, place)))
 
     def to_toml(self) -> str:
         """The study as a file: `Study.read` of it is equal to this study."""
@@ -391,15 +389,15 @@ class Study(_Stated):
             tables["policy"] = {"name": self.policy.name, **changes}
         else:
             top["policy"] = self.policy.name
-        sections = [f"[{head}]\n{_toml_lines(rows)}" for head, rows in (tables | self.options).items()]
-        return "\n".join([_toml_lines(top), *sections])
+        sections = [f"[{head}]\n{lines(rows)}" for head, rows in (tables | self.options).items()]
+        return "\n".join([lines(top), *sections])
 
     def write(self, path: str | Path) -> None:
         """`to_toml` in a file, replacing what was there."""
         try:
             Path(path).write_text(self.to_toml(), encoding="utf-8")
         except (OSError, ValueError) as problem:
-            raise OutputError(f"the study cannot be written to {path}: {_reason(problem)}") from None
+            raise OutputError(f"the study cannot be written to {path}: {reason(problem)}") from None
 
 
 def check_site_id(site: str) -> None:
@@ -453,37 +451,6 @@ def _plain(value: Any) -> Any:
     return None if isinstance(value, str) and value == "none" else value
 
 
-# ── the file ────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _parsed(text: str, place: str) -> dict:
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as problem:
-        raise StudyError(f"{place} is not TOML: {problem}. docs/study.md has an example") from None
-    except RecursionError:
-        raise StudyError(f"{place} nests too deeply to be a study. See docs/study.md") from None
-
-
-def _text(path: Path) -> str:
-    """The file's text; Windows editors put a byte-order mark first, which is dropped."""
-    try:
-        with path.open("rb") as file:
-            data = file.read(MAX_STUDY_BYTES + 1)
-        if len(data) > MAX_STUDY_BYTES:
-            raise StudyError(f"study file {path} is larger than {MAX_STUDY_BYTES} bytes. Is it the data?")
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise StudyError(f"study file {path} is not UTF-8 text. Save it again as UTF-8") from None
-    except (OSError, ValueError) as problem:
-        raise StudyError(f"study file {path} cannot be read: {_reason(problem)}. Check the path") from None
-
-
-def _reason(problem: Exception) -> str:
-    """The system's words for it, without the path that the message has already."""
-    return (getattr(problem, "strerror", None) or str(problem)).lower()
-
-
 def _fields(file: dict) -> dict:
     """The fields of Study from the tables of a file; [model], [optimiser], [prediction] are its options."""
     known = [key for key in Study.model_fields if key != "options"] + list(OPTION_TABLES)
@@ -492,29 +459,3 @@ def _fields(file: dict) -> dict:
             raise StudyError(f"study: unknown key {key!r}{nearest(key, known)}")
     fields = {key: value for key, value in file.items() if key not in OPTION_TABLES}
     return {**fields, "options": {key: file[key] for key in OPTION_TABLES if key in file}}
-
-
-def _toml_lines(table: Mapping) -> str:
-    return "".join(f"{toml_key(key)} = {_toml_value(value)}\n" for key, value in table.items())
-
-
-def toml_key(key: str) -> str:
-    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else _toml_value(key)
-
-
-def _toml_value(value: Any) -> str:
-    match value:
-        case None:
-            return '"none"'
-        case bool():
-            return str(value).lower()
-        case float():
-            return repr(float(value))
-        case int():
-            return str(int(value))
-        case str():  # JSON's escapes are TOML's, but for DEL, which JSON leaves as it is
-            return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-        case Mapping():
-            return "{ " + ", ".join(f"{toml_key(k)} = {_toml_value(v)}" for k, v in value.items()) + " }"
-        case _:
-            return "[" + ", ".join(_toml_value(item) for item in value) + "]"

@@ -254,15 +254,14 @@ class Site:
         self.prepared, self.preparation = Prepared(model, units, arrays, some), request
         if self.study.policy.check_trajectory:
             places = self.course.places if self.course else {}  # asked again, it still knows where the fit stood
-            course = Course(self.name, self._rules(request, model), request.index, places)
+            course = Course(self.name, self._rules(request, model, few), request.index, places)
             self.course = course if places else course.restored(self.earlier)
         return self._reply(request, {})
 
-    def _rules(self, request: Prepare, model: AnyModel) -> Rules:
+    def _rules(self, request: Prepare, model: AnyModel, few: stages.First) -> Rules:
         shape = (request.sites, len(request.u))
         if isinstance(model, SharedModel):
-            return Rules(model, self.options, self.seed, np.zeros(shape), request.people,
-                         first_stage(self.name, self.options, request))
+            return Rules(model, self.options, self.seed, np.zeros(shape), request.people, few)
         if request.all_u.shape != shape or not np.array_equal(request.all_u[request.index], request.u):
             raise MessageError(f"site '{self.name}': the moments of all sites are missing, and it cannot follow the "
                                f"fit without them")

@@ -18,7 +18,7 @@ from fedci.moments import SiteMoments
 from fedci.options import FitOptions
 
 GROWTH = 10
-"""So the last stage has at most some ten times as many people: q's sds shrink by √10, its means move by some three."""
+"""So the last stage has less than twenty times as many people: q's sds shrink by √20 at most."""
 MOST = 6
 
 

@@ -63,11 +63,11 @@ def test_a_site_refuses_rows_beyond_the_memory_it_may_use(monkeypatch):
         fitted(exact_rows=30)
 
 
-def test_steps_are_natural_with_many_people_only(large):
+def test_steps_are_natural_from_the_first_round_on_with_many_people(large):
     outcome = large.outcome
     few, many = (Rules(outcome.layout.model, outcome.options, 0, outcome.layout.u, people)
                  for people in (rounds.MANY_PEOPLE - 1, rounds.MANY_PEOPLE))
-    assert (rounds.natural(few), rounds.natural(many)) == (False, True)
+    assert (rounds.natural(few), rounds.natural(many)) == (rounds.PLAIN, 0)
 
 
 # --- stages: few people first, then all

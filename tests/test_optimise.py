@@ -310,8 +310,9 @@ def test_lbfgs_refuses_a_noisy_objective():
         OptimiserOptions(name="lbfgs", fresh_draws=True)
 
 
-@pytest.mark.parametrize("name", ["lbfgs", "ascent", "adam", "adagrad"])
-def test_a_state_packed_and_unpacked_goes_on_bit_for_bit(name):
+@pytest.mark.parametrize(("name", "natural"), [("lbfgs", np.inf), ("lbfgs", 4), ("ascent", np.inf), ("adam", np.inf),
+                                               ("adagrad", np.inf)])
+def test_a_state_packed_and_unpacked_goes_on_bit_for_bit(name, natural):
     """At every round of a run: what follows is what would have followed."""
     options = OptimiserOptions(name=name, rounds=12, learning_rate=0.01)
     target = np.linspace(-1, 1, 6)
@@ -320,7 +321,7 @@ def test_a_state_packed_and_unpacked_goes_on_bit_for_bit(name):
         away = state.query - target
         return optimise.step(state, -float(np.sum(away**4 + away**2)), -(4 * away**3 + 2 * away))
 
-    state, plain = optimise.init(options, np.zeros(6), 3), []
+    state, plain = optimise.init(options, np.zeros(6), 3, natural), []
     for _ in range(10):
         plain.append(state)
         state = told(state)
@@ -346,10 +347,27 @@ def of_people(n, query, told=np.geomspace(0.3, 30.0, 5), centre=np.linspace(-1, 
     return value, np.concatenate([-n * curve @ away - m, 1.0 - s2 * (1.0 + n * np.diag(curve))])
 
 
+def queries(natural, rounds):
+    """[rounds, 10] what is asked of 1000 people."""
+    options, asked = OptimiserOptions(name="lbfgs", rounds=rounds, tolerance=0.0), []
+    state = optimise.init(options, np.zeros(10), 1, natural)
+    while state.verdict is None:
+        asked.append(state.query)
+        state = optimise.step(state, *of_people(1000, state.query))
+    return np.array(asked)
+
+
+def test_natural_steps_begin_at_their_round():
+    never, later, always = (queries(natural, 12) for natural in (np.inf, 6, 0))
+    np.testing.assert_array_equal(later[:6], never[:6])
+    assert not np.allclose(later[6:8], never[6:8])
+    assert not np.allclose(always[1], never[1])
+
+
 def rounds_to_top(forget, few=100, many=10_000):
     """Rounds that the second stage takes to come within 0.01 nat of its top, after a first one with few people."""
     options = OptimiserOptions(name="lbfgs", rounds=200, tolerance=1e-6)
-    state = optimise.init(options, np.concatenate([np.zeros(5), np.full(5, np.log(0.1))]), 1, natural=True, ahead=1)
+    state = optimise.init(options, np.concatenate([np.zeros(5), np.full(5, np.log(0.1))]), 1, natural=0, ahead=1)
     while state.verdict is None:
         state = optimise.step(state, *of_people(few, state.query))
     sd = np.exp(np.split(state.best, 2)[1])
@@ -373,7 +391,7 @@ def test_what_few_people_told_of_the_curvature_serves_many():
 
 def test_a_stage_before_the_last_ends_after_half_the_rounds_that_are_left():
     options = OptimiserOptions(name="lbfgs", rounds=20, tolerance=0.0)
-    state, ends = optimise.init(options, np.concatenate([np.zeros(5), np.zeros(5)]), 1, True, 2), []
+    state, ends = optimise.init(options, np.concatenate([np.zeros(5), np.zeros(5)]), 1, 0, 2), []
     while True:
         state = optimise.step(state, *of_people(10, state.query))
         if state.verdict is None:

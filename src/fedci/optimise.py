@@ -52,8 +52,9 @@ class State(NamedTuple):
     verdict: str | None
     rule: NamedTuple
     """The rule's own memory."""
-    natural: bool = False
-    """Whether Θ holds the means and the log sds of a Gaussian q, and steps are measured by it (`_metric`)."""
+    natural: float = np.inf
+    """The round from which on steps are measured by q (`_metric`): Θ holds the means and the log sds of a Gaussian q.
+    Inf: never."""
     ahead: int = 0
     """Stages that follow with more people (`with_more`): until the last one, a stage ends when the objective gains
     little, or after half the rounds that are left."""
@@ -61,7 +62,7 @@ class State(NamedTuple):
     """Round at which the stage began."""
 
 
-def init(options: OptimiserOptions, theta: np.ndarray, sites: int, natural: bool = False,
+def init(options: OptimiserOptions, theta: np.ndarray, sites: int, natural: float = np.inf,
          ahead: int = 0) -> State:
     theta = np.asarray(theta, float)
     rule = _Lbfgs.start(theta) if options.name == "lbfgs" else _FirstOrder.start(options, theta)
@@ -116,7 +117,7 @@ def pack(state: State) -> dict[str, np.ndarray]:
 
 def unpack(options: OptimiserOptions, sites: int, packed: Mapping[str, np.ndarray]) -> State:
     """The state that `pack` was given."""
-    begin = init(options, packed["query"], sites, bool(packed["natural"]), int(packed["ahead"]))
+    begin = init(options, packed["query"], sites, float(packed["natural"]), int(packed["ahead"]))
     form = begin.rule
     if isinstance(form, _Lbfgs):
         pairs = (packed["query"],) * int(packed["remembered"])
@@ -232,7 +233,7 @@ def _launch(state: State, rule: _Lbfgs) -> State:
 def _metric(state: State, theta: np.ndarray) -> np.ndarray:
     """The diagonal that H starts from: 1, or the inverse Fisher information of q = N(mean, sd²) in (mean, log sd), that
     is (sd², ½): a step then is so many standard deviations, whatever the number of people."""
-    if not state.natural:
+    if state.round < state.natural:
         return np.ones_like(theta)
     _, log_sd = np.split(theta, 2)
     return np.concatenate([np.exp(2.0 * log_sd), np.full(log_sd.size, 0.5)])

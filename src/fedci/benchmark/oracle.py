@@ -6,16 +6,19 @@
     heterogeneous    μ₀ = b_s + xᵀβ + ½x₁²   μ₁ − μ₀ = t_s + x₁ + sin 2x₂            b_s, t_s, β
     overlap          μ₀ = b₀ + xᵀα + cos(2xᵀb)   μ₁ − μ₀ = t + tanh(xᵀb)             b₀, t, α, b
     linear, null     μ₀ = b₀ + xᵀβ   μ₁ − μ₀ = t + xᵀc                               b₀, t, β, c
+    IHDP             μ₀ = exp(b₀ + xᵀβ)   μ₁ = c₀ + xᵀβ                              b₀, c₀, β
 
 λ the softplus; α, β hold the generator's factor 2; a unit vector in d dimensions has the prior N(0, I/d). A level that
 the generator does not draw has the prior N(·, `LEVEL_SD`²), flat in effect: with b₀, c₀ so, and not with them known,
 each replication of DATA-1 and DATA-2 gives the reference figures of this limit; and `null` is not told its effect is 0.
+IHDP's β are 0 with probability 0.6, else 0.1, 0.2, 0.3 or 0.4: their prior is the normal law of that mean and variance.
 
 Only the outcome given x and w is modelled: what the treatments tell of α (overlap) and β (linear) is left unused.
 
 Intervals are Laplace's: θ ~ N(θ̂, (JᵀJ + diag s⁻²)⁻¹) and the delta method. It is exact under that prior where μ is
 linear in θ (heterogeneous, linear, null). Elsewhere it leaves out the curvature of μ (coverage 0.94 – 0.95 on DATA-1,
-0.91 – 0.94 on DATA-2) and other modes (overlap: 0.92 – 0.93, but 0.79 on one source of 50, where modes compete).
+0.91 – 0.95 on DATA-2 and IHDP) and other modes (overlap: 0.92 – 0.93, but 0.79 on one source of 50, where modes
+compete).
 """
 
 from __future__ import annotations
@@ -32,12 +35,16 @@ from fedci.benchmark.learners.estimate import LEVELS, Estimate
 from fedci.datasets import SURFACES, Records, Surface, combined, softplus
 from fedci.errors import NumericalError, UsageError
 
-FORMULAS = (*SURFACES, "heterogeneous", "overlap", "linear", "null")
+FORMULAS = (*SURFACES, "heterogeneous", "overlap", "linear", "null", "IHDP")
 LEVEL_SD = 100.0
 READINGS = {"variance": np.sqrt(2.0), "std": 2.0}
 """Standard deviation of b₁ and c₁: see `datasets.draw_parameters`."""
 DIRECTIONS, POLISHED = 4096, 16
 """Unit vectors b tried in `overlap`, and how many of the best become starts."""
+IHDP_BETA = 0.1, np.sqrt(0.02)
+"""Mean and standard deviation of IHDP's coefficients."""
+STEEPEST = 30.0
+"""Exponents beyond are tried by no step worth taking, and would overflow."""
 TOLERANCE = 1e-10
 
 Arms = tuple[np.ndarray, np.ndarray]
@@ -88,6 +95,8 @@ def form_of(name: str, covariates: int, sources: int, reading: str = "variance")
             return _overlap(covariates)
         case "linear" | "null":
             return _linear(covariates)
+        case "IHDP":
+            return _ihdp(covariates)
     raise UsageError(f"no formula of {name!r} is known. Known: {', '.join(FORMULAS)}.")
 
 
@@ -127,6 +136,19 @@ def _linear(d: int) -> Form:
 def _level_and_vector(length: float, d: int) -> np.ndarray:
     """Prior standard deviations of a level, and of a vector of that length in a random direction."""
     return np.concatenate([[LEVEL_SD], np.full(d, length / np.sqrt(d))])
+
+
+def _ihdp(d: int) -> Form:
+    """θ = (b₀, c₀, β): NPCI's response surface B."""
+    def arms(theta: np.ndarray, x: np.ndarray, place: np.ndarray) -> Arms:
+        along, one, zero = x @ theta[2:], np.ones((len(x), 1)), np.zeros((len(x), 1))
+        mu0 = np.exp(np.minimum(theta[0] + along, STEEPEST))
+        slopes = mu0[:, None] * np.hstack([one, zero, x]), np.hstack([zero, one, x])
+        return np.stack([mu0, theta[1] + along]), np.stack(slopes)
+
+    mean, sd = (np.concatenate([np.full(2, level), np.full(d, slope)])
+                for level, slope in zip((0.0, LEVEL_SD), IHDP_BETA, strict=True))
+    return Form(mean, sd, arms)
 
 
 def _overlap(d: int) -> Form:

@@ -94,7 +94,7 @@ def _ihdp(choice: Choice) -> Suite:
     if choice.name == "ihdp-sites":
         return Suite(choice.label, partial(ihdp.trial_sites, folder=choice.folder, seed=choice.seed), (8,), 8, 10)
     load = partial(ihdp.thirds, folder=choice.folder, shuffled=choice.name == "ihdp-shuffled", seed=choice.seed)
-    return Suite(choice.label, load, (1, 2, 3), 3, 10)
+    return Suite(choice.label, load, (1, 2, 3), 3, 10, form=("IHDP", "variance"))
 
 
 def _refuse_variations(choice: Choice, fixed: dict) -> None:

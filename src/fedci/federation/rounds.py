@@ -30,7 +30,9 @@ CORRELATIONS = np.array([np.nan, 0.0, 0.5, 0.9])
 """Noise correlations at which realised effects are reported; NaN: Σ's own draws, which equal its prior."""
 
 MANY_PEOPLE = 1000
-"""At all sites together: from there on the fit takes natural steps."""
+"""At all sites together: from there on the fit takes natural steps from its first round on."""
+PLAIN = 25
+"""Rounds of plain steps with fewer people."""
 
 
 class Rules(NamedTuple):
@@ -45,11 +47,13 @@ class Rules(NamedTuple):
     few: stages.First = stages.First()
 
 
-def natural(rules: Rules) -> bool:
-    """Whether steps are measured by q itself: with many people q is narrow, and fewer rounds do. With few, where there
-    may be several tops, plain steps find the higher one as often."""
+def natural(rules: Rules) -> float:
+    """The round from which on steps are measured by q itself, inf: never. They need fewer rounds; but with few people,
+    where there may be several tops, plain ones find the higher more often, and those come first."""
     model = rules.model
-    return isinstance(model, SharedModel) and model.options.posterior == "gaussian" and rules.people >= MANY_PEOPLE
+    if not (isinstance(model, SharedModel) and model.options.posterior == "gaussian"):
+        return np.inf
+    return 0 if rules.people >= MANY_PEOPLE else PLAIN
 
 
 def start(rules: Rules) -> Generator[Ask, Sums, np.ndarray]:

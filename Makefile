@@ -5,7 +5,7 @@ OUT ?= demo-out
 # Tests compare our account with this one. Without its pins: it holds attrs below 24, which nothing of it needs.
 ACCOUNTANT = dp-accounting dm-tree mpmath wrapt
 
-.PHONY: demo network-demo debian test test-all test-benchmark bench bench-scale benchmark docs site assurance lint clean
+.PHONY: demo network-demo debian test test-all test-benchmark bench bench-scale benchmark docs pictures site assurance lint clean
 
 .venv: .venv/installed
 
@@ -87,6 +87,10 @@ benchmark: .venv-benchmark
 docs: .venv
 	$(BIN)/python -m fedci.benchmark.page benchmarks/results docs/benchmarks.md
 
+# The README's pictures of the report.
+pictures: demo debian
+	$(BIN)/python docs/figures/pictures.py $(OUT)/result/report.html
+
 # The documentation site, with every warning an error.
 site: .venv
 	$(BIN)/zensical build --strict
@@ -111,7 +115,7 @@ assurance: .venv
 	$(BIN)/python assurance/run.py
 
 lint: .venv
-	$(BIN)/ruff check src tests tests_benchmark assurance
+	$(BIN)/ruff check src tests tests_benchmark assurance docs
 
 clean:
 	rm -rf .venv .venv-benchmark demo-out site .cache

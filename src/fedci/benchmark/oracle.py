@@ -146,9 +146,8 @@ def _ihdp(d: int) -> Form:
         slopes = mu0[:, None] * np.hstack([one, zero, x]), np.hstack([zero, one, x])
         return np.stack([mu0, theta[1] + along]), np.stack(slopes)
 
-    mean, sd = (np.concatenate([np.full(2, level), np.full(d, slope)])
-                for level, slope in zip((0.0, LEVEL_SD), IHDP_BETA, strict=True))
-    return Form(mean, sd, arms)
+    mean, sd = IHDP_BETA
+    return Form(np.repeat([0.0, mean], [2, d]), np.repeat([LEVEL_SD, sd], [2, d]), arms)
 
 
 def _overlap(d: int) -> Form:

@@ -5,7 +5,7 @@ OUT ?= demo-out
 # Tests compare our account with this one. Without its pins: it holds attrs below 24, which nothing of it needs.
 ACCOUNTANT = dp-accounting dm-tree mpmath wrapt
 
-.PHONY: demo network-demo debian test test-all test-benchmark bench bench-scale benchmark docs pictures site assurance lint clean
+.PHONY: demo network-demo debian test test-all test-benchmark bench bench-scale benchmark docs architecture pictures site assurance lint clean
 
 .venv: .venv/installed
 
@@ -22,7 +22,7 @@ demo: .venv
 # A coordinator and three sites as processes of their own, over mutual TLS on loopback.
 network-demo: .venv
 	rm -rf $(OUT)/network
-	$(BIN)/python -m fedci.network.demo $(OUT)/network
+	$(BIN)/python -m fedci.network.rehearsal $(OUT)/network
 
 # What some tests need of Debian: a database and a browser. Without root or apt-get they skip, and say so.
 debian:
@@ -85,7 +85,11 @@ benchmark: .venv-benchmark
 	$(MAKE) docs
 
 docs: .venv
-	$(BIN)/python -m fedci.benchmark.page benchmarks/results docs/benchmarks.md
+	$(BIN)/python -m fedci.benchmark.pages.benchmark_page benchmarks/results docs/benchmarks.md
+
+# The table of modules in docs/architecture.md.
+architecture: .venv
+	$(BIN)/python docs/architecture_page.py
 
 # The README's pictures of the report.
 pictures: demo debian
@@ -96,18 +100,18 @@ site: .venv
 	$(BIN)/zensical build --strict
 
 bench: .venv
-	$(BIN)/python -m fedci.benchmark.speed
-	$(BIN)/python -m fedci.benchmark.authors
+	$(BIN)/python -m fedci.benchmark.cost.speed
+	$(BIN)/python -m fedci.benchmark.cost.authors
 
 # Sizes, sites, stages, the forests of econml beside them, the kernels; curves into docs/performance.md. About an hour and a half.
-SCALE = .venv-benchmark/bin/python -m fedci.benchmark.scale --out benchmarks/results/scale
+SCALE = .venv-benchmark/bin/python -m fedci.benchmark.cost.scale --out benchmarks/results/scale
 bench-scale: .venv .venv-benchmark
 	$(SCALE) 10x1000 10x10000 --peers --limit 900
 	$(SCALE) 10x100000 5x1000 10x200 30x200 100x200
 	$(SCALE) 5x1000 --options '{"model": {"exact_rows": 2000}}'
 	$(SCALE) 10x10000 --options '{"optimiser": {"first_rows": 0}}'
-	.venv-benchmark/bin/python -m fedci.benchmark.hot --out benchmarks/results/scale
-	$(BIN)/python -m fedci.benchmark.scale_page benchmarks/results/scale docs/performance.md
+	.venv-benchmark/bin/python -m fedci.benchmark.cost.hot --out benchmarks/results/scale
+	$(BIN)/python -m fedci.benchmark.pages.scale_page benchmarks/results/scale docs/performance.md
 
 # Attacks, faults, fuzzers and a soak of 1000 rounds; their table in docs/assurance.md. About half an hour.
 assurance: .venv

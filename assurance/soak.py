@@ -20,16 +20,16 @@ import pandas as pd
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from fedci import Source, Study
+from fedci.coordinator.coordinator import run_study
+from fedci.coordinator.retry import Retrying
 from fedci.errors import AwayError
-from fedci.federation.coordinator import run_study
-from fedci.federation.course import PLACES
-from fedci.federation.door import Door
-from fedci.federation.engine import InProcessEngine
-from fedci.federation.retry import Retrying
-from fedci.federation.site import Site
-from fedci.messages import SUMMED, Hello, Prepare, decode, encode
 from fedci.privacy.agreement import Credentials
-from fedci.privacy.ledger import Ledger
+from fedci.protocol.engine import InProcessEngine
+from fedci.protocol.messages import SUMMED, Hello, Prepare, decode, encode
+from fedci.site.course import PLACES
+from fedci.site.door import Door
+from fedci.site.ledger import Ledger
+from fedci.site.site import Site
 
 GROWTH = 64 * 2**10
 """KiB."""

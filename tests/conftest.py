@@ -62,8 +62,8 @@ def room_for_what_is_compiled():
 
 def small_model(sites: int = SITES, **changes):
     """A model of three covariates; RBF kernels, so that a dense reference can be differentiated at distance 0."""
-    from fedci.model.structure import model_of
-    from fedci.options import ModelOptions
+    from fedci.model.paper.paper import model_of
+    from fedci.study.options import ModelOptions
 
     return model_of(ModelOptions.model_validate(SMALL | changes), COVARIATES, COVARIATES, sites)
 
@@ -86,7 +86,7 @@ def random_rows(n: int, seed: int = 0):
 def unpadded_site(x, w, y, u, index: int = 0):
     import jax.numpy as jnp
 
-    from fedci.model.elbo import SiteArrays
+    from fedci.model.paper.elbo import SiteArrays
 
     return SiteArrays(jnp.asarray(x), jnp.asarray(w), jnp.asarray(y), jnp.ones(len(y)), jnp.asarray(u),
                       jnp.asarray(index))

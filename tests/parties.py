@@ -50,7 +50,7 @@ class Asking:
         self.pipe, self.sites, self.before = pipe, sites, before
 
     def exchange(self, requests):
-        from fedci.messages import decode, encode
+        from fedci.protocol.messages import decode, encode
 
         self.before(requests)
         for name, request in sorted(requests.items()):
@@ -62,9 +62,9 @@ class Asking:
 def coordinator(pipe, study_file: str, sites: tuple[str, ...], checkpoint: str, out: str, dies_in: int | None) -> None:
     """Runs the study to its end, and writes its numbers; or dies in a round of the fit: after it, or, in odd rounds,
     before its sum is opened."""
-    from fedci.federation.coordinator import run_study
-    from fedci.messages import OpenSum
-    from fedci.study import Study
+    from fedci.coordinator.coordinator import run_study
+    from fedci.protocol.messages import OpenSum
+    from fedci.study.study import Study
 
     study, done = Study.read(study_file), [0]
 
@@ -81,7 +81,7 @@ def coordinator(pipe, study_file: str, sites: tuple[str, ...], checkpoint: str, 
             die()
 
     if dies_in and dies_in % 2 and Path(checkpoint).exists():
-        from fedci.federation.checkpoint import EVERY
+        from fedci.coordinator.checkpoint import EVERY
         done[0] = (dies_in - 1) // EVERY * EVERY  # where it goes on
     found = run_study(Asking(pipe, sites, before), study, study.fit_options(), 0, progress, checkpoint=Path(checkpoint))
     np.savez(out, theta=found.fit.theta, objectives=[r.objective for r in found.fit.rounds],

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fedci.benchmark import authors, own_process
+from fedci.benchmark.cost import authors, own_process
 from tests_support import COVARIATES, frame
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedci import cli
+from fedci.cli import commands
 
 SECRET_NUMBER = "987654321.125"
 SECRET_TEXT = "SECRETCELL"
@@ -307,7 +307,7 @@ IDS = {
                                   "site 'oslo'", "'pid'", "%d.%m.%Y", f"row {ROWS}"),
 }
 
-REAL_FIT = cli._fit
+REAL_FIT = commands._fit
 COORDINATOR = {
     "constant covariate at every site": (constant_everywhere, "'bmi'", "constant at the site"),
     "n² beyond memory": (too_many_rows, "'lyon'", "80 rows need about", "GiB"),
@@ -325,7 +325,7 @@ def inputs(tmp_path, monkeypatch):
 
 def outcome_of(arguments: list[str], capsys) -> tuple[int, str, str]:
     with pytest.raises(SystemExit) as left:
-        cli.main(arguments)
+        commands.main(arguments)
     told = capsys.readouterr()
     return left.value.code, told.out, told.err
 

@@ -5,9 +5,9 @@ import json
 
 import pytest
 
-from fedci.benchmark import figures, page
-from fedci.benchmark.cells import Cell, SiteEffect, append
-from fedci.benchmark.summary import summarise
+from fedci.benchmark.pages import benchmark_page, figures
+from fedci.benchmark.pages.summary import summarise
+from fedci.benchmark.run.cells import Cell, SiteEffect, append
 from fedci.errors import SourceError, UsageError
 
 METHODS = (("FedCI", "fed"), ("FedCI", "com"), ("FedCI", "loc"), ("FedCI (no inter-dependency)", "fed"),
@@ -48,7 +48,7 @@ def results(tmp_path_factory):
 @pytest.fixture(scope="module")
 def written(results, tmp_path_factory):
     path = tmp_path_factory.mktemp("docs") / "benchmarks.md"
-    page.write(results, path)
+    benchmark_page.write(results, path)
     return path
 
 
@@ -92,7 +92,7 @@ def test_the_page_says_how_it_was_made(written):
 def test_links_within_the_page_lead_somewhere(written):
     text = written.read_text()
     targets = [line.split("](#")[1].rstrip(")") for line in text.splitlines() if line.startswith("- [")]
-    assert targets == [page._anchor(line[3:]) for line in text.splitlines() if line.startswith("## ")]
+    assert targets == [benchmark_page._anchor(line[3:]) for line in text.splitlines() if line.startswith("## ")]
     shown = [line.split("](")[1].rstrip(")") for line in text.splitlines() if line.startswith("![")]
     assert shown == [f"figures/{name}.svg" for name in figures.FIGURES]
     assert all((written.parent / path).exists() for path in shown)
@@ -100,7 +100,7 @@ def test_links_within_the_page_lead_somewhere(written):
 
 def test_the_page_and_its_figures_are_the_same_bytes_when_made_again(results, written):
     before = contents(written.parent) | contents(results)
-    page.main([str(results), str(written)])
+    benchmark_page.main([str(results), str(written)])
     assert contents(written.parent) | contents(results) == before
 
 
@@ -113,7 +113,7 @@ def test_tables_of_a_run_lie_in_its_folder(results, written):
 
 def test_runs_of_their_own_have_a_section_each_with_their_command(tmp_path):
     with_runs_of_their_own(tmp_path)
-    page.write(tmp_path, tmp_path / "docs" / "page.md")
+    benchmark_page.write(tmp_path, tmp_path / "docs" / "page.md")
     text = (tmp_path / "docs" / "page.md").read_text()
     headings = [line[3:] for line in text.splitlines() if line.startswith("## ")]
     assert headings[:4] == ["Summary", "Where FedCI does not win", "Coverage over many replications",
@@ -135,7 +135,7 @@ def test_without_rows_of_their_own_the_sections_are_absent(tmp_path):
     (tmp_path / "coverage" / "cells.csv").unlink()
     header = (tmp_path / "ablation" / "cells.csv").read_text().splitlines()[0]
     (tmp_path / "ablation" / "cells.csv").write_text(header + "\n")
-    page.write(tmp_path, tmp_path / "docs" / "page.md")
+    benchmark_page.write(tmp_path, tmp_path / "docs" / "page.md")
     text = (tmp_path / "docs" / "page.md").read_text()
     assert not [name for name in ("Coverage over many replications", "What each ingredient brings") if name in text]
     assert "fedci benchmark for" not in text
@@ -160,16 +160,16 @@ def test_labels_are_moved_apart_only_where_they_overlap():
 
 def test_nothing_to_show_is_a_clear_error(tmp_path):
     with pytest.raises(SourceError, match="holds no benchmark results: run `fedci benchmark` first"):
-        page.write(tmp_path, tmp_path / "page.md")
+        benchmark_page.write(tmp_path, tmp_path / "page.md")
     append(tmp_path / "cells.csv", [Cell("data-1", "FedCI", "fed", 3, 0, "P2", pehe=1.0)])
     (tmp_path / "cells.csv").write_text((tmp_path / "cells.csv").read_text().splitlines()[0] + "\n")
     with pytest.raises(SourceError, match="holds no benchmark results"):
-        page.write_tables(tmp_path)
+        benchmark_page.write_tables(tmp_path)
 
 
 def test_the_command_ends_with_the_error_and_its_exit_code(tmp_path, capsys):
     with pytest.raises(SystemExit) as stopped:
-        page.main([str(tmp_path), str(tmp_path / "page.md")])
+        benchmark_page.main([str(tmp_path), str(tmp_path / "page.md")])
     assert stopped.value.code == SourceError.exit_code
     assert "run `fedci benchmark` first" in capsys.readouterr().err
 
@@ -177,15 +177,15 @@ def test_the_command_ends_with_the_error_and_its_exit_code(tmp_path, capsys):
 @pytest.mark.parametrize("text, runs", [('{"runs": [{"command": "x"}]}', [{"command": "x"}]), ("{}", [])])
 def test_a_record_of_runs_may_lack_keys(tmp_path, text, runs):
     (tmp_path / "run.json").write_text(text)
-    assert page.read_runs(tmp_path / "run.json") == runs
-    assert page.read_runs(tmp_path / "other.json") == []
+    assert benchmark_page.read_runs(tmp_path / "run.json") == runs
+    assert benchmark_page.read_runs(tmp_path / "other.json") == []
 
 
 @pytest.mark.parametrize("text", ["{", "[]"])
 def test_a_damaged_record_of_runs_is_refused(tmp_path, text):
     (tmp_path / "run.json").write_text(text)
     with pytest.raises(SourceError, match="no record of benchmark runs"):
-        page.read_runs(tmp_path / "run.json")
+        benchmark_page.read_runs(tmp_path / "run.json")
 
 
 def test_without_matplotlib_tables_are_written_and_the_remedy_is_named(tmp_path, monkeypatch):
@@ -199,6 +199,6 @@ def test_without_matplotlib_tables_are_written_and_the_remedy_is_named(tmp_path,
 
     monkeypatch.setattr(builtins, "__import__", refuse)
     with pytest.raises(UsageError, match=r"pip install 'fedci\[report\]'"):
-        page.write_tables(tmp_path)
+        benchmark_page.write_tables(tmp_path)
     assert (tmp_path / "tables.md").exists()
     assert (tmp_path / "summary.csv").exists()

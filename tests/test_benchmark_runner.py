@@ -9,14 +9,14 @@ import time
 import numpy as np
 import pytest
 
-from fedci import cli
-from fedci.benchmark import cells, methods, protocols, runner, suites
-from fedci.benchmark.baselines import Estimate, Learner
-from fedci.benchmark.cells import Cell
-from fedci.benchmark.protocols import Answer, Average
-from fedci.benchmark.suites import Choice
-from fedci.datasets import Records, Sizes, Split, combined, synthetic
+from fedci.benchmark.run import cells, methods, protocols, runner, suites
+from fedci.benchmark.run.baselines import Estimate, Learner
+from fedci.benchmark.run.cells import Cell
+from fedci.benchmark.run.protocols import Answer, Average
+from fedci.benchmark.run.suites import Choice
+from fedci.cli import commands
 from fedci.errors import SourceError, UsageError
+from fedci.synthetic.datasets import Records, Sizes, Split, combined, synthetic
 from tests_support import COVARIATES, frame
 
 LINEAR = Choice("linear")
@@ -217,7 +217,7 @@ def test_failures_are_tried_again_when_asked(tmp_path, learners):
 
 def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path):
     """A real run, ended by SIGINT after its first rows; the second run adds only what was missing."""
-    command = [sys.executable, "-m", "fedci.cli", "benchmark", "--dataset", "linear", "--methods", "oracle",
+    command = [sys.executable, "-m", "fedci.cli.commands", "benchmark", "--dataset", "linear", "--methods", "oracle",
                "--replications", "600", "--sources", "1", "--out", str(tmp_path), "--quiet"]
     first = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     path = tmp_path / runner.CELLS
@@ -307,7 +307,7 @@ def test_constant_covariates_stay_out_of_a_study():
 
 def told(capsys, *arguments):
     with pytest.raises(SystemExit) as left:
-        cli.main(["benchmark", *map(str, arguments)])
+        commands.main(["benchmark", *map(str, arguments)])
     said = capsys.readouterr()
     return left.value.code, said.out, said.err
 

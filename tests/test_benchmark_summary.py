@@ -6,9 +6,8 @@ from decimal import Decimal
 
 import pytest
 
-from fedci.benchmark.cells import Cell
-from fedci.benchmark.published import datasets, numbers_of_sources, published
-from fedci.benchmark.summary import (
+from fedci.benchmark.pages.published import datasets, numbers_of_sources, published
+from fedci.benchmark.pages.summary import (
     Group,
     common,
     find,
@@ -21,7 +20,8 @@ from fedci.benchmark.summary import (
     statistic,
     summarise,
 )
-from fedci.benchmark.summary import datasets as datasets_of
+from fedci.benchmark.pages.summary import datasets as datasets_of
+from fedci.benchmark.run.cells import Cell
 
 
 def cell(method="FedCI", mode="fed", replication=0, pehe=math.nan, *, dataset="data-1", sources=3, protocol="P2",

@@ -5,10 +5,10 @@ import math
 
 import pytest
 
-from fedci.benchmark import ablation, coverage, intervals, markdown, sheet, tables
-from fedci.benchmark.cells import Cell
-from fedci.benchmark.methods import ABLATIONS
-from fedci.benchmark.summary import summarise
+from fedci.benchmark.pages import ablation, coverage, intervals, markdown, sheet, tables
+from fedci.benchmark.pages.summary import summarise
+from fedci.benchmark.run.cells import Cell
+from fedci.benchmark.run.methods import ABLATIONS
 
 
 def cells(values, method="FedCI", mode="fed", *, dataset="data-1", sources=3, protocol="P2", **figures):

@@ -14,11 +14,11 @@ from scipy import stats
 from scipy.special import ndtr
 
 from fedci import FedCI, Source, Study
-from fedci.model import basis
 from fedci.model.kernels import build, cross
-from fedci.model.shared import SharedModel, own_root
-from fedci.moments import describe
-from fedci.options import preset
+from fedci.model.shared import basis
+from fedci.model.shared.shared import SharedModel, own_root
+from fedci.study.options import preset
+from fedci.table.moments import describe
 
 D, SITES, ROWS, RUNS = 2, 3, 40, 200
 PHI, SIGMA, DOF = np.array([[0.1, 0.05], [0.05, 0.1]]), 0.05 * np.eye(2), 10.0

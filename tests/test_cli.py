@@ -10,14 +10,15 @@ import pytest
 import typer.main
 from rich.console import Console
 
-from fedci import Result, cli, progress
-from fedci.federation.coordinator import Round
+from fedci import Result
+from fedci.cli import commands, progress
+from fedci.coordinator.coordinator import Round
 from tests_support import frame, study
 
 
 def told(capsys, *arguments):
     with pytest.raises(SystemExit) as left:
-        cli.main([str(word) for word in arguments])
+        commands.main([str(word) for word in arguments])
     said = capsys.readouterr()
     return left.value.code, said.out, said.err
 
@@ -67,7 +68,7 @@ def leaves(command, words=()):
         yield " ".join(words), command
 
 
-COMMANDS = dict(leaves(typer.main.get_command(cli.app)))
+COMMANDS = dict(leaves(typer.main.get_command(commands.app)))
 SPEAK_ON = {"demo", "benchmark", "site run"}
 """For people: they show what happens as it happens."""
 

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedci import cli
-from fedci.data import Source, Table, design_columns, design_from, design_matrix
+from fedci.cli import commands
 from fedci.errors import DataError, FedciError, SizeError, SourceError, StudyError, UsageError
-from fedci.study import Study
+from fedci.study.study import Study
+from fedci.table.table import Source, Table, design_columns, design_from, design_matrix
 
 ROWS = 60
 COVARIATES = {"age": {"range": [0, 120]}, "sex": "binary", "bmi": "numeric",
@@ -315,7 +315,7 @@ def check(frame, tmp_path, capsys):
 
     def run(*more: str) -> tuple[int, str, str]:
         with pytest.raises(SystemExit) as left:
-            cli.main(["check", f"{tmp_path}/study.toml", f"{tmp_path}/Lyon.csv", *more])
+            commands.main(["check", f"{tmp_path}/study.toml", f"{tmp_path}/Lyon.csv", *more])
         said = capsys.readouterr()
         return left.value.code, said.out, said.err
     return run

@@ -6,9 +6,9 @@ Means over replications of paired fits; the differences asserted are far beyond 
 import numpy as np
 import pytest
 
-from fedci.benchmark.methods import Variant
-from fedci.benchmark.presets import figures, ridge_t_learner
-from fedci.datasets import synthetic
+from fedci.benchmark.cost.preset_choices import figures, ridge_t_learner
+from fedci.benchmark.run.methods import Variant
+from fedci.synthetic.datasets import synthetic
 
 REPLICATIONS = range(5)
 HALF = range(3)

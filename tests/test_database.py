@@ -16,12 +16,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedci import Source, cli
-from fedci.columns import read_chunks, read_columns
-from fedci.data import absolute
-from fedci.database import ADDRESS, PASSWORD, Query, query_at
+from fedci import Source
+from fedci.cli import commands
 from fedci.errors import DataError, FedciError, SizeError, SourceError, UsageError
-from fedci.study import Study
+from fedci.study.study import Study
+from fedci.table.columns import read_chunks, read_columns
+from fedci.table.database import ADDRESS, PASSWORD, Query, query_at
+from fedci.table.table import absolute
 from tests_support import frame, study
 
 PORT = 1  # only names the socket's file: nothing listens on a network
@@ -198,7 +199,7 @@ def test_a_password_in_the_address_is_refused_and_not_repeated(postgres, monkeyp
     for words in (["check", str(tmp_path / "study.toml"), place],
                   ["run", str(tmp_path / "study.toml"), "--site", f"a={place}", "--out", "x"]):
         with pytest.raises(SystemExit) as left:
-            cli.main(words)
+            commands.main(words)
         assert left.value.code == 2
         assert SECRET not in capsys.readouterr().err
 
@@ -249,7 +250,7 @@ def test_the_studys_own_query_travels_with_it(at_sqlite, tmp_path, capsys):
     assert Study.read(tmp_path / "study.toml") == shared
     assert shared.hash() != shared.model_copy(update={"source": None}).hash()
     with pytest.raises(SystemExit) as left:
-        cli.main(["check", str(tmp_path / "study.toml"), "sql:", "--site", "lyon", "--json"])
+        commands.main(["check", str(tmp_path / "study.toml"), "sql:", "--site", "lyon", "--json"])
     assert left.value.code == 0
     assert json.loads(capsys.readouterr().out)["rows"] == 60
     with pytest.raises(UsageError, match="this study has none"):
@@ -263,7 +264,7 @@ def test_init_and_check_from_a_query_file(at_sqlite, tmp_path, capsys):
     for words in (["init", f"sql:{tmp_path / 'cohort.sql'}", "--out", str(tmp_path / "study.toml")],
                   ["check", str(tmp_path / "study.toml"), f"sql:{tmp_path / 'cohort.sql'}"]):
         with pytest.raises(SystemExit) as left:
-            cli.main(words)
+            commands.main(words)
         said = capsys.readouterr()
         assert left.value.code in (0, 3), said.err  # 3: sixty people are too few for the standard policy's sums
     assert "columns per person" in said.err

@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedci import datasets, ihdp
-from fedci.datasets import Sizes, synthetic
 from fedci.errors import SourceError
+from fedci.synthetic import datasets, ihdp
+from fedci.synthetic.datasets import Sizes, synthetic
 
 GENERATORS = [datasets.heterogeneous, datasets.overlap, datasets.linear, datasets.null]
 SHARED = Path(__file__).parents[2] / "shared" / "data" / "ihdp"

@@ -8,7 +8,7 @@ import pandas as pd
 from rich.console import Console
 
 from fedci import Result
-from fedci.demo import HOSPITALS, run_demo
+from fedci.cli.demo import HOSPITALS, run_demo
 from tests_support import frame
 
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")

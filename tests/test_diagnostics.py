@@ -11,11 +11,11 @@ from scipy.integrate import quad
 from scipy.optimize import linprog, minimize
 from scipy.stats import norm
 
-from fedci.diagnostics import balance, counts, fit, heterogeneity, overlap, propensity, refute, sensitivity
-from fedci.diagnostics.record import Diagnostics
+from fedci.coordinator.diagnoses import tried
+from fedci.diagnostics import balance, counts, fit, heterogeneity, overlap, propensity, refuters, sensitivity
+from fedci.diagnostics.findings import Diagnostics
 from fedci.diagnostics.verdict import Verdict, graded
 from fedci.errors import OutputError
-from fedci.federation.diagnostics import tried
 
 
 def rows(n: int, seed: int = 0, p: int = 3):
@@ -429,7 +429,7 @@ def test_wrong_noise_slopes_and_endings_are_seen():
 
 def test_refuters_are_judged_by_what_should_happen():
     def judged(name, mean):
-        return refute.refuter(name, mean, 0.1, mean - 0.2, mean + 0.2, "converged", 1.0, 0.1, "'falls'")
+        return refuters.refuter(name, mean, 0.1, mean - 0.2, mean + 0.2, "converged", 1.0, 0.1, "'falls'")
 
     assert judged("placebo", 0.15).verdict.verdict == "fine"
     assert judged("placebo", 0.9).verdict.verdict == "problem"
@@ -452,14 +452,14 @@ def record() -> Diagnostics:
         fit=summed_up("converged", {"a": predictions()}),
         heterogeneity=heterogeneity.summary(sums, model_effects(sums, 0.3)),
         sensitivity=sensitivity.summary(1.0, 0.2, 0.6, 1.4, 2.0, 100, 0.3, (1.0, 0.5), ()),
-        refuters=(refute.refuter("placebo", 0.1, 0.1, -0.1, 0.3, "converged", 1.0, 0.1),), notes=("so it is",))
+        refuters=(refuters.refuter("placebo", 0.1, 0.1, -0.1, 0.3, "converged", 1.0, 0.1),), notes=("so it is",))
 
 
 def test_a_record_comes_back_from_its_file_without_jax(tmp_path):
     one = record()
     one.write(tmp_path / "d.json")
     assert Diagnostics.read(tmp_path / "d.json") == one
-    code = (f"from fedci.diagnostics.record import Diagnostics; import sys; "
+    code = (f"from fedci.diagnostics.findings import Diagnostics; import sys; "
             f"print(Diagnostics.read({str(tmp_path / 'd.json')!r})); sys.exit('jax' in sys.modules)")
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout.strip()) == (0, str(one).strip())

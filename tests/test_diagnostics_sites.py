@@ -8,15 +8,15 @@ import pandas as pd
 import pytest
 
 from fedci import Source
+from fedci.coordinator.coordinator import agree_units, handshake
+from fedci.coordinator.diagnoses import design
+from fedci.coordinator.talk import Talk
 from fedci.diagnostics import balance, overlap, propensity
 from fedci.errors import MessageError, SiteError
-from fedci.federation import site_diagnostics
-from fedci.federation.coordinator import agree_units, handshake
-from fedci.federation.diagnostics import design
-from fedci.federation.engine import InProcessEngine
-from fedci.federation.site import Site
-from fedci.federation.talk import Talk
-from fedci.messages import DIAGNOSTICS, AskDiagnostic, Prepare, Refusal, Reply
+from fedci.protocol.engine import InProcessEngine
+from fedci.protocol.messages import DIAGNOSTICS, AskDiagnostic, Prepare, Refusal, Reply
+from fedci.site import diagnosing
+from fedci.site.site import Site
 from tests_support import frame, study
 
 STANDARD = {"name": "standard", "max_rounds": 200}
@@ -397,7 +397,7 @@ def test_an_own_effect_that_rests_on_one_person_is_not_told():
 
 def own_effect(treated, e, least) -> bool:
     table, rules = SimpleNamespace(w=treated.astype(float)), SimpleNamespace(min_cell=least)
-    return bool(site_diagnostics._tells_own_effect(SimpleNamespace(table=table, policy=rules), e))
+    return bool(diagnosing._tells_own_effect(SimpleNamespace(table=table, policy=rules), e))
 
 
 def test_few_people_at_one_site_are_not_nobody():

@@ -6,18 +6,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fedci import Result, Source, Study, __version__, cli
-from fedci.data import design_columns
-from fedci.diagnostics.record import Diagnostics
+from fedci import Result, Source, Study, __version__
+from fedci.cli import commands
+from fedci.coordinator.coordinator import run_study
+from fedci.coordinator.refits import refuted, wanted
+from fedci.diagnostics.findings import Diagnostics
 from fedci.errors import DataError, DisclosureError, StudyError, UsageError
-from fedci.federation import refuting
-from fedci.federation.coordinator import run_study
-from fedci.federation.door import Door
-from fedci.federation.engine import InProcessEngine
-from fedci.federation.site import Site
-from fedci.messages import Hello, Refusal, Reply, decode, encode
-from fedci.privacy.ledger import Ledger, read
-from fedci.refits import refuted, wanted
+from fedci.protocol import refuting
+from fedci.protocol.engine import InProcessEngine
+from fedci.protocol.messages import Hello, Refusal, Reply, decode, encode
+from fedci.site.door import Door
+from fedci.site.ledger import Ledger, read
+from fedci.site.site import Site
+from fedci.table.table import design_columns
 from tests_support import fit, frame, hospitals, study
 
 QUICK = {"optimiser": {"rounds": 6}, "prediction": {"draws": 16}}
@@ -312,7 +313,7 @@ def test_trying_to_open_tells_nothing_of_the_effect(blinded, monkeypatch):
 
 def told(capsys, *arguments):
     with pytest.raises(SystemExit) as left:
-        cli.main([str(word) for word in arguments])
+        commands.main([str(word) for word in arguments])
     said = capsys.readouterr()
     return left.value.code, said.out, said.err
 

@@ -7,9 +7,9 @@ import pytest
 
 from fedci import Source
 from fedci.errors import OutputError
-from fedci.federation.site import Site
-from fedci.messages import AskMoments, AskStatistics, Hello, Prepare, Refusal, Reply
-from fedci.privacy.released import FILE, Releases, difference, fingerprints
+from fedci.protocol.messages import AskMoments, AskStatistics, Hello, Prepare, Refusal, Reply
+from fedci.site.cohorts import FILE, Releases, difference, fingerprints
+from fedci.site.site import Site
 from fedci.version import __version__
 from tests_support import frame, study
 

@@ -22,7 +22,8 @@ import pytest
 import typer.main
 
 import fedci
-from fedci import Result, Study, cli
+from fedci import Result, Study
+from fedci.cli import commands as cli
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted(path.relative_to(ROOT).as_posix() for path in [*(ROOT / "docs").glob("*.md"), *ROOT.glob("*.md")])
@@ -105,8 +106,8 @@ def kit_sent(terminal: Terminal) -> None:
 
 def taken_part(terminal: Terminal) -> None:
     """The kit's own party answers the first two requests of a run: its ledger tells of them."""
-    from fedci.messages import AskMoments, Hello, Reply, decode, encode
     from fedci.network import kit, party
+    from fedci.protocol.messages import AskMoments, Hello, Reply, decode, encode
     from fedci.version import __version__
 
     own = kit.read("lyon", "site")
@@ -271,7 +272,7 @@ def test_the_site_builds_strictly(tmp_path):
                           text=True, timeout=240)
     assert done.returncode == 0, done.stdout + done.stderr
     page = (tmp_path / "site" / "reference" / "index.html").read_text(encoding="utf-8")
-    for name in ("fedci.study.Study", "fedci.result.Result.ate", "fedci.data.Source"):
+    for name in ("fedci.study.study.Study", "fedci.result.result.Result.ate", "fedci.table.table.Source"):
         assert f'id="{name}"' in page
     assert all((tmp_path / "site" / name / "index.html").exists() for name in ("tutorial", "site", "coordinator"))
 

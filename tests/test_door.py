@@ -7,9 +7,24 @@ import numpy as np
 import pytest
 
 from fedci import Source
+from fedci.coordinator.coordinator import handshake, run_study
+from fedci.coordinator.linkage import link
+from fedci.coordinator.talk import Talk
 from fedci.errors import DataError, DisclosureError, OutputError, SiteError, SizeError
-from fedci.federation.coordinator import handshake, run_study
-from fedci.federation.door import (
+from fedci.protocol.engine import InProcessEngine
+from fedci.protocol.messages import (
+    DIAGNOSTICS,
+    TYPES,
+    AskMoments,
+    Evaluate,
+    Hello,
+    Prepare,
+    Refusal,
+    Reply,
+    decode,
+    encode,
+)
+from fedci.site.door import (
     KEPT_IN_FULL,
     MAY_BE_NOTED,
     MAY_LEAVE,
@@ -21,12 +36,8 @@ from fedci.federation.door import (
     check_leaving,
     public_reason,
 )
-from fedci.federation.engine import InProcessEngine
-from fedci.federation.linkage import link
-from fedci.federation.site import Site
-from fedci.federation.talk import Talk
-from fedci.messages import DIAGNOSTICS, TYPES, AskMoments, Evaluate, Hello, Prepare, Refusal, Reply, decode, encode
-from fedci.privacy.ledger import Ledger, Verdict, read, sha256, verify
+from fedci.site.ledger import Ledger, Verdict, read, sha256, verify
+from fedci.site.site import Site
 from fedci.version import __version__
 from tests_support import frame, hospitals, study
 

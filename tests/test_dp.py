@@ -10,8 +10,8 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 from fedci.errors import StudyError
-from fedci.federation.site_noise import bounds_of
 from fedci.privacy import dp
+from fedci.site.noising import bounds_of
 from tests_support import study
 
 BOUNDED = {"age": {"range": [20, 100]}, "bmi": {"range": [5, 60]}, "sex": {"type": "binary"}}
@@ -80,7 +80,7 @@ def test_no_record_moves_the_moments_by_more_than_their_sensitivity(seed):
 
 def test_without_noise_the_moments_are_those_of_the_rows():
     """z → 0: mean and variance to rounding, as `describe` has them."""
-    from fedci.moments import describe
+    from fedci.table.moments import describe
 
     rng = np.random.default_rng(0)
     x, w, y = rng.uniform(-1, 1, (400, 2)), np.arange(400) % 2, rng.uniform(0, 3, 400)

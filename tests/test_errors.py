@@ -7,7 +7,8 @@ import sys
 
 import pytest
 
-from fedci import cli, errors
+from fedci import errors
+from fedci.cli import commands
 
 
 @pytest.mark.parametrize("error", errors.tree(), ids=lambda error: error.__name__)
@@ -47,7 +48,7 @@ def test_a_message_is_one_line():
 
 def told(capsys, *arguments: str) -> tuple[int, str, str]:
     with pytest.raises(SystemExit) as left:
-        cli.main(arguments)
+        commands.main(arguments)
     said = capsys.readouterr()
     return left.value.code, said.out, said.err
 
@@ -81,7 +82,7 @@ def test_an_unexpected_error_is_one_line_without_its_words(failing_demo, capsys,
 def test_debugging_lets_an_unexpected_error_through(failing_demo, monkeypatch):
     monkeypatch.setenv("FEDCI_DEBUG", "1")
     with pytest.raises(ZeroDivisionError):
-        cli.main(failing_demo(ZeroDivisionError()))
+        commands.main(failing_demo(ZeroDivisionError()))
 
 
 def test_an_interrupt_leaves_with_130(failing_demo, capsys):
@@ -109,6 +110,7 @@ def test_version(capsys):
 
 
 def test_help_and_reading_a_study_do_not_wait_for_jax():
-    heavy = "import sys, fedci.cli, fedci.study, fedci.data; print({'jax', 'pandas'} & set(sys.modules))"
+    heavy = ("import sys, fedci.cli.commands, fedci.study.study, fedci.table.table; "
+             "print({'jax', 'pandas'} & set(sys.modules))")
     run = subprocess.run([sys.executable, "-c", heavy], capture_output=True, text=True, check=True)
     assert run.stdout == "set()\n"

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from fedci.effect import Effect, average
 from fedci.errors import UsageError
-from fedci.estimands import Effect, average
 
 RNG = np.random.default_rng(0)
 SCALAR = Effect(RNG.normal(2.0, 1.5, 30), RNG.gamma(2.0, 0.5, 30))

@@ -8,12 +8,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from fedci.coordinator.checkpoint import Mark, load
+from fedci.coordinator.retry import Retrying
+from fedci.coordinator.talk import Talk, check_numbers
 from fedci.errors import AwayError, MessageError, OutputError
-from fedci.federation.checkpoint import Mark, load
-from fedci.federation.retry import Retrying
-from fedci.federation.talk import Talk, check_numbers
-from fedci.messages import AskMoments, Reply, decode, encode
-from fedci.privacy.ledger import LEDGER, Ledger, Left, verify
+from fedci.protocol.messages import AskMoments, Reply, decode, encode
+from fedci.site.ledger import LEDGER, Ledger, Left, verify
 
 SITES = ("a", "b")
 MOMENTS = {name: np.arange(3.0) for name in ("x", "x_count", "suppressed", "incomplete", "y0", "y0_count", "y1",

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 
 from fedci import FedCI, Source
+from fedci.coordinator.coordinator import run_study
 from fedci.errors import FedciError, HandshakeError, MessageError, SizeError
-from fedci.federation.coordinator import run_study
-from fedci.federation.engine import InProcessEngine
-from fedci.federation.site import Site
-from fedci.messages import AskMoments, Evaluate, Hello, Refusal, Reply, encode
-from fedci.model import elbo, padding
+from fedci.model import padding
+from fedci.model.paper import elbo
+from fedci.protocol.engine import InProcessEngine
+from fedci.protocol.messages import AskMoments, Evaluate, Hello, Refusal, Reply, encode
+from fedci.site.site import Site
 from tests_support import fit, frame, hospitals, study
 
 

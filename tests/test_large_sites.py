@@ -9,17 +9,18 @@ from hypothesis import given
 from hypothesis.strategies import integers
 
 from fedci import Result
+from fedci.coordinator import coordinator
+from fedci.coordinator.talk import Talk
 from fedci.errors import MessageError, SizeError
-from fedci.federation import coordinator, rounds, stages
-from fedci.federation.engine import InProcessEngine
-from fedci.federation.rounds import Rules
-from fedci.federation.site_limits import first_stage
-from fedci.federation.stages import some_of
-from fedci.federation.talk import Talk
-from fedci.messages import AskStatistics
-from fedci.model.inducing import Blocks
 from fedci.model.padding import LIMIT
-from fedci.options import FitOptions
+from fedci.model.shared.inducing import Blocks
+from fedci.protocol import rounds, stages
+from fedci.protocol.engine import InProcessEngine
+from fedci.protocol.messages import AskStatistics
+from fedci.protocol.rounds import Rules
+from fedci.protocol.stages import some_of
+from fedci.site.limits import first_stage
+from fedci.study.options import FitOptions
 from tests_support import fit, frame, hospitals
 
 QUICK = {"optimiser": {"rounds": 4, "draws": 4}, "prediction": {"draws": 16}}

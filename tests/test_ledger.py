@@ -8,10 +8,10 @@ import stat
 import pytest
 from rich.console import Console
 
+from fedci.cli.ledger_view import show_ledger
 from fedci.errors import OutputError
-from fedci.ledger_command import show_ledger
-from fedci.privacy import ledger
-from fedci.privacy.ledger import GENESIS, HEAD, LEDGER, TORN, Head, Ledger, Left, Verdict, read, sha256, verify
+from fedci.site import ledger
+from fedci.site.ledger import GENESIS, HEAD, LEDGER, TORN, Head, Ledger, Left, Verdict, read, sha256, verify
 
 
 def left(number: int, **changes) -> Left:

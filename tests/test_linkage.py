@@ -19,17 +19,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedci import FedCI, Result, Source
+from fedci.coordinator.coordinator import run_study
+from fedci.coordinator.linkage import link
+from fedci.coordinator.talk import Talk
 from fedci.errors import DataError, HandshakeError, MessageError, SiteError, SizeError, StudyError, UsageError
-from fedci.federation.coordinator import run_study
-from fedci.federation.engine import InProcessEngine
-from fedci.federation.linkage import link
-from fedci.federation.site import Site
-from fedci.federation.talk import Talk
-from fedci.messages import AskLinkKey, AskMoments, AskTokens, Exclude, Refusal, TakeLinkKey, WrapLinkKey
 from fedci.privacy.agreement import Context, Credentials, read_key, token_key, unwrap, wrap
-from fedci.privacy.identity import RULE, TEXT, normalise, records
-from fedci.privacy.linkage import choose, find, sorting, tokens
-from fedci.study import Linkage
+from fedci.privacy.tokens import choose, find, sorting, tokens
+from fedci.protocol.engine import InProcessEngine
+from fedci.protocol.messages import AskLinkKey, AskMoments, AskTokens, Exclude, Refusal, TakeLinkKey, WrapLinkKey
+from fedci.site.site import Site
+from fedci.study.identity import RULE, TEXT, normalise, records
+from fedci.study.study import Linkage
 from tests_support import frame, study
 
 HERE = Path(__file__).parent
@@ -134,7 +134,7 @@ def test_tokens_are_the_first_128_bits_of_an_hmac(monkeypatch):
     slow = [hmac.new(KEY, person, hashlib.sha256).digest()[:16] for person in people]
     slow = [[int.from_bytes(half, "big", signed=True) for half in (token[:8], token[8:])] for token in slow]
     assert tokens(people, KEY).tolist() == slow
-    monkeypatch.setattr("fedci.privacy.linkage.CHUNK", 7)
+    monkeypatch.setattr("fedci.privacy.tokens.CHUNK", 7)
     assert tokens(people, KEY).tolist() == slow
     assert tokens([], KEY).shape == (0, 2)
 

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from fedci import messages
 from fedci.errors import MessageError
-from fedci.messages import (
+from fedci.protocol import messages
+from fedci.protocol.messages import (
     CHECK_BYTES,
     AskDiagnostic,
     AskEffects,
@@ -372,7 +372,7 @@ def test_deep_nesting_is_refused():
 
 @pytest.mark.parametrize("name", ["default", "paper"])
 def test_the_options_of_every_preset_travel(name):
-    from fedci.options import preset
+    from fedci.study.options import preset
 
     message = Hello(*BASE, "0.1", "abc", preset(name).model_dump(mode="json"))
     assert same(decode(encode(message)), message)

@@ -10,7 +10,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats
 
-from fedci.moments import (
+from fedci.study.policy import POLICIES, policy
+from fedci.table.moments import (
     Moments,
     describe,
     describe_in_model_units,
@@ -21,7 +22,6 @@ from fedci.moments import (
     scales,
     small_cells,
 )
-from fedci.privacy.policy import POLICIES, policy
 
 
 def sample(n: int = 40, seed: int = 0) -> np.ndarray:

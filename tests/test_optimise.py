@@ -11,9 +11,9 @@ import pytest
 from scipy import optimize
 
 import fedci.model  # noqa: F401  (switches JAX to float64, as every coordinator does)
-from fedci import optimise
-from fedci.optimise import CONVERGED, DIVERGED, STOPPED, init, step
-from fedci.options import OptimiserOptions
+from fedci.protocol import optimise
+from fedci.protocol.optimise import CONVERGED, DIVERGED, STOPPED, init, step
+from fedci.study.options import OptimiserOptions
 
 FIRST_ORDER = ("ascent", "adam", "adagrad")
 RATES = (("ascent", 0.015), ("adam", 0.02), ("adagrad", 0.1))
@@ -241,7 +241,8 @@ def test_adam_by_hand():
 
 
 def test_first_order_rules_are_float64_on_their_own():
-    code = ("import numpy as np; from fedci.optimise import init, step; from fedci.options import OptimiserOptions;"
+    code = ("import numpy as np; from fedci.protocol.optimise import init, step;"
+            "from fedci.study.options import OptimiserOptions;"
             "state = init(OptimiserOptions(name='adam', learning_rate=0.1), np.zeros(1), 1);"
             "print(abs(step(state, 0.0, np.array([0.3])).query[0] - 0.1 * 0.3 / (0.3 + 1e-8)))")
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

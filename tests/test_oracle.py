@@ -7,10 +7,10 @@ import pytest
 from scipy import stats
 from scipy.optimize import least_squares
 
-from fedci import datasets
-from fedci.benchmark import oracle
-from fedci.datasets import Records, Sizes, Split, combined
+from fedci.benchmark.run import oracle
 from fedci.errors import UsageError
+from fedci.synthetic import datasets
+from fedci.synthetic.datasets import Records, Sizes, Split, combined
 
 NAMES = list(oracle.FORMULAS)
 ALPHA = 1e-3

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fedci.benchmark import own_process
+from fedci.benchmark.cost import own_process
 
 
 @pytest.fixture

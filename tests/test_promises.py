@@ -20,21 +20,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedci import Source, messages, options
+from fedci import Source
+from fedci.coordinator import retry
+from fedci.coordinator.checkpoint import Mark, load
+from fedci.coordinator.coordinator import agree_units, handshake
+from fedci.coordinator.linkage import link
+from fedci.coordinator.talk import Talk
 from fedci.errors import DataError, HandshakeError, OutputError, StudyError
-from fedci.federation import retry
-from fedci.federation.checkpoint import Mark, load
-from fedci.federation.coordinator import agree_units, handshake
-from fedci.federation.door import Door
-from fedci.federation.linkage import link
-from fedci.federation.site import JITTERS, Site
-from fedci.federation.talk import Talk
-from fedci.folder import plain_cell, private_file
-from fedci.messages import AskEffects, Evaluate, Hello, Refusal, Reply, decode, encode
-from fedci.model import elbo
+from fedci.files import plain_cell, private_file
+from fedci.model.paper import elbo
 from fedci.privacy import secure_sum
-from fedci.privacy.ledger import Ledger, Left, verify
-from fedci.privacy.policy import POLICIES, STANDARD_ROUND_CAP
+from fedci.protocol import messages
+from fedci.protocol.messages import AskEffects, Evaluate, Hello, Refusal, Reply, decode, encode
+from fedci.site.door import Door
+from fedci.site.ledger import Ledger, Left, verify
+from fedci.site.site import JITTERS, Site
+from fedci.study import options
+from fedci.study.policy import POLICIES, STANDARD_ROUND_CAP
 from fedci.version import __version__
 from tests_support import frame, made_result, study
 
@@ -79,7 +81,7 @@ def test_the_defaults_are_those_of_the_design():
 
 
 def test_the_deadline_is_five_minutes():
-    command = pytest.importorskip("fedci.network.command", reason="the extra `network` is not installed")
+    command = pytest.importorskip("fedci.network.operations", reason="the extra `network` is not installed")
     assert inspect.signature(command.run_coordinator).parameters["deadline"].default == 300.0
 
 

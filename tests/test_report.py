@@ -11,9 +11,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedci import Result, cli
+from fedci import Result
+from fedci.cli import commands
+from fedci.effect import Effect
 from fedci.errors import OutputError, UsageError
-from fedci.estimands import Effect
 from fedci.report import aggregates, plots, slots
 from fedci.report.page import _fewer, render, write_report
 from fedci.report.svg import Plot, number, ticks
@@ -244,7 +245,7 @@ def test_marks_are_escaped():
 
 def test_the_command_writes_the_page(folder, tmp_path, capsys):
     with pytest.raises(SystemExit) as left:
-        cli.main(["report", str(folder), "--out", str(tmp_path / "page.html"), "--with", str(folder), "--json"])
+        commands.main(["report", str(folder), "--out", str(tmp_path / "page.html"), "--with", str(folder), "--json"])
     assert left.value.code == 0
     assert json.loads(capsys.readouterr().out)["report"].endswith("page.html")
     assert "3 sources (result)" in (tmp_path / "page.html").read_text()

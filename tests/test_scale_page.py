@@ -2,7 +2,8 @@
 
 import pytest
 
-from fedci.benchmark import scale, scale_page
+from fedci.benchmark.cost import scale
+from fedci.benchmark.pages import scale_page
 from fedci.errors import UsageError
 
 PAGE = f"# Cost\n\n{scale_page.BEGIN}\nold\n{scale_page.END}\n\nAfter.\n"

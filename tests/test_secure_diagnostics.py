@@ -7,18 +7,18 @@ import pandas as pd
 import pytest
 
 from fedci import Source
+from fedci.coordinator import diagnoses, masked_sums
+from fedci.coordinator.coordinator import agree_units, handshake
+from fedci.coordinator.talk import Talk
 from fedci.diagnostics import fit, propensity
 from fedci.errors import DisclosureError, MessageError
-from fedci.federation import diagnostics, secure, site_diagnostics
-from fedci.federation.ask import diagnostic_shapes
-from fedci.federation.coordinator import agree_units, handshake
-from fedci.federation.door import Door
-from fedci.federation.site import Site
-from fedci.federation.site_sums import unflatten
-from fedci.federation.talk import Talk
-from fedci.messages import ANSWERS, DIAGNOSTICS, MASKED, OWN, AskDiagnostic, Refusal, asked, decode, encode
 from fedci.privacy import secure_sum
-from fedci.privacy.ledger import Ledger, read
+from fedci.protocol.ask import diagnostic_shapes
+from fedci.protocol.messages import ANSWERS, DIAGNOSTICS, MASKED, OWN, AskDiagnostic, Refusal, asked, decode, encode
+from fedci.protocol.packing import unflatten
+from fedci.site.door import Door
+from fedci.site.ledger import Ledger, read
+from fedci.site.site import Site
 from tests_support import Wire, study
 
 PLAIN, MASKS = {"name": "simulation"}, {"name": "simulation", "secure_sum": True}
@@ -41,10 +41,10 @@ def designed(frames, policy, change=lambda request, reply: reply):
     talk = Talk(wire, "run")
     handshake(talk, plan, plan.fit_options())
     if plan.policy.secures(len(sites)):
-        talk.sums = secure.agree(talk)
+        talk.sums = masked_sums.agree(talk)
     layout = agree_units(talk, plan, plan.fit_options())
     talk.model = layout.model
-    return diagnostics.design(talk, plan, layout.moments, layout.indicators), wire, sites
+    return diagnoses.design(talk, plan, layout.moments, layout.indicators), wire, sites
 
 
 @pytest.fixture(scope="module")
@@ -75,8 +75,8 @@ def test_the_propensity_models_sums_reach_the_coordinator_masked_and_their_sum_i
     flat = [np.concatenate([np.ravel(one[name]) for name in sorted(shapes)]) for one in own]
     exact = unflatten(secure_sum.decode(sum(secure_sum.encode(one, 3, wide=True) for one in flat), wide=True), shapes)
     talk = Talk(wire, "run")
-    talk.model, talk.sums, talk.round = sites["s0"].prepared.model, secure.SecureSums(), 1000
-    total = talk.sums.total(talk, diagnostics.AskOf("propensity", first.values))
+    talk.model, talk.sums, talk.round = sites["s0"].prepared.model, masked_sums.SecureSums(), 1000
+    total = talk.sums.total(talk, diagnoses.AskOf("propensity", first.values))
     assert len(own) == 3
     for name in shapes:
         assert np.array_equal(total.sums[name], exact[name])
@@ -180,18 +180,18 @@ def checked(frames, tmp_path_factory):
             talk = Talk(engine, "run")
             handshake(talk, plan, plan.fit_options())
             if policy is MASKS:
-                talk.sums = secure.agree(talk)
+                talk.sums = masked_sums.agree(talk)
             layout = agree_units(talk, plan, plan.fit_options())
             talk.model, y = layout.model, layout.scales
-            before = diagnostics.design(talk, plan, layout.moments, layout.indicators)
+            before = diagnoses.design(talk, plan, layout.moments, layout.indicators)
             for site in sites.values():
                 site.posterior = "given"
             values = {"centre": before.scales[0], "spread": before.scales[1],
                       "edges": fit.calibration_edges(y.y_mean, y.y_sd), "beta_mean": np.zeros((1, 0)),
                       "beta_root": np.zeros((1, 0, 0))}
             at = before.model.coefficients
-            told = (diagnostics._masked_checks(talk, values | {"coefficients": at}, y) if policy is MASKS
-                    else diagnostics._plain_checks(talk, values, at, before.willing))
+            told = (diagnoses._masked_checks(talk, values | {"coefficients": at}, y) if policy is MASKS
+                    else diagnoses._plain_checks(talk, values, at, before.willing))
             found.append((told, engine))
     return *found, folder
 

@@ -9,6 +9,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from fedci import FedCI, Result, Source
+from fedci.coordinator import coordinator, masked_sums
+from fedci.coordinator.checkpoint import Checkpoint, Mark
+from fedci.coordinator.coordinator import run_study
+from fedci.coordinator.talk import PlainSums, Talk
 from fedci.errors import (
     AwayError,
     DisclosureError,
@@ -18,17 +22,15 @@ from fedci.errors import (
     StudyError,
     UsageError,
 )
-from fedci.federation import coordinator, rounds, secure, site_sums
-from fedci.federation.checkpoint import Checkpoint, Mark
-from fedci.federation.coordinator import run_study
-from fedci.federation.door import Door
-from fedci.federation.engine import InProcessEngine
-from fedci.federation.site import Site
-from fedci.federation.talk import PlainSums, Talk
-from fedci.messages import SUMMED, AskEffects, Evaluate, OpenSum, Refusal, TakeMaskKeys, decode, encode
 from fedci.privacy import agreement, secure_sum
 from fedci.privacy.agreement import Credentials
-from fedci.privacy.ledger import Ledger, read
+from fedci.protocol import rounds
+from fedci.protocol.engine import InProcessEngine
+from fedci.protocol.messages import SUMMED, AskEffects, Evaluate, OpenSum, Refusal, TakeMaskKeys, decode, encode
+from fedci.site import masking
+from fedci.site.door import Door
+from fedci.site.ledger import Ledger, read
+from fedci.site.site import Site
 from tests_support import Wire, hospitals, study
 
 SIZES = (40, 37, 39)
@@ -54,7 +56,7 @@ def prepared(policy=SECURE, sizes=SIZES, change=lambda request, reply: reply, en
     options = agreed.fit_options()
     coordinator.handshake(talk, agreed, options)
     if agreed.policy.secures(len(sizes)):
-        talk.sums = secure.agree(talk)
+        talk.sums = masked_sums.agree(talk)
     layout = coordinator.agree_units(talk, agreed, options)
     talk.model, talk.tells = layout.model, agreed.policy.check_trajectory
     return talk, coordinator.rules_of(layout, options, 0)
@@ -210,7 +212,7 @@ def test_a_coordinator_in_the_middle_is_refused():
     talk = Talk(Middle(local(agreed, credentials=with_identities())), "run")
     coordinator.handshake(talk, agreed, options)
     with pytest.raises(HandshakeError, match="not signed by it"):
-        secure.agree(talk)
+        masked_sums.agree(talk)
 
 
 def test_identities_let_the_true_keys_through_and_give_the_same_bytes_after_a_restart():
@@ -220,7 +222,7 @@ def test_identities_let_the_true_keys_through_and_give_the_same_bytes_after_a_re
         talk = Talk(Wire(local(agreed, credentials=known)), "run")
         options = agreed.fit_options()
         coordinator.handshake(talk, agreed, options)
-        talk.sums = secure.agree(talk)
+        talk.sums = masked_sums.agree(talk)
         layout = coordinator.agree_units(talk, agreed, options)
         talk.model = layout.model
         rules = coordinator.rules_of(layout, options, 0)
@@ -266,12 +268,12 @@ def test_an_early_sum_opens_again_after_a_long_run():
     """A coordinator that goes on from its checkpoint walks the study's design anew, when sites have long forgotten."""
     talk, rules = prepared()
     for site in talk.engine.local.values():
-        later = {number: "0" * 64 for number in range(1000, 1000 + 2 * site_sums.KEPT)}
+        later = {number: "0" * 64 for number in range(1000, 1000 + 2 * masking.KEPT)}
         site.sums = replace(site.sums, digests=later)
     objective, gradient = one_round(talk, rules)
     assert np.isfinite(objective)
     assert np.isfinite(gradient).all()
-    assert all(len(site.sums.digests) <= site_sums.KEPT + 1 for site in talk.engine.local.values())
+    assert all(len(site.sums.digests) <= masking.KEPT + 1 for site in talk.engine.local.values())
 
 
 def test_a_site_that_answered_and_went_away_is_not_missed(monkeypatch):

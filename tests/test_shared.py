@@ -7,14 +7,15 @@ import pandas as pd
 import pytest
 
 from fedci import FedCI, Result, Source, Study
+from fedci.coordinator.talk import Talk
 from fedci.errors import DisclosureError
-from fedci.federation import shared
-from fedci.federation.engine import InProcessEngine
-from fedci.federation.site import Site
-from fedci.federation.talk import Talk
-from fedci.messages import AskStatistics, Evaluate, PullBack, Refusal
-from fedci.model import basis, covariance, evidence, kernels, predict
-from fedci.model.shared import own_root
+from fedci.model import covariance, kernels, predict
+from fedci.model.shared import basis, evidence
+from fedci.model.shared.shared import own_root
+from fedci.protocol import shared_rounds
+from fedci.protocol.engine import InProcessEngine
+from fedci.protocol.messages import AskStatistics, Evaluate, PullBack, Refusal
+from fedci.site.site import Site
 from tests_support import COVARIATES, fit, frame, hospitals, study
 
 QUICK = {"model": {"knots": 3}, "optimiser": {"rounds": 12}, "prediction": {"draws": 32}}
@@ -42,10 +43,10 @@ def test_the_gradient_is_the_derivative_of_the_objective(result, talk):
     """Central differences along three random lines, relative 1e-5: the objective is smooth with common draws."""
     model, rng = result.outcome.layout.model, np.random.default_rng(0)
     normals = evidence.common_normals(0, 0, 4, model.size)
-    q, _ = talk.follow(shared.start(model))
+    q, _ = talk.follow(shared_rounds.start(model))
 
     def at(vector):
-        return talk.follow(shared.evaluate(model, vector, 77, normals))[0]
+        return talk.follow(shared_rounds.evaluate(model, vector, 77, normals))[0]
 
     _, gradient = at(q)
     for _ in range(3):
@@ -98,7 +99,7 @@ def test_draws_of_beta_have_the_posterior_mean_and_spread():
     rng = np.random.default_rng(0)
     root = np.tril(rng.normal(size=(4, 4))) + 3 * np.eye(4)
     found = evidence.Collapsed(np.ones((500, 4)), np.broadcast_to(root, (500, 4, 4)))
-    betas = shared.draw_betas(found, 0)
+    betas = shared_rounds.draw_betas(found, 0)
     np.testing.assert_allclose(betas.mean(1), 1.0, atol=1e-12)  # antithetic
     away = (betas - 1.0).reshape(-1, 4)
     expected = np.linalg.inv(root @ root.T)
@@ -205,7 +206,7 @@ def test_a_point_posterior_stays_a_point_and_is_surer(result):
     options = QUICK | {"model": {"knots": 3, "posterior": "point"}}
     found = fit(hospitals(40, 37), options=options, preset="default")
     _, log_sd = np.split(np.asarray(found.outcome.fit.theta), 2)
-    np.testing.assert_allclose(np.exp(log_sd), shared.POINT_SD)
+    np.testing.assert_allclose(np.exp(log_sd), shared_rounds.POINT_SD)
     assert found.ate().sd < result.ate().sd
 
 

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedci.errors import OutputError, StudyError
-from fedci.options import ROUND_CAP, ModelOptions, OptimiserOptions, PredictionOptions
-from fedci.privacy.policy import POLICIES, Policy, check_available, policy
-from fedci.study import MAX_NAME, OPTION_TABLES, Covariate, Study, check_site_id
+from fedci.study.options import ROUND_CAP, ModelOptions, OptimiserOptions, PredictionOptions
+from fedci.study.policy import POLICIES, Policy, check_available, policy
+from fedci.study.study import MAX_NAME, OPTION_TABLES, Covariate, Study, check_site_id
 
 EXAMPLE = """
 name = "statins"

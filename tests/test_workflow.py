@@ -10,18 +10,19 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedci import Result, Source, Study, cli, progress
-from fedci.comparison import compare
-from fedci.data import problems
+from fedci import Result, Source, Study
+from fedci.cli import commands, progress
 from fedci.errors import UsageError
 from fedci.estimator import FedCI
-from fedci.federation import engine as engines
-from fedci.federation.door import PHASES
-from fedci.messages import asked
-from fedci.prediction import predict_file, with_rows
-from fedci.privacy.ledger import Ledger, Left
-from fedci.proposal import propose
-from fedci.release import release
+from fedci.protocol import engine as engines
+from fedci.protocol.messages import asked
+from fedci.result.comparison import compare
+from fedci.result.prediction import predict_file, with_rows
+from fedci.site.door import PHASES
+from fedci.site.ledger import Ledger, Left
+from fedci.site.release import release
+from fedci.table.proposal import propose
+from fedci.table.table import problems
 from tests_support import frame, study
 
 SHORT = {"optimiser": {"rounds": 8, "draws": 4}, "prediction": {"draws": 32}}
@@ -32,7 +33,7 @@ NEW = 1300
 
 def told(capsys, *arguments):
     with pytest.raises(SystemExit) as left:
-        cli.main([str(word) for word in arguments])
+        commands.main([str(word) for word in arguments])
     said = capsys.readouterr()
     return left.value.code, said.out, said.err
 
@@ -299,8 +300,8 @@ def test_predictions_from_a_file_are_those_of_the_result(place, tmp_path, capsys
 def test_chunks_do_not_change_a_prediction(place, tmp_path, monkeypatch):
     result = Result.load(place / "result")
     whole = predict_file(result, place / "new.csv", tmp_path / "whole.csv")
-    monkeypatch.setattr("fedci.prediction.ROWS", 500)
-    monkeypatch.setattr("fedci.columns.STREAM_BLOCK_BYTES", 40_000)
+    monkeypatch.setattr("fedci.result.prediction.ROWS", 500)
+    monkeypatch.setattr("fedci.table.columns.STREAM_BLOCK_BYTES", 40_000)
     parts = predict_file(result, place / "new.csv", tmp_path / "parts.csv")
     a, b = pd.read_csv(whole.path), pd.read_csv(parts.path)
     np.testing.assert_allclose(a, b, rtol=1e-8)

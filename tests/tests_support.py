@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from fedci import FedCI, Source, Study
-from fedci.federation.engine import InProcessEngine
+from fedci.protocol.engine import InProcessEngine
 
 COVARIATES = ("age", "bmi", "sex")
 
@@ -54,13 +54,13 @@ class Wire(InProcessEngine):
 
 def made_result(plan: Study, tables: dict[str, pd.DataFrame], draws: int = 6, seed: int = 0):
     """A result of the model `shared` whose numbers were drawn, not fitted: whole in every part, in no time."""
-    from fedci.data import design_columns
-    from fedci.federation.coordinator import CORRELATIONS, Effects, Fit, Layout, Outcome, Round
-    from fedci.federation.engine import Traffic
-    from fedci.federation.shared import BETAS
-    from fedci.model.structure import model_of
-    from fedci.moments import describe_site, scales
-    from fedci.result import Result
+    from fedci.coordinator.coordinator import CORRELATIONS, Effects, Fit, Layout, Outcome, Round
+    from fedci.model.paper.paper import model_of
+    from fedci.protocol.engine import Traffic
+    from fedci.protocol.shared_rounds import BETAS
+    from fedci.result.result import Result
+    from fedci.table.moments import describe_site, scales
+    from fedci.table.table import design_columns
 
     rng, options = np.random.default_rng(seed), plan.fit_options("default")
     read = {name: Source(name, table).read(plan) for name, table in sorted(tables.items())}

@@ -11,7 +11,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # before any package starts its t
 import numpy as np
 import pytest
 
-from fedci.benchmark.baselines import LEARNERS, Estimate, Learner, check_installed
+from fedci.benchmark.run.baselines import LEARNERS, Estimate, Learner, check_installed
 from fedci.errors import UsageError
 
 SEED = 3

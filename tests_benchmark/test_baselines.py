@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedci.benchmark.baselines import LEARNERS, Estimate, check_installed, learner
+from fedci.benchmark.run.baselines import LEARNERS, Estimate, check_installed, learner
 from fedci.errors import UsageError
 
 CALLS = {
@@ -234,7 +234,7 @@ def test_missing_package_says_what_to_install(name, monkeypatch):
 
 def test_no_package_is_loaded_before_use():
     heavy = sorted({package for one in LEARNERS.values() for package in one.packages} | {"jax"})
-    code = f"import sys, fedci.benchmark.baselines; print(*set({heavy}) & set(sys.modules))"
+    code = f"import sys, fedci.benchmark.run.baselines; print(*set({heavy}) & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
     assert (done.stdout.strip(), done.stderr) == ("", "")
 

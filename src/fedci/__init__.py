@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING
 from fedci.version import __version__
 
 if TYPE_CHECKING:
-    from fedci.data import Source
-    from fedci.estimands import Effect
+    from fedci.effect import Effect
     from fedci.estimator import FedCI
-    from fedci.result import Result
-    from fedci.study import Covariate, Study
+    from fedci.result.result import Result
+    from fedci.study.study import Covariate, Study
+    from fedci.table.table import Source
 
-_HOMES = {"Study": "study", "Covariate": "study", "Source": "data", "FedCI": "estimator", "Result": "result",
-          "Effect": "estimands"}
+_HOMES = {"Study": "study.study", "Covariate": "study.study", "Source": "table.table", "FedCI": "estimator",
+          "Result": "result.result", "Effect": "effect"}
 
 __all__ = ["Covariate", "Effect", "FedCI", "Result", "Source", "Study", "__version__"]
 

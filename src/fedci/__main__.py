@@ -1,6 +1,6 @@
 """`python -m fedci`: the command line."""
 
-from fedci.cli import main
+from fedci.cli.commands import main
 
 if __name__ == "__main__":
     main()

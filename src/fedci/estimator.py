@@ -8,18 +8,18 @@ from copy import copy
 from dataclasses import replace
 from pathlib import Path
 
-from fedci.data import Source
+from fedci.coordinator.checkpoint import Mark, link_again, load
+from fedci.coordinator.coordinator import Round, run_study
+from fedci.coordinator.refits import refuted
 from fedci.errors import StudyError, UsageError
-from fedci.federation.checkpoint import Mark, link_again, load
-from fedci.federation.coordinator import Round, run_study
-from fedci.federation.engine import InProcessEngine
-from fedci.federation.site import Site
-from fedci.federation.trajectory import resumed
-from fedci.options import FitOptions
 from fedci.privacy.agreement import Credentials
-from fedci.refits import refuted
-from fedci.result import Result
-from fedci.study import Study
+from fedci.protocol.engine import InProcessEngine
+from fedci.protocol.trajectory import resumed
+from fedci.result.result import Result
+from fedci.site.site import Site
+from fedci.study.options import FitOptions
+from fedci.study.study import Study
+from fedci.table.table import Source
 
 
 class FedCI:

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from fedci import Source
-from fedci.federation.engine import InProcessEngine
-from fedci.federation.linkage import link
-from fedci.federation.site import Site
-from fedci.federation.talk import Talk
-from fedci.messages import Tokens, decode, encode
-from fedci.privacy import linkage
+from fedci.coordinator.linkage import link
+from fedci.coordinator.talk import Talk
+from fedci.privacy import tokens as linkage
 from fedci.privacy.agreement import Credentials, token_key
-from fedci.privacy.identity import TEXT, normalise
+from fedci.protocol.engine import InProcessEngine
+from fedci.protocol.messages import Tokens, decode, encode
+from fedci.site.site import Site
+from fedci.study.identity import TEXT, normalise
 from tests_support import frame, study
 
 PLAN = study(ids=["pid"])

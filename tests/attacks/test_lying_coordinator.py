@@ -15,12 +15,13 @@ import numpy as np
 import pytest
 from jax.flatten_util import ravel_pytree
 
+from fedci.coordinator import coordinator, masked_sums
+from fedci.coordinator.talk import Talk
 from fedci.errors import DisclosureError, SiteError
-from fedci.federation import coordinator, rounds, secure
-from fedci.federation.engine import InProcessEngine
-from fedci.federation.site import Site
-from fedci.federation.talk import Talk
-from fedci.messages import Evaluate
+from fedci.protocol import rounds
+from fedci.protocol.engine import InProcessEngine
+from fedci.protocol.messages import Evaluate
+from fedci.site.site import Site
 from tests_support import hospitals, study
 
 UNITS, TARGET = 64, "site-1"
@@ -48,7 +49,7 @@ def ready(**policy):
     options = agreed.fit_options()
     coordinator.handshake(talk, agreed, options)
     if agreed.policy.secures(3):
-        talk.sums = secure.agree(talk)
+        talk.sums = masked_sums.agree(talk)
     layout = coordinator.agree_units(talk, agreed, options)
     talk.model, talk.tells = layout.model, agreed.policy.check_trajectory
     return talk, coordinator.rules_of(layout, options, 0)

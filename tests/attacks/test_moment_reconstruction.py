@@ -8,8 +8,8 @@ import pytest
 
 from fedci import Source
 from fedci.errors import SizeError
-from fedci.moments import Moments, describe_site
-from fedci.privacy.policy import policy
+from fedci.study.policy import policy
+from fedci.table.moments import Moments, describe_site
 from tests_support import frame, study
 
 

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
-from fedci.model import elbo, kernels, means, padding, posterior
-from fedci.model.posterior import Roots
+from fedci.model import kernels, padding
+from fedci.model.paper import elbo, means, posterior
+from fedci.model.paper.posterior import Roots
 
 N, DRAWS, NO_JITTER = 7, 4, jnp.asarray(0.0)
 

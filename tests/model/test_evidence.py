@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from jax.scipy.stats import multivariate_normal
 
-from fedci.model import basis, covariance, evidence, kernels, padding
-from fedci.model.evidence import Statistics
-from fedci.model.shared import SharedModel
-from fedci.options import SharedOptions
+from fedci.model import covariance, kernels, padding
+from fedci.model.shared import basis, evidence
+from fedci.model.shared.evidence import Statistics
+from fedci.model.shared.shared import SharedModel
+from fedci.study.options import SharedOptions
 
 D, SITES = 3, 2
 MODEL = SharedModel(SharedOptions(family="shared", directions=2, knots=4), D, D, SITES)

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from fedci.model import elbo
+from fedci.model.paper import elbo
 
 SIZES, DRAWS, NO_JITTER = (3, 6, 8), 4, 0.0
 SOURCE_JITTER = 1e-8

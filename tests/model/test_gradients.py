@@ -12,11 +12,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedci.model import elbo, padding, posterior
-from fedci.model.posterior import Roots
-from fedci.model.structure import Model
-from fedci.moments import describe, describe_in_model_units, describe_site, no_scales
-from fedci.privacy.policy import POLICIES
+from fedci.model import padding
+from fedci.model.paper import elbo, posterior
+from fedci.model.paper.paper import Model
+from fedci.model.paper.posterior import Roots
+from fedci.study.policy import POLICIES
+from fedci.table.moments import describe, describe_in_model_units, describe_site, no_scales
 
 SIZES, DRAWS, JITTER = (5, 8), 3, 1e-10
 MODELS = {

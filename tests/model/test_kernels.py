@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
 
 from fedci.model import kernels
-from fedci.options import KERNEL_FLAGS, STATIONARY, ModelOptions, parse_kernel
+from fedci.study.options import KERNEL_FLAGS, STATIONARY, ModelOptions, parse_kernel
 
 D = 3
 # A handful of roundings of numbers near 1.

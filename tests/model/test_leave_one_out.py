@@ -5,12 +5,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedci.model import basis, covariance, evidence, kernels, leave_one_out, padding
+from fedci.model import covariance, kernels, leave_one_out, padding
 from fedci.model import law as laws
 from fedci.model.law import Draws, SharedDraws
-from fedci.model.posterior import Roots
-from fedci.model.shared import SharedModel, own_root
-from fedci.options import SharedOptions
+from fedci.model.paper.posterior import Roots
+from fedci.model.shared import basis, evidence
+from fedci.model.shared.shared import SharedModel, own_root
+from fedci.study.options import SharedOptions
 
 # Covariances of condition below 1e4, jitter 1e-10 of their diagonal on one side only.
 CLOSE = {"rtol": 1e-6, "atol": 1e-7}

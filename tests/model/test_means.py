@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedci.model import means
-from fedci.options import MeanOptions, ModelOptions
+from fedci.model.paper import means
+from fedci.study.options import MeanOptions, ModelOptions
 
 D, SITES = 3, 4
 X = np.random.default_rng(0).standard_normal((6, D))

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedci.errors import SizeError
-from fedci.model import elbo, padding
+from fedci.model import padding
+from fedci.model.paper import elbo
 
 
 def test_the_first_classes():

@@ -11,10 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedci.model import evidence, parallel
-from fedci.model.elbo import SiteArrays
-from fedci.model.structure import model_of
-from fedci.options import SharedOptions
+from fedci.model import parallel
+from fedci.model.paper.elbo import SiteArrays
+from fedci.model.paper.paper import model_of
+from fedci.model.shared import evidence
+from fedci.study.options import SharedOptions
 
 WIDE = """
 import os

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fedci.model import posterior
-from fedci.model.posterior import SourceLevel
+from fedci.model.paper import posterior
+from fedci.model.paper.posterior import SourceLevel
 
 SOURCE_JITTER = 1e-8
 M = 4

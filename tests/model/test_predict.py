@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fedci.model import padding, predict
-from fedci.model.posterior import Roots
+from fedci.model.paper.posterior import Roots
 
 # Solves with covariances whose condition number is below 1e3: rounding times that.
 CLOSE = {"rtol": 1e-11, "atol": 1e-11}

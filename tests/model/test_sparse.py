@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from fedci.errors import SizeError
-from fedci.model import evidence, inducing, kernels, leave_one_out, padding, parallel, predict
-from fedci.model.structure import model_of
-from fedci.options import SharedOptions
+from fedci.model import kernels, leave_one_out, padding, parallel, predict
+from fedci.model.paper.paper import model_of
+from fedci.model.shared import evidence, inducing
+from fedci.study.options import SharedOptions
 
 ROWS, D, DRAWS, BETAS = 45, 3, 3, 2
 JITTER, TOLERANCE = 1e-12, 1e-7

@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedci.model.structure import Model
-from fedci.options import ModelOptions
+from fedci.model.paper.paper import Model
+from fedci.study.options import ModelOptions
 
 
 def test_vector_and_dict_are_the_same_numbers(make):

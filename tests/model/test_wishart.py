@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from fedci.model import posterior, wishart
-from fedci.options import WishartOptions
+from fedci.model.paper import posterior, wishart
+from fedci.study.options import WishartOptions
 
 PRIOR = WishartOptions(scale=((0.5, 0.2), (0.2, 0.4)), dof=4.0)
 

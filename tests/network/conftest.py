@@ -6,8 +6,8 @@ import pytest
 
 pytest.importorskip("nvflare", reason="the extra `network` is not installed: pip install 'fedci[network]'")
 
-from fedci.network.demo import make_people, make_study
 from fedci.network.provision import new_network
+from fedci.network.rehearsal import make_people, make_study
 
 QUICK = {"model": {"knots": 3}, "optimiser": {"rounds": 12}, "prediction": {"draws": 16}}
 

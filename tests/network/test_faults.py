@@ -7,14 +7,14 @@ replaced by a call: what a real engine does when processes die is tested in test
 import numpy as np
 import pytest
 
+from fedci.coordinator.checkpoint import Mark, load
+from fedci.coordinator.coordinator import run_study
 from fedci.errors import AwayError, FedciError
-from fedci.federation.checkpoint import Mark, load
-from fedci.federation.coordinator import run_study
-from fedci.messages import Evaluate, decode, encode
 from fedci.network import kit, party
-from fedci.network.demo import SITES
-from fedci.privacy import ledger
-from fedci.study import Diagnosing, Linkage
+from fedci.network.rehearsal import SITES
+from fedci.protocol.messages import Evaluate, decode, encode
+from fedci.site import ledger
+from fedci.study.study import Diagnosing, Linkage
 
 
 class Engine:
@@ -127,7 +127,7 @@ def test_effects_of_people_are_written_at_the_site_only(whole, keyed, study):
 def test_a_replayed_or_changed_request_is_refused(keyed, study):
     from dataclasses import replace
 
-    from fedci.messages import AskMoments, Hello, Refusal
+    from fedci.protocol.messages import AskMoments, Hello, Refusal
 
     engine, outcome = conducted(keyed, study)
     door = engine.parties["lyon"].door
@@ -212,8 +212,8 @@ def test_each_phase_waits_for_a_persons_word(kits, study):
 @pytest.fixture(scope="module")
 def masked(tmp_path_factory):
     """(folder with kits of a masked study, the study, its uninterrupted run's engine and numbers)."""
-    from fedci.network.demo import make_people, make_study
     from fedci.network.provision import new_network
+    from fedci.network.rehearsal import make_people, make_study
 
     out = tmp_path_factory.mktemp("masked")
     plan = make_study("classic", options={"optimiser": {"rounds": 12}, "prediction": {"draws": 16}},
@@ -285,9 +285,9 @@ def test_killed_among_the_refuters_they_go_on_and_what_was_fitted_stays(masked, 
     the same sites change the same rows."""
     from fedci import Source
     from fedci.estimator import FedCI
-    from fedci.network.demo import kept_rows, make_people
     from fedci.network.provision import new_network
-    from fedci.result import Result
+    from fedci.network.rehearsal import kept_rows, make_people
+    from fedci.result.result import Result
 
     plan = masked[1].model_copy(update={"linkage": Linkage(), "diagnostics": Diagnosing(
         refute=("placebo",), negative_control="falls")})

@@ -13,8 +13,8 @@ from nvflare.apis.signal import Signal
 from nvflare.private.fed.client import client_runner
 
 from fedci.errors import AwayError, MessageError, SiteError
-from fedci.messages import AskMoments, Hello, Reply, decode, encode
 from fedci.network import flare
+from fedci.protocol.messages import AskMoments, Hello, Reply, decode, encode
 
 REPLY = Reply("r", 1, "lyon", {"gradient": np.ones(2), "failed": np.zeros(1)}, {})
 

@@ -3,15 +3,15 @@
 import numpy as np
 
 import parties
+from fedci.coordinator.coordinator import run_study
 from fedci.errors import AwayError
-from fedci.federation.coordinator import run_study
-from fedci.federation.engine import InProcessEngine
-from fedci.federation.site import Site
-from fedci.messages import asked, decode, encode
 from fedci.network import kit, party
-from fedci.network.demo import SITES, make_people, make_study
 from fedci.network.provision import new_network
-from fedci.privacy import ledger
+from fedci.network.rehearsal import SITES, make_people, make_study
+from fedci.protocol.engine import InProcessEngine
+from fedci.protocol.messages import asked, decode, encode
+from fedci.site import ledger
+from fedci.site.site import Site
 from tests_support import hospitals, study
 
 LONGEST = 120.0

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from fedci.errors import AwayError, MessageError, OutputError, StudyError, UsageError
-from fedci.network import certificates, command, hardening, kit
+from fedci.network import certificates, hardening, kit, operations
 from fedci.network.party import coordinate, write_run
 from fedci.network.provision import COORDINATOR, new_network
 
@@ -16,7 +16,7 @@ PARTIES = (COORDINATOR, "lyon", "oslo", "turin")
 
 def test_every_party_gets_a_kit_that_passes_its_own_check(made, study):
     for party in PARTIES:
-        own = command.check_kit(made[0] / "kits" / party, "coordinator" if party == COORDINATOR else "site")
+        own = operations.check_kit(made[0] / "kits" / party, "coordinator" if party == COORDINATOR else "site")
         assert (own.name, own.study.hash(), own.sites) == (party, study.hash(), study.sites)
 
 
@@ -35,14 +35,14 @@ def test_a_changed_file_is_named(kits, name):
     path = kits / "kits" / "lyon" / name
     path.write_text(path.read_text() + " ")
     with pytest.raises(OutputError, match=f"{name} was changed"):
-        command.check_kit(kits / "kits" / "lyon", "site")
+        operations.check_kit(kits / "kits" / "lyon", "site")
 
 
 def test_missing_and_added_files_are_named(kits):
     (kits / "kits" / "lyon" / "identity.key").unlink()
     (kits / "kits" / "lyon" / "local" / "custom.py").write_text("")
     with pytest.raises(OutputError, match=r"identity.key is missing.*custom.py was added"):
-        command.check_kit(kits / "kits" / "lyon", "site")
+        operations.check_kit(kits / "kits" / "lyon", "site")
 
 
 SPOILED = {
@@ -65,22 +65,22 @@ def test_each_weakened_setting_is_found_even_under_a_new_seal(kits, word):
         (own / "local" / f"{name}.json").write_text(json.dumps(content))
     kit.seal(own)
     with pytest.raises(OutputError, match=word):
-        command.check_kit(own, "site")
+        operations.check_kit(own, "site")
 
 
 def test_a_coordinators_kit_that_moved_keeps_its_jobs_in_its_own_folder(kits):
-    own = command.check_kit(kits / "kits" / COORDINATOR, "coordinator")
+    own = operations.check_kit(kits / "kits" / COORDINATOR, "coordinator")
     assert str(own.engine.resolve()) in (own.engine / "local" / "resources.json").read_text()
 
 
 def test_open_folders_and_other_roles_are_refused(kits):
     (kits / "kits" / "lyon").chmod(0o755)
     with pytest.raises(OutputError, match="chmod 700"):
-        command.check_kit(kits / "kits" / "lyon", "site")
+        operations.check_kit(kits / "kits" / "lyon", "site")
     with pytest.raises(OutputError, match="needs a coordinator's"):
-        command.check_kit(kits / "kits" / "oslo", "coordinator")
+        operations.check_kit(kits / "kits" / "oslo", "coordinator")
     with pytest.raises(OutputError, match="is no kit"):
-        command.check_kit(kits, "site")
+        operations.check_kit(kits, "site")
 
 
 def test_what_cannot_be_made_is_said_before_anything_is_written(study, tmp_path):
@@ -96,7 +96,7 @@ def test_what_cannot_be_made_is_said_before_anything_is_written(study, tmp_path)
 
 
 def test_check_site_reads_the_data_and_sends_nothing(made, capsys):
-    command.check_site(made[0] / "kits" / "lyon", made[0] / "lyon" / "cohort.csv", print)
+    operations.check_site(made[0] / "kits" / "lyon", made[0] / "lyon" / "cohort.csv", print)
     said = capsys.readouterr().out
     assert "whole and hardened" in said
     assert "46 rows" in said
@@ -132,7 +132,7 @@ def test_all_sites_or_enough_of_them_or_an_error_that_names_who_is_missing(made,
     own, said = kit.read(made[0] / "kits" / COORDINATOR), []
 
     def waited(session, quorum, wait=0.2):
-        return command._wait_for_sites(own, session, said.append, wait, command.Absence(quorum, 0.05))
+        return operations._wait_for_sites(own, session, said.append, wait, operations.Absence(quorum, 0.05))
 
     assert waited(Session("turin", "lyon", "oslo"), None) == ("lyon", "oslo", "turin")
     assert waited(Session("turin", "lyon"), 2) == ("lyon", "turin")
@@ -162,9 +162,9 @@ def test_a_site_that_breaks_is_left_out_or_ends_the_run_as_the_study_says(kits, 
     monkeypatch.setattr(command, "PAUSE", 0.0)
     if ends is None:
         with pytest.raises(MessageError, match="site 'oslo' answered with 'gradient'"):
-            command._conduct(own, session, None, said.append, 1.0, command.Absence(quorum, 0.05))
+            operations._conduct(own, session, None, said.append, 1.0, operations.Absence(quorum, 0.05))
         return
-    command._conduct(own, session, None, said.append, 1.0, command.Absence(quorum, 0.05))
+    operations._conduct(own, session, None, said.append, 1.0, operations.Absence(quorum, 0.05))
     assert asked == [("lyon", "oslo", "turin"), ends]
     assert f"left out   oslo, and the study starts anew: {reason}" in said
 
@@ -183,7 +183,7 @@ def test_a_coordinator_notes_which_site_broke(kits, study):
             raise MessageError("site 'oslo': the message was damaged on its way", site="oslo")
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("fedci.federation.retry.PAUSE", 0.0)
+        patch.setattr("fedci.coordinator.retry.PAUSE", 0.0)
         patch.setattr("time.sleep", lambda seconds: None)
         coordinate(own, Broken(), {"seed": 0, "out": str(kits / "out")})
     last = kit.events(own.run)[0][-1]
@@ -202,16 +202,16 @@ def test_a_site_that_hears_nothing_gives_up_with_words(kits):
     kit.note(own.run, "started", rows=46)
     said = []
     with pytest.raises(AwayError, match="no word from the coordinator for 0.3 s"):
-        command._follow_site(own, engine, said.append, None, 0.3)
+        operations._follow_site(own, engine, said.append, None, 0.3)
     assert said == ["connected  46 rows read"]
     dead = SimpleNamespace(poll=lambda: 1, returncode=1)
     with pytest.raises(AwayError, match=r"the engine ended \(status 1\)"):
-        command._follow_site(own, dead, said.append, None, 0.3)
+        operations._follow_site(own, dead, said.append, None, 0.3)
 
 
 def test_a_site_may_have_a_dash_in_its_name(study, tmp_path):
     made = new_network(study.model_copy(update={"sites": ()}), ("saint-denis", "oslo"), "localhost", tmp_path / "kits")
-    assert command.check_kit(made["saint-denis"], "site").name == "saint-denis"
+    assert operations.check_kit(made["saint-denis"], "site").name == "saint-denis"
 
 
 # --- certificates
@@ -233,15 +233,15 @@ def test_a_certificate_of_another_authority_is_named_even_under_a_new_seal(kits,
     (own / "startup" / "client.crt").write_bytes((tmp_path / "other" / "lyon" / "startup" / "client.crt").read_bytes())
     kit.seal(own)
     with pytest.raises(OutputError, match="client.crt is not of the kit's authority"):
-        command.check_kit(own, "site")
+        operations.check_kit(own, "site")
     (own / "startup" / "client.crt").write_text("no certificate")
     kit.seal(own)
     with pytest.raises(OutputError, match="client.crt or its authority cannot be read"):
-        command.check_kit(own, "site")
+        operations.check_kit(own, "site")
 
 
 def test_a_site_tells_how_far_the_fit_is(study):
-    from fedci.network.command import Answers
+    from fedci.network.operations import Answers
 
     answers = Answers(study)  # 12 rounds of two exchanges
     fit = {"phase": "fit", "run": "r"}

@@ -14,9 +14,9 @@ import pandas as pd
 import pytest
 
 from fedci import Result
-from fedci.network import demo, kit, processes
+from fedci.network import kit, processes, rehearsal
 from fedci.network.provision import new_network
-from fedci.privacy import ledger
+from fedci.site import ledger
 
 LONGEST = 240.0
 PRESETS = {
@@ -33,10 +33,10 @@ class Network:
 
     def __init__(self, out: Path, preset: str, **changes):
         self.out = out
-        self.study = demo.make_study(preset, options=PRESETS[preset], policy=POLICIES.get(preset, "simulation"),
+        self.study = rehearsal.make_study(preset, options=PRESETS[preset], policy=POLICIES.get(preset, "simulation"),
                                      **changes)
-        self.tables = demo.make_people(out, self.study, people=40, twice=6)
-        new_network(self.study, (), "localhost", out / "kits", demo.free_port())
+        self.tables = rehearsal.make_people(out, self.study, people=40, twice=6)
+        new_network(self.study, (), "localhost", out / "kits", rehearsal.free_port())
         self.running: dict[str, subprocess.Popen] = {}
         self.deadline = 120
 
@@ -44,11 +44,11 @@ class Network:
         return kit.read(self.out / "kits" / party)
 
     def start(self, party: str):
-        self.running[party] = self._coordinator() if party == "coordinator" else demo.start_site(
-            self.out, party, demo.SITES.index(party))
+        self.running[party] = self._coordinator() if party == "coordinator" else rehearsal.start_site(
+            self.out, party, rehearsal.SITES.index(party))
 
     def start_all(self):
-        for party in (*demo.SITES, "coordinator"):
+        for party in (*rehearsal.SITES, "coordinator"):
             self.start(party)
 
     def _coordinator(self):
@@ -92,8 +92,8 @@ class Network:
 
     def close(self):
         for process in self.running.values():
-            demo.stop(process)
-        for party in ("coordinator", *demo.SITES):
+            rehearsal.stop(process)
+        for party in ("coordinator", *rehearsal.SITES):
             processes.end_leftover(self.kit(party))
 
 
@@ -111,10 +111,10 @@ def test_networked_with_linkage_is_the_study_in_one_process(network):
     network.start_all()
     network.wait_end()
     found = Result.load(network.out / "result")
-    demo.compare(network.out, network.study, network.tables, found)
+    rehearsal.compare(network.out, network.study, network.tables, found)
     assert sum(found.outcome.excluded.values()) == 18
     assert [row.name for row in found.diagnostics.refuters] == list(network.study.diagnostics.refute)
-    for site in demo.SITES:
+    for site in rehearsal.SITES:
         network.running[site].wait(60)
         assert network.running[site].returncode == 0, network.logs()
         own = network.kit(site).folder
@@ -125,7 +125,7 @@ def test_networked_with_linkage_is_the_study_in_one_process(network):
                                                           "effects", "checks"}
         assert any("masked" in entry["sums"] for entry in entries) == bool(masked)
         people = pd.read_csv(next((own / "out").glob("people-*.csv")))
-        assert list(people["row"]) == list(demo.kept_rows(network.out, site, found.outcome.run))
+        assert list(people["row"]) == list(rehearsal.kept_rows(network.out, site, found.outcome.run))
 
 
 def test_a_killed_site_and_a_killed_coordinator_cost_nothing(network):
@@ -138,8 +138,8 @@ def test_a_killed_site_and_a_killed_coordinator_cost_nothing(network):
     network.kill("coordinator")
     network.start("coordinator")
     network.wait_end()
-    demo.compare(network.out, network.study, network.tables, Result.load(network.out / "result"))
-    for site in demo.SITES:
+    rehearsal.compare(network.out, network.study, network.tables, Result.load(network.out / "result"))
+    for site in rehearsal.SITES:
         assert ledger.verify(network.kit(site).folder).ok
 
 
@@ -152,7 +152,7 @@ def test_a_site_slower_than_the_deadline_pauses_the_run_and_its_late_answer_chan
     network.wait_said("paused     site 'oslo' did not answer within 10 s")
     os.kill(slow, signal.SIGCONT)
     network.wait_end()
-    demo.compare(network.out, network.study, network.tables, Result.load(network.out / "result"))
+    rehearsal.compare(network.out, network.study, network.tables, Result.load(network.out / "result"))
 
 
 @pytest.mark.parametrize("network", [{"quorum": 2}], indirect=True, ids=["quorum"])
@@ -165,4 +165,4 @@ def test_with_a_quorum_the_study_goes_on_without_a_site_that_left_and_names_who_
     found = Result.load(network.out / "result")
     assert found.outcome.layout.sites == ("lyon", "turin")
     assert "oslo" not in found.traffic
-    demo.compare(network.out, network.study, {site: network.tables[site] for site in ("lyon", "turin")}, found)
+    rehearsal.compare(network.out, network.study, {site: network.tables[site] for site in ("lyon", "turin")}, found)

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.hashes import SHA256
 
 from fedci.errors import OutputError
-from fedci.network import command, demo, flare, kit, processes, provision
+from fedci.network import flare, kit, operations, processes, provision, rehearsal
 from fedci.network.provision import new_network, place_server
 
 WAIT = 60.0
@@ -27,11 +27,11 @@ MARK = "the-code-ran"
 def up(tmp_path_factory):
     """(folder, console) of a server that allows everything, with one site, lyon, connected."""
     out = tmp_path_factory.mktemp("refusals")
-    study = demo.make_study()
-    demo.make_people(out, study, people=40, twice=2)
+    study = rehearsal.make_study()
+    rehearsal.make_people(out, study, people=40, twice=2)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(provision, "_provisioned", keeping_the_authority(out))
-        new_network(study, (), "localhost", out / "kits", demo.free_port())
+        new_network(study, (), "localhost", out / "kits", rehearsal.free_port())
     own, site = kit.read(out / "kits" / "coordinator"), kit.read(out / "kits" / "lyon")
     place_server(own.engine)
     weaken(own.engine / "local")
@@ -129,7 +129,7 @@ def test_a_class_outside_the_package_is_refused(up, tmp_path, path):
 def test_a_stranger_with_another_authoritys_certificate_is_not_let_in(up, tmp_path):
     out, session = up
     real = kit.read(out / "kits" / "coordinator")
-    new_network(demo.make_study(), (), "localhost", tmp_path / "kits", real.port)
+    new_network(rehearsal.make_study(), (), "localhost", tmp_path / "kits", real.port)
     stranger = kit.read(tmp_path / "kits" / "oslo")
     with processes.engine(stranger) as process:
         until = time.monotonic() + 12.0
@@ -183,7 +183,7 @@ def test_an_expired_a_foreign_and_a_missing_certificate_are_refused_by_the_runni
     out, session = up
     own = out / "kits/lyon/startup"
     expired = signed(out, "expired", datetime.now(UTC) - timedelta(days=1))
-    new_network(demo.make_study(), (), "localhost", tmp_path / "kits", kit.read(out / "kits" / "coordinator").port)
+    new_network(rehearsal.make_study(), (), "localhost", tmp_path / "kits", kit.read(out / "kits" / "coordinator").port)
     other = tmp_path / "kits/lyon/startup"
     for files in ((own / "client.crt", own / "client.key"), signed(out, "fresh", datetime.now(UTC) + timedelta(1))):
         assert presented(out, files) == "let in"
@@ -195,7 +195,7 @@ def test_an_expired_a_foreign_and_a_missing_certificate_are_refused_by_the_runni
         shutil.copy(path, tmp_path / "lyon/startup" / name)
     kit.seal(tmp_path / "lyon")
     with pytest.raises(OutputError, match="client.crt expired on 20.*make new kits"):
-        command.check_kit(tmp_path / "lyon", "site")
+        operations.check_kit(tmp_path / "lyon", "site")
 
 
 def test_a_server_with_an_expired_certificate_is_refused_by_a_site(up):

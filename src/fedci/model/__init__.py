@@ -4,7 +4,7 @@ Everything is float64: a covariance of a few hundred rows loses its positive def
 JAX decides this once per process, so it is switched on here, before the first array exists.
 """
 
-from fedci import programs
+from fedci.model import programs
 
 programs.one_thread_each()
 

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from fedci.model import kernels
-from fedci.options import ModelOptions, SharedOptions
+from fedci.study.options import ModelOptions, SharedOptions
 
 Theta = dict
 

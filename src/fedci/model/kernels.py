@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from fedci.options import WITHOUT_LENGTH, Expression, parse_kernel
+from fedci.study.options import WITHOUT_LENGTH, Expression, parse_kernel
 
 Params = dict
 

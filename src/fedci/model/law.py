@@ -14,10 +14,12 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from fedci.model import basis, kernels, means
-from fedci.model.posterior import Roots
-from fedci.model.shared import SharedModel, noise_root, own_root
-from fedci.model.structure import Model
+from fedci.model import kernels
+from fedci.model.paper import means
+from fedci.model.paper.paper import Model
+from fedci.model.paper.posterior import Roots
+from fedci.model.shared import basis
+from fedci.model.shared.shared import SharedModel, noise_root, own_root
 
 AnyModel = Model | SharedModel
 

@@ -24,12 +24,13 @@ import numpy as np
 from jax.scipy.linalg import cho_solve, solve_triangular
 from jaxtyping import Array, Float
 
-from fedci.model import basis, covariance, sparse
+from fedci.model import covariance
 from fedci.model import law as laws
-from fedci.model.elbo import SiteArrays, steady
-from fedci.model.inducing import Blocks
 from fedci.model.law import AnyModel, Draws, SharedDraws
-from fedci.model.shared import SharedModel
+from fedci.model.paper.elbo import SiteArrays, steady
+from fedci.model.shared import basis, sparse
+from fedci.model.shared.inducing import Blocks
+from fedci.model.shared.shared import SharedModel
 
 DRAWS = 8
 """Of the posterior draws, evenly spaced: enough for a mean over people."""

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedci.errors import SizeError
-from fedci.model.elbo import SiteArrays, batch_size
+from fedci.model.paper.elbo import SiteArrays, batch_size
 
 LEAST = 8
 LIMIT = "FEDCI_MEMORY_GIB"

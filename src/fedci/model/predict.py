@@ -21,12 +21,13 @@ import jax.numpy as jnp
 from jax.scipy.linalg import cho_solve, solve_triangular
 from jaxtyping import Array, Float
 
-from fedci.model import covariance, sparse
+from fedci.model import covariance
 from fedci.model import law as laws
-from fedci.model.elbo import SiteArrays, steady
-from fedci.model.inducing import Blocks
 from fedci.model.law import AnyModel, Draws, Law, SharedDraws
+from fedci.model.paper.elbo import SiteArrays, steady
 from fedci.model.parallel import over_draws
+from fedci.model.shared import sparse
+from fedci.model.shared.inducing import Blocks
 
 __all__ = ["Draws", "Moments", "SharedDraws", "SiteEffects", "block_effects", "cate_at", "ite_each", "ite_of_block",
            "known", "noise_variance", "outcomes_at", "site_effects"]

@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from fedci.errors import OutputError
-from fedci.study import Study
+from fedci.study.study import Study
 
 FORMAT = 1
 FACTS, STUDY, SEAL = "kit.json", "study.toml", "seal.json"

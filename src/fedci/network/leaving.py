@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from fedci.errors import MessageError
-from fedci.messages import Message, Refusal, Reply, Tokens
+from fedci.protocol.messages import Message, Refusal, Reply, Tokens
 
 
 def checked(message: Message, without: Sequence[str] = ()) -> Message:

@@ -19,25 +19,25 @@ from zipfile import BadZipFile
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from fedci.data import Source
+from fedci.coordinator.coordinator import Round, run_study
+from fedci.coordinator.refits import checkpoints, refuted, wanted
+from fedci.coordinator.retry import Retrying
 from fedci.errors import AwayError, FedciError, MessageError, OutputError
-from fedci.federation.coordinator import Round, run_study
-from fedci.federation.course import PLACES
-from fedci.federation.door import Door, Event
-from fedci.federation.refuting import study_run
-from fedci.federation.retry import Retrying
-from fedci.federation.site import Site
-from fedci.federation.site_sums import site_secret
-from fedci.folder import whole_file
-from fedci.messages import Refusal
+from fedci.files import whole_file
 from fedci.network import kit
 from fedci.network.kit import Kit
 from fedci.privacy.agreement import Credentials, read_key
-from fedci.privacy.ledger import Ledger
-from fedci.privacy.released import Releases
 from fedci.privacy.secure_sum import derived, info
-from fedci.refits import checkpoints, refuted, wanted
-from fedci.result import Result, people_effects
+from fedci.protocol.messages import Refusal
+from fedci.protocol.refuting import study_run
+from fedci.result.result import Result, people_effects
+from fedci.site.cohorts import Releases
+from fedci.site.course import PLACES
+from fedci.site.door import Door, Event
+from fedci.site.ledger import Ledger
+from fedci.site.masking import site_secret
+from fedci.site.site import Site
+from fedci.table.table import Source
 
 LEDGER_SECONDS = 20.0
 CHECKPOINT = "checkpoint.npz"

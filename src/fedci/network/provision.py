@@ -17,12 +17,12 @@ from pathlib import Path
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from fedci.errors import UsageError
-from fedci.folder import check_folder, private_file
+from fedci.files import check_folder, private_file
 from fedci.network import hardening, kit
 from fedci.network.kit import Kit
-from fedci.study import Study, check_site_id
+from fedci.study.study import Study, check_site_id
 
-CONSOLE = "coordinator@fedci.study"
+CONSOLE = "coordinator@fedci.study.study"
 COORDINATOR = "coordinator"
 PORT = 8002
 BUILDERS = ("workspace.WorkspaceBuilder", "static_file.StaticFileBuilder", "cert.CertBuilder",

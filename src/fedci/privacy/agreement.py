@@ -24,7 +24,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from fedci.errors import HandshakeError, MessageError, UsageError
-from fedci.privacy.identity import RULE
+from fedci.study.identity import RULE
 
 KEY_BYTES = 32
 MANY_VALUES = 16

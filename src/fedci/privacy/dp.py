@@ -18,8 +18,8 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import log_ndtr, ndtri
 
-from fedci.moments import Moments, SiteMoments
 from fedci.privacy.secure_sum import stream
+from fedci.table.moments import Moments, SiteMoments
 
 POWERS = 4
 PER_COLUMN = 10.0

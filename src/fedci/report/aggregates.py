@@ -15,10 +15,10 @@ from pathlib import Path
 
 import numpy as np
 
-from fedci.folder import whole_file
-from fedci.moments import pool
-from fedci.result import Result
-from fedci.study import Covariate
+from fedci.files import whole_file
+from fedci.result.result import Result
+from fedci.study.study import Covariate
+from fedci.table.moments import pool
 
 FILE = "aggregates.json"
 FORMAT = 2

@@ -12,12 +12,12 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from fedci.estimands import Effect, average
-from fedci.privacy import ledger
+from fedci.effect import Effect, average
 from fedci.report import plots
 from fedci.report.slots import Curve, Interval, Slots
 from fedci.report.svg import number
-from fedci.result import Result
+from fedci.result.result import Result
+from fedci.site import ledger
 
 WAITING = "This result holds no {what}. {how}"
 OVER = {"ATE": "everybody", "ATT": "the treated", "ATC": "the untreated"}

@@ -10,11 +10,11 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from fedci.errors import OutputError, UsageError
-from fedci.folder import whole_file
+from fedci.files import whole_file
 from fedci.report.aggregates import aggregates
 from fedci.report.facts import Extra, Figure, Grid, Table, headline, named, read_ledgers, sections
 from fedci.report.slots import read_slots
-from fedci.result import Result
+from fedci.result.result import Result
 from fedci.version import __version__
 
 FILE = "report.html"

@@ -8,7 +8,7 @@ import numpy as np
 from markupsafe import Markup
 from scipy.special import ndtr
 
-from fedci.estimands import Effect
+from fedci.effect import Effect
 from fedci.report.slots import Balance, Bin, Curve, Interval, Overlap
 from fedci.report.svg import Plot, number, spread
 

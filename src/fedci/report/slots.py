@@ -15,7 +15,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from fedci.errors import OutputError
-from fedci.report import record
+from fedci.report import from_diagnostics
 
 FILE = "diagnostics.json"
 MAX_BYTES = 32 * 2**20
@@ -141,7 +141,7 @@ def read_slots(folder: Path, run: str) -> Slots:
 
 def slots_from(told: dict) -> Slots:
     """From the slots as they stand, or from the record of diagnostics that a study saves."""
-    told = record.slots_of(told) if record.is_record(told) else told
+    told = from_diagnostics.slots_of(told) if from_diagnostics.is_record(told) else told
     found, problems = {}, {}
     for name in KINDS:
         if name in told:

@@ -1,0 +1,1 @@
+"""The baselines, each through its own package (extra `benchmark`)."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from fedci.benchmark.learners.common import propensity
 from fedci.benchmark.learners.estimate import Predictor, of_draws
-from fedci.benchmark.learners.shared import propensity
 
 SAMPLER = {"num_gfr": 0, "num_burnin": 500, "num_mcmc": 250}
 BART_CHAINS, BCF_CHAINS = 4, 2

@@ -14,8 +14,8 @@ from itertools import product
 
 import numpy as np
 
+from fedci.benchmark.learners.common import folds, propensity
 from fedci.benchmark.learners.estimate import Estimate, Predictor
-from fedci.benchmark.learners.shared import folds, propensity
 
 RATE, ROUNDS, PATIENCE, FOLDS = 0.1, 500, 20, 5
 GRID = [{"learning_rate": RATE, "max_depth": depth, "reg_lambda": weight} for depth, weight in product((1, 3), (1, 10))]

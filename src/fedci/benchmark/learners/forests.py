@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from fedci.benchmark.learners.common import folds, standardiser, treatment_model
 from fedci.benchmark.learners.estimate import Estimate, Predictor
-from fedci.benchmark.learners.shared import folds, standardiser, treatment_model
 
 ORTHO_TREES, CAUSAL_TREES = 200, 500
 JOBS = 1

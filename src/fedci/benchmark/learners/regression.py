@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from fedci.benchmark.learners.common import standardiser
 from fedci.benchmark.learners.estimate import Estimate, Predictor
-from fedci.benchmark.learners.shared import standardiser
 
 RESTARTS = 3
 Z95 = 1.959963984540054

@@ -1,0 +1,1 @@
+"""Seconds, memory and bytes: of a fit, a network, masks, linkage, scale."""

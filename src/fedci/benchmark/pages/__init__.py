@@ -1,0 +1,1 @@
+"""From rows of figures to tables, pictures and pages."""

@@ -1,0 +1,54 @@
+"""All the figures of all the tables in one CSV file."""
+
+from __future__ import annotations
+
+import csv
+import math
+from pathlib import Path
+
+from fedci.benchmark.pages.markdown import ERRORS
+from fedci.benchmark.pages.summary import FIGURES, Group, Statistic, Summaries, Summary, paired_to_ours
+from fedci.benchmark.pages.tables import paper_protocol, printed
+
+
+def write(path: Path, summaries: Summaries) -> None:
+    """One line for each data set, protocol, method, mode and number of sources: its figures."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow([*Group._fields, "replications", "failures", *(name for name, _ in _figures(None, None)),
+                         "reason"])
+        for group, summary in summaries.items():
+            figures = [_number(value) for _, value in _figures(summaries, summary)]
+            writer.writerow([*group, len(summary.done), summary.failures, *figures, " ".join(summary.reason.split())])
+
+
+def _figures(summaries: Summaries | None, summary: Summary | None) -> list[tuple[str, float]]:
+    """(column, value): means, standard errors and medians of the errors, paired differences, published figures, and
+    means of the rest; without a summary, the names alone matter."""
+    found = []
+    for figure in FIGURES:
+        one = summary.of(figure) if summary else Statistic(math.nan, math.nan, math.nan, 0)
+        found.append((figure, one.mean))
+        if figure in ERRORS:
+            found += [(f"{figure}_se", one.se), (f"{figure}_median", one.median)]
+            found += _paired(summaries, summary, figure) + _published(summary, figure)
+    return found
+
+
+def _paired(summaries: Summaries | None, summary: Summary | None, figure: str) -> list[tuple[str, float]]:
+    one = paired_to_ours(summaries, summary.group, figure) if summary else None
+    values = (one.difference, one.se, one.wins, one.count) if one else (math.nan,) * 4
+    columns = ("minus_fedci", "minus_fedci_se", "fedci_wins", "common_replications")
+    return [(f"{figure}_{name}", value) for name, value in zip(columns, values, strict=True)]
+
+
+def _published(summary: Summary | None, figure: str) -> list[tuple[str, float]]:
+    """Beside the protocol the paper used."""
+    same = summary and summary.group.protocol == paper_protocol(summary.group.method)
+    one = printed(summary.group) if same else None
+    mean, se = map(float, one.of(figure)) if one else (math.nan, math.nan)
+    return [(f"{figure}_published", mean), (f"{figure}_published_se", se)]
+
+
+def _number(value: float) -> str:
+    return "" if math.isnan(value) else f"{value:.6g}"

@@ -1,0 +1,1 @@
+"""The grid: data sets, methods in their modes, protocols, cells on disk."""

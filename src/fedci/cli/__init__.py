@@ -1,0 +1,1 @@
+"""What people type: commands, their arguments, tables on a screen, progress."""

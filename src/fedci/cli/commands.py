@@ -1,0 +1,492 @@
+"""The command line: parse, call, and turn every error into one line on stderr and an exit code.
+
+    0 done    1 a fault of fedci    2 an input to mend    3 refused by policy    4 federation    5 numerics
+    130 interrupted
+
+Heavy imports stand inside the commands, so that `--help` and mistakes in the call answer at once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+
+from fedci.cli import parties
+from fedci.cli.arguments import (
+    RESULT,
+    Alpha,
+    DataFile,
+    DemoSeed,
+    Force,
+    Json,
+    Out,
+    Preset,
+    Quiet,
+    ResultFolder,
+    Seed,
+    SiteFiles,
+    SiteName,
+    StudyFile,
+)
+from fedci.cli.screen import as_json as _as_json
+from fedci.cli.screen import result_in_words
+from fedci.errors import FedciError, UsageError
+from fedci.files import check_folder
+
+if TYPE_CHECKING:
+    from fedci.result.result import Result
+    from fedci.study.study import Study
+    from fedci.table.table import Source, Table
+
+# typer < 0.20 stands on click and later ones carry a copy of it; the root of its errors is reachable in both.
+CommandLineError = typer.BadParameter.__mro__[2]
+
+INTERRUPTED = 130
+
+app = typer.Typer(add_completion=True, pretty_exceptions_enable=False, rich_markup_mode="markdown",
+                  context_settings={"help_option_names": ["-h", "--help"]})
+for name, commands in parties.APPS.items():
+    app.add_typer(commands, name=name)
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command and leave with its exit code."""
+    sys.exit(_exit_code(arguments))
+
+
+def _exit_code(arguments: Sequence[str] | None) -> int:
+    try:
+        code = app(args=arguments, prog_name="fedci", standalone_mode=False) or 0
+        return _failed("interrupted", code) if code == INTERRUPTED else code  # newer typer answers Ctrl-C itself
+    except FedciError as error:
+        return _failed(error.message, error.exit_code)
+    except CommandLineError as error:
+        return _failed(error.format_message(), UsageError.exit_code)
+    except (KeyboardInterrupt, typer.Abort):
+        return _failed("interrupted", INTERRUPTED)
+    except Exception as error:
+        if os.environ.get("FEDCI_DEBUG"):
+            raise
+        kind = type(error).__name__  # its own words might quote the data
+        return _failed(f"unexpected {kind}. Set FEDCI_DEBUG=1 to see where. {FedciError.help}", 1)
+
+
+def _failed(message: str, code: int) -> int:
+    print("error:", " ".join(message.split()), file=sys.stderr)
+    return code
+
+
+def _show_version(wanted: bool) -> None:
+    if not wanted:
+        return
+    from importlib.metadata import version
+    from platform import python_version
+
+    from fedci.version import __version__
+
+    typer.echo(f"fedci {__version__}, Python {python_version()}, jax {version('jax')}")
+    raise typer.Exit
+
+
+Version = Annotated[bool, typer.Option("--version", callback=_show_version, is_eager=True,
+                                       help="Versions of fedci, Python and JAX.")]
+
+
+@app.callback(invoke_without_command=True)
+def _fedci(context: typer.Context, version: Version = False) -> None:
+    """Causal effects from data that may not move.
+
+    Try `fedci demo --out demo`: five simulated hospitals, one study, and the truth beside the estimates.
+    """
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+@app.command()
+def init(data: DataFile,
+         out: Annotated[Path, typer.Option("--out", metavar="FILE", help="Where the study file goes.")] =
+         Path("study.toml"), force: Annotated[bool, typer.Option("--force", help="Replace that file.")] = False,
+         as_json: Json = False) -> None:
+    """Propose a study file from a site's data: roles guessed, levels, ranges, missing values; all to be reviewed.
+
+    Example: `fedci init lyon.csv --out study.toml`
+
+    Then read the file, correct what is marked 'review', and run `fedci check study.toml lyon.csv`.
+    """
+    from fedci.cli.screen import screen, show_proposal, waiting
+    from fedci.files import write_new
+    from fedci.table.proposal import propose, suggested_name
+    from fedci.table.table import located
+
+    with waiting(f"reading {data}", as_json):
+        found = propose(located(data, "init"), suggested_name(data))
+    write_new(out, found.to_toml(), force)
+    if as_json:
+        typer.echo(_as_json({"study": str(out), "rows": found.rows, "columns": [
+            {"name": guess.look.name, "cells": guess.look.kind, "missing": guess.look.missing, "role": guess.role,
+             "review": guess.why} for guess in found.guesses]}))
+        return
+    show_proposal(found, screen())
+    typer.echo(f"Written: {out}. Review it, then run `fedci check {out} {data}`.")
+
+
+@app.command()
+def run(study: StudyFile, site: SiteFiles, out: Out = RESULT, preset: Preset = None, seed: Seed = None,
+        force: Force = False, quiet: Quiet = False, as_json: Json = False) -> None:
+    """Fit a study over several sites in this one process, and write the effects.
+
+    Example: `fedci run study.toml --site lyon=lyon.csv --site oslo=oslo.parquet --site rome=sql:it.sql --out result`
+
+    Interrupted (Ctrl-C), the same command goes on where it stopped. The same study file drives a study over a network:
+    `fedci network new --help`.
+    """
+    from fedci.cli.screen import waiting
+    from fedci.study.policy import check_available
+    from fedci.study.study import Study
+    from fedci.table.table import id_records
+
+    plan = Study.read(study)
+    sources = _sources(plan, site)
+    check_available(plan.policy, len(sources))
+    plan.fit_options(preset)
+    check_folder(out, force)
+    with waiting("reading the tables", quiet):
+        tables = [source.read(plan) for source in sources]  # before the fit, which takes long, and before JAX is loaded
+    if plan.links and len(sources) > 1:
+        for table in tables:
+            id_records(plan, table)
+    _fit(plan, sources, out, tables=tables, preset=preset or plan.preset, seed=plan.seed if seed is None else seed,
+         force=force, quiet=quiet, as_json=as_json)
+
+
+def _fit(plan: Study, sources: list[Source], out: Path, *, tables: list[Table], preset: str, seed: int, force: bool,
+         quiet: bool, as_json: bool) -> None:
+    from fedci.cli.screen import waiting
+
+    result = _resumable(plan.model_copy(update={"preset": preset}), sources, tables, out, seed, quiet)
+    with waiting("writing the effects of each site's people", quiet or as_json):
+        result.save(out, force=force)
+    if as_json:
+        typer.echo(_as_json({"out": str(out), **result.plain()}))
+        return
+    typer.echo(result_in_words(result, out))
+
+
+def _resumable(plan: Study, sources: list[Source], tables: list[Table], out: Path, seed: int, quiet: bool) -> Result:
+    """The fit with its progress, from a checkpoint of the same study, seed and rows if one was left."""
+    from fedci.cli.progress import round_progress
+    from fedci.coordinator.refits import checkpoints
+    from fedci.estimator import FedCI
+
+    place = out.absolute()
+    kept = place.with_name(f".{place.name}.checkpoint-{_fingerprint(tables)}.npz")
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    if kept.exists():
+        typer.echo(f"going on from {kept}", err=True)
+    try:
+        with round_progress(quiet) as progress:
+            result = FedCI(plan, seed=seed).fit(sources, progress=progress, checkpoint=kept)
+    except KeyboardInterrupt:
+        reached = f"What was reached is kept in {kept}. " if kept.exists() else ""
+        typer.echo(f"stopped. {reached}Run the same command again to go on; nothing was written to {out}.", err=True)
+        raise
+    for path in checkpoints(kept, plan):
+        path.unlink(missing_ok=True)
+    return result
+
+
+def _fingerprint(tables: list[Table]) -> str:
+    """Of the rows: a checkpoint is of no use to others."""
+    digest = hashlib.sha256()
+    for table in tables:
+        for part in (table.site.encode(), table.x.tobytes(), table.w.tobytes(), table.y.tobytes()):
+            digest.update(part)
+    return digest.hexdigest()[:12]
+
+
+@app.command()
+def diagnostics(result: ResultFolder, as_json: Json = False) -> None:
+    """What the diagnostics of a study say, each with its verdict; of a blinded study, all but what tells the effect.
+
+    Example: `fedci diagnostics results`
+    """
+    from fedci.diagnostics.findings import Diagnostics
+
+    found = Diagnostics.read(result / "diagnostics.json")
+    typer.echo(found.to_json() if as_json else str(found))
+
+
+@app.command()
+def unblind(
+        result: ResultFolder,
+        by: Annotated[str, typer.Option("--by", metavar="NAME", help="Who opens the effects; kept with the result.")],
+        reason: Annotated[str, typer.Option(
+            "--reason", metavar="TEXT", help="Why, where a diagnostic is a problem; kept as well.")] = "",
+        as_json: Json = False) -> None:
+    """Open the effects of a blinded study, after its diagnostics were read; who, when and why is recorded.
+
+    Example: `fedci unblind results --by "A. Statistician"`
+    """
+    from fedci.result.result import Result
+
+    found = Result.load(result).unblind(by, reason)
+    found.save(result, force=True)
+    if as_json:
+        typer.echo(_as_json({"opened": dict(found.opened), **found.plain()}))
+        return
+    typer.echo(f"opened at {found.opened['at']} by {found.opened['by']}\n\n{found.summary()}\n\n{found.diagnostics}")
+
+
+@app.command()
+def check(study: StudyFile, data: DataFile, site: SiteName = None, as_json: Json = False) -> None:
+    """Read a site's data against the study: every problem at once, and what would leave. Nothing leaves the machine.
+
+    Example: `fedci check study.toml lyon.csv`
+
+    With a query: `FEDCI_DATABASE_URL=postgresql://reader@db/cohort fedci check study.toml sql:cohort.sql --site lyon`
+    """
+    from fedci.cli.screen import waiting
+    from fedci.study.study import Study
+    from fedci.table.table import Source, problems
+
+    plan = Study.read(study)
+    source = Source.at(plan, site or _site_named(data), data)
+    with waiting(f"reading {data}", as_json):
+        found = problems(plan, source)
+        table = None if found else source.read(plan)
+    if found:
+        _tell_problems(found, as_json)
+    _tell_release(plan, table, as_json)
+
+
+def _site_named(data: str) -> str:
+    """The file's own name, as a site's."""
+    stem = Path(data.removeprefix("sql:")).stem.lower()
+    return "".join(c if c.isascii() and (c.isalnum() or c == "-") else "-" for c in stem)[:40] or "site"
+
+
+def _tell_problems(found: list[FedciError], as_json: bool) -> NoReturn:
+    if as_json:
+        typer.echo(_as_json({"ok": False, "problems": [{"code": one.code, "message": one.message} for one in found]}))
+    if len(found) == 1:
+        raise found[0]
+    for one in found:
+        print("error:", one.message, file=sys.stderr)
+    raise max(found, key=lambda one: one.exit_code).__class__(
+        f"{len(found)} problems, each named above; nothing has left. Mend them and run the same command again")
+
+
+def _tell_release(plan: Study, table: Table, as_json: bool) -> None:
+    from fedci.cli.screen import screen, show_release, waiting
+    from fedci.site.release import release
+
+    facts = {"rows": table.rows, "treated": table.treated, "untreated": table.rows - table.treated,
+             "design_columns": len(table.columns), "to_impute": int(table.missing.sum())}
+    with waiting("working out what would leave", as_json):
+        leaving = release(plan, table)
+    if as_json:
+        typer.echo(_as_json({"ok": True, **facts, "study_hash": plan.hash(), **leaving.plain()}))
+        return
+    typer.echo(f"ok: site {table.site!r}: rows {table.rows}, treated {table.treated}, "
+               f"untreated {table.rows - table.treated}, design columns {len(table.columns)}, "
+               f"values to impute {table.missing.sum()}")
+    for warning in table.warnings:
+        typer.echo(f"warning: {warning}")
+    show_release(leaving, screen())
+
+
+@app.command()
+def predict(
+        result: ResultFolder, data: DataFile,
+        out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The .csv of effects; only you can read it.")] =
+        Path("effects-new.csv"),
+        site: Annotated[str | None, typer.Option(
+            "--site", metavar="NAME", help="Where they are treated; without it, a hospital outside the study.")] = None,
+        rows: Annotated[str | None, typer.Option(
+            "--rows", metavar="DATA", help="At a site, after a study over a network: its table of the study.")] = None,
+        kit: Annotated[Path | None, typer.Option(
+            "--kit", metavar="DIR", help="With --rows, if linkage left people out: the site's kit knows whom.")] = None,
+        alpha: Alpha = 0.05,
+        keep: Annotated[list[str] | None, typer.Option(
+            "--keep", metavar="COLUMN", help="A column to carry over, such as an id; once for each.")] = None,
+        realised: Annotated[bool, typer.Option(
+            "--realised", help="Of one person's realised effect: wider, with the outcome's noise.")] = False,
+        force: Annotated[bool, typer.Option("--force", help="Replace that file.")] = False,
+        quiet: Quiet = False, as_json: Json = False) -> None:
+    """Effects with intervals for new people, written here and nowhere else.
+
+    Example: `fedci predict result new.csv --out effects.csv`
+
+    At a site: `fedci predict result new.csv --site lyon --rows lyon.csv --keep patient`
+    """
+    from fedci.cli.progress import count_progress
+    from fedci.result.prediction import check_site, kept_at, predict_file, with_rows
+    from fedci.result.result import Result
+    from fedci.table.columns import count_rows
+    from fedci.table.table import Source, located
+
+    found = Result.load(result)
+    if rows and not site:
+        raise UsageError("--rows are a site's: say which with --site")
+    if rows and site in found.sites:
+        found = with_rows(found, site, Source.at(found.study, site, rows), kept_at(found, site, kit))
+    check_site(found, site)
+    people = located(data, site or "new", found.study)
+    with count_progress("people", count_rows(people), quiet or as_json) as progress:
+        made = predict_file(found, people, out, site, alpha, realised, keep or (), force, progress)
+    facts = {"out": str(made.path), "people": made.people, "mean_effect": made.mean, "site": site, "alpha": alpha}
+    typer.echo(_as_json(facts) if as_json else
+               f"{made.people:,} people, mean effect {made.mean:.4g}, {100 * (1 - alpha):g}% intervals: {made.path} "
+               f"(only you can read it)")
+
+
+@app.command()
+def compare(first: ResultFolder,
+            second: Annotated[Path, typer.Argument(metavar="RESULT", help="The folder of another result.")],
+            alpha: Alpha = 0.05, as_json: Json = False) -> None:
+    """Two results beside each other, such as a study with and without one site.
+
+    Example: `fedci compare result result-without-oslo`
+    """
+    from fedci.cli.screen import screen, show_comparison
+    from fedci.result.comparison import compare as compared
+    from fedci.result.result import Result
+
+    found = compared(Result.load(first), Result.load(second), alpha)
+    if as_json:
+        typer.echo(_as_json(found.plain()))
+        return
+    show_comparison(found, (str(first), str(second)), screen())
+
+
+@app.command()
+def report(result: ResultFolder,
+           out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Else RESULT/report.html.")] = None,
+           others: Annotated[list[Path] | None, typer.Option(
+               "--with", metavar="RESULT", help="A result over fewer sources, to show what each source added; once for "
+               "each, in the order they were added.")] = None,
+           ledgers: Annotated[list[Path] | None, typer.Option(
+               "--ledger", metavar="DIR", help="A site's folder, to list what left it; once for each.")] = None,
+           alpha: Alpha = 0.05, as_json: Json = False) -> None:
+    """The result as a document: one HTML file with plots, readable on a phone, printable, without a network.
+
+    Example: `fedci report result --out report.html`
+    """
+    from fedci.cli.progress import count_progress
+    from fedci.report.page import STEPS, write_report
+
+    with count_progress("effects along the covariates", STEPS, as_json) as done:
+        made = write_report(result, out, others or (), ledgers or (), alpha, done=done or (lambda steps: None))
+    typer.echo(_as_json({"report": str(made), "bytes": made.stat().st_size}) if as_json else f"Written: {made}")
+
+
+@app.command()
+def simulate(out: Annotated[Path, typer.Option("--out", metavar="DIR", help="For the files.")] = Path("hospitals"),
+             rows: Annotated[int, typer.Option("--rows", metavar="NUMBER", min=20, help="Patients a hospital.")] = 140,
+             seed: DemoSeed = 0, force: Force = False, as_json: Json = False) -> None:
+    """Files of three simulated hospitals, to learn the commands with; truth.csv says what only a simulation knows.
+
+    Example: `fedci simulate --out hospitals`
+    """
+    from fedci.synthetic.hospitals import write_hospitals
+
+    made = [str(path) for path in write_hospitals(out, rows, seed, force)]
+    typer.echo(_as_json({"files": made}) if as_json else "\n".join(made))
+
+
+@app.command()
+def demo(out: Out, seed: DemoSeed = 0, force: Force = False) -> None:
+    """Simulate five hospitals, fit a study over them, and compare the effects with the truth.
+
+    Example: `fedci demo --out demo`
+    """
+    check_folder(out, force)  # before JAX is loaded
+    from fedci.cli.demo import run_demo
+
+    run_demo(out, seed=seed, force=force)
+
+
+@app.command()
+def benchmark(
+        dataset: Annotated[list[str], typer.Option(
+            "--dataset", metavar="NAME", help="Once for each: data-1, data-2, ihdp, ihdp-shuffled, ihdp-sites, "
+            "heterogeneous, overlap, linear, steps, many-directions, own-surfaces, interactions, "
+            "null.")] = ["data-1"],  # noqa: B006
+        methods: Annotated[str | None, typer.Option(
+            "--methods", metavar="NAMES", help="Separated by commas; `--list` shows them. Without it, all.")] = None,
+        replications: Annotated[int, typer.Option("--replications", metavar="NUMBER", min=1)] = 10,
+        slow_replications: Annotated[int, typer.Option(
+            "--slow-replications", metavar="NUMBER", min=0, help="Of OrthoRF and CEVAE, which take minutes.")] = 3,
+        out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Figures so far in it are kept.")] =
+        Path("benchmark-out"),
+        sources: Annotated[str | None, typer.Option(
+            "--sources", metavar="NUMBERS", help="Such as 1,2,3,4,5. Without it, the paper's.")] = None,
+        modes: Annotated[str, typer.Option("--modes", metavar="NAMES", help="Of fed,com,loc,agg.")] =
+        "fed,com,loc,agg",
+        reading: Annotated[str, typer.Option("--reading", help="N(m, 2 I) of the paper: variance or std.")] =
+        "variance",
+        parameters: Annotated[str, typer.Option(
+            "--parameters", help="True parameters of data-1 and data-2 drawn: once or per-replication.")] = "once",
+        rows: Annotated[int, typer.Option("--rows", metavar="NUMBER", min=2, help="Training rows a source.")] = 50,
+        ihdp: Annotated[Path | None, typer.Option("--ihdp", metavar="DIR", help="Where the IHDP files lie.")] = None,
+        seed: Annotated[int, typer.Option("--seed", metavar="NUMBER", min=0, max=2**31 - 1,
+                                          help="Of the methods; data have their own.")] = 0,
+        jobs: Annotated[int, typer.Option("--jobs", metavar="NUMBER", min=1, help="Processes side by side.")] = 1,
+        retry: Annotated[bool, typer.Option("--retry", help="Try again what failed.")] = False,
+        again: Annotated[bool, typer.Option("--again", help="Also what is finished; new figures replace old.")] = False,
+        no_imputation: Annotated[bool, typer.Option(
+            "--no-imputation", help="Leave out P1 of FedCI, half of its time.")] = False,
+        quick: Annotated[bool, typer.Option("--quick", help="A small grid of fast methods: minutes.")] = False,
+        show: Annotated[bool, typer.Option("--list", help="Methods and data sets, and what is installed.")] = False,
+        quiet: Quiet = False) -> None:
+    """Compare FedCI with other methods on data with known truth: tables, figures and the rows behind them.
+
+    Example: `fedci benchmark --dataset data-1 --methods fedci,ridge-t-learner --replications 3 --out results --jobs 2`
+
+    Interrupted, the same command goes on where it stopped.
+    """
+    from fedci.benchmark import grid
+
+    if show:
+        typer.echo(grid.listing())
+        return
+    asked = grid.Asked(dataset, methods, replications, slow_replications, out, sources, modes, reading, parameters,
+                          rows, ihdp, seed, jobs, retry, again, no_imputation)
+    grid.benchmark(grid.quick(asked) if quick else asked, quiet)
+
+
+@app.command()
+def ledger(kit: Annotated[Path, typer.Argument(metavar="KIT", help="The site's kit.")], as_json: Json = False) -> None:
+    """Everything that left a site, phase by phase, and whether the record is whole.
+
+    Example: `fedci ledger lyon`
+    """
+    from fedci.cli.ledger_view import show_ledger
+
+    show_ledger(kit, as_json=as_json)
+
+
+def _sources(study: Study, options: Sequence[str]) -> list[Source]:
+    """From NAME=DATA of each --site, each name once and in the study."""
+    from fedci.table.table import Source
+
+    paths: dict[str, str] = {}
+    for option in options:
+        name, equals, path = option.partition("=")
+        if not (name and equals and path):
+            raise UsageError(f"--site {option!r}: needs NAME=DATA, for example --site lyon=lyon.csv")
+        if name in paths:
+            raise UsageError(f"--site {name!r} is repeated. Give each site one file")
+        study.check_site(name)
+        paths[name] = path
+    return [Source.at(study, name, path) for name, path in paths.items()]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,91 @@
+"""Live lines with the time left: the rounds of a fit, its effects, and people who are predicted."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from fedci.coordinator.coordinator import Round
+
+WORDS = {
+    "Hello": "handshake", "AskLinkKey": "linkage", "AskTokens": "linkage", "Exclude": "linkage",
+    "AskMoments": "moments", "Prepare": "units", "AskDiagnostic": "diagnostics",
+    "AskStatistics": "first round", "Evaluate": "first round", "PullBack": "first round",
+    "AskEffects": "effects", "AskSharedEffects": "effects",
+}
+"""What a question is for, by its type."""
+EFFECTS = ("AskEffects", "AskSharedEffects")
+AFTER = (*EFFECTS, "AskDiagnostic")
+"""Questions after the rounds that take long."""
+
+
+@contextmanager
+def round_progress(quiet: bool = False, console: Console | None = None) -> Iterator[Callable[[Round], None] | None]:
+    """Within it, a callable for `FedCI.fit(progress=…)`; quiet: None. Off a terminal one line is left at the end, and
+    none of what fails before the first round."""
+    if quiet:
+        yield None
+        return
+    console = console or Console(stderr=True)
+    bar = Progress(BarColumn(bar_width=12), TextColumn("{task.fields[line]}"), TimeElapsedColumn(), console=console)
+    show = _Show(bar)
+    if console.is_terminal:
+        bar.start()
+    try:
+        yield show
+    finally:
+        if console.is_terminal:
+            bar.live.transient = not show.last
+            bar.update(show.task, line=show.last)
+            bar.stop()
+        elif show.last:
+            console.print(show.last, markup=False, highlight=False, soft_wrap=True)
+
+
+class _Show:
+    """One line: what is asked before the first round, then the rounds of each fit with the time they still take."""
+
+    def __init__(self, bar: Progress):
+        self.bar, self.what, self.first, self.began, self.last = bar, "", None, None, ""
+        self.task = bar.add_task("fit", total=None, line="reading")
+
+    def __call__(self, now: Round) -> None:
+        if self.first is None or now.number < self.first.number:
+            self.first = now
+        some = "on some of the people, " if now.few else ""
+        self.last = (f"{self.what}round {now.number}/{now.cap} {some}objective {now.objective:.2f} |gradient| "
+                     f"{now.gradient_norm:.1e}")
+        self.bar.update(self.task, total=now.cap, completed=now.number, line=f"{self.last}{now.left(self.first)}")
+
+    def begin(self, what: str) -> None:
+        """A fit of its own after the study's."""
+        self.what, self.first = f"{what}: ", None
+        self.bar.update(self.task, line=what)
+
+    def watch(self, kind: str, done: int, sites: int) -> None:
+        """Told of every question: shown before the rounds, and after them with the time left; the first site compiles,
+        so it is no measure."""
+        if kind not in WORDS or (self.first is not None and kind not in AFTER):
+            return
+        now = time.monotonic()
+        self.began = now if done <= 1 else self.began
+        left = "" if done < 2 else f", about {(now - self.began) / (done - 1) * (sites - done):.0f} s left"
+        self.bar.update(self.task, line=f"{self.what}{WORDS[kind]}: site {done + 1} of {sites}{left}")
+
+
+@contextmanager
+def count_progress(label: str, total: int | None, quiet: bool = False,
+                   console: Console | None = None) -> Iterator[Callable[[int], None] | None]:
+    """Within it, a callable that is told how many are done; quiet: None."""
+    if quiet:
+        yield None
+        return
+    with Progress(TextColumn(label), BarColumn(bar_width=20), TextColumn("{task.completed:,}"), TimeElapsedColumn(),
+                  TextColumn("left"), TimeRemainingColumn(), console=console or Console(stderr=True),
+                  transient=True) as bar:
+        task = bar.add_task(label, total=total)
+        yield lambda done: bar.update(task, completed=done)

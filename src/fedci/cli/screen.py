@@ -1,0 +1,110 @@
+"""How commands speak: tables on a terminal for people, JSON for scripts. Names from files are text, never markup."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.table import Column, Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from fedci.result.comparison import Comparison
+    from fedci.result.result import Result
+    from fedci.site.release import Release
+    from fedci.table.proposal import Proposal
+
+
+def as_json(value: Any) -> str:
+    """JSON that every reader takes: NaN is null."""
+    return json.dumps(_finite(value), indent=2, ensure_ascii=False, allow_nan=False)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _finite(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def result_in_words(result: Result, folder: Path) -> str:
+    """The effects, the diagnostics, and what to do next."""
+    words = f"{result.summary()}\n\n{result.diagnostics or ''}".rstrip()
+    return f"{words}\n\nWritten: {folder}. As a document: `fedci report {folder}`."
+
+
+def table(title: str, heads: Sequence[str], rows: Sequence[Sequence[Any]], right: Sequence[str] = ()) -> Table:
+    grid = Table(*(Column(head, justify="right" if head in right else "left") for head in heads), title=title,
+                 title_justify="left")
+    for row in rows:
+        grid.add_row(*(Text("–" if cell is None else f"{cell:.4g}" if isinstance(cell, float) else str(cell))
+                       for cell in row))
+    return grid
+
+
+@contextmanager
+def waiting(label: str, quiet: bool = False, console: Console | None = None) -> Iterator[None]:
+    """A line that moves and counts seconds, for work of which nobody knows how long it takes; gone when it is done."""
+    console = console or Console(stderr=True)
+    if quiet or not console.is_terminal:
+        yield
+        return
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    with Progress(SpinnerColumn(), TextColumn(label, markup=False), TimeElapsedColumn(),
+                  console=console, transient=True) as bar:
+        bar.add_task("", total=None)
+        yield
+
+
+def screen() -> Console:
+    return Console(soft_wrap=False, highlight=False)
+
+
+def show_release(found: Release, console: Console) -> None:
+    from fedci.site.release import MOMENT_NAMES, totals
+
+    numbers = ("rows", *MOMENT_NAMES)
+    rows = [(one.column, "kept back" if one.kept_back else one.rows, one.mean, one.variance, one.skewness, one.kurtosis)
+            for one in found.moments]
+    console.print(table("What would leave this site as moments, number by number", ("column", *numbers), rows, numbers))
+    later = [(phase, name, " × ".join(map(str, shape)) or "1", f"{count:,}", meaning)
+             for (phase, name), (shape, count, meaning) in totals(found.sums).items() if phase != "moments"]
+    heads = ("phase", "sum", "largest", "numbers at most", "what")
+    console.print(table("What would leave later: sums over people", heads, later, heads[2:4]))
+    console.print("No row and no id leaves. Nothing has left now: this was computed here.", markup=False)
+
+
+def show_proposal(found: Proposal, console: Console) -> None:
+    rows = [(guess.look.name, guess.look.kind, f"{round(100 * guess.look.missing)}%" if guess.look.missing else "",
+             guess.role, guess.why) for guess in found.guesses]
+    console.print(table(f"{found.rows:,} rows; roles guessed, to be reviewed",
+                        ("column", "cells", "missing", "role", "review"), rows, ("missing",)))
+
+
+def show_comparison(found: Comparison, names: tuple[str, str], console: Console) -> None:
+    def cell(one: dict | None) -> str | None:
+        return None if one is None else f"{one['mean']:.4g} ({one['low']:.4g} to {one['high']:.4g})"
+
+    rows = [(p.estimand, p.site, cell(p.first), cell(p.second), p.difference, p.in_sds) for p in found.pairs]
+    heads = ("estimand", "site", *names, "difference", "in sd")
+    console.print(table("Average effects with their intervals", heads, rows, heads[2:]))
+    if not found.same_question:
+        console.print("warning: the two do not ask the same question: treatment or outcome differ", markup=False)
+    differ = [(name, _short(a), _short(b)) for name, (a, b) in found.settings.items()]
+    if differ:
+        console.print(table("Settings that differ", ("setting", *names), differ))
+    console.print("All other settings agree.", markup=False)
+    console.print("The two results share people, so their difference has no interval of its own.", markup=False)
+
+
+def _short(value: Any) -> str:
+    text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    return text if len(text) <= 200 else f"{text[:200]} …"

@@ -1,0 +1,353 @@
+"""The coordinator's side of the diagnostics: which sums it asks for, and what it makes of them.
+
+    design   after the units are agreed, before the fit     propensity (a few exchanges), balance, overlap
+    checks   after the effects                              one exchange; heterogeneity, sensitivity, fit
+
+A site that may not tell something (its policy) is left out of that part and named; the study goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from fedci.coordinator.talk import Talk, Total, check_flags, check_numbers, summed
+from fedci.diagnostics import balance, fit, heterogeneity, overlap, propensity, sensitivity
+from fedci.diagnostics.findings import Diagnostics
+from fedci.effect import Effect, average
+from fedci.errors import DisclosureError, NumericalError
+from fedci.model import leave_one_out
+from fedci.model.law import AnyModel, draws_at
+from fedci.model.shared.evidence import Collapsed
+from fedci.protocol.ask import SITE_SHAPES, AskOf, Sums, diagnostic_shapes
+from fedci.protocol.messages import AskDiagnostic, Reply
+from fedci.study.study import Study
+from fedci.table.moments import SiteMoments, pool, scales
+from fedci.table.table import design_columns
+
+WITHHELD_ERRORS = (DisclosureError, NumericalError)
+WITHHELD = tuple(error.code for error in WITHHELD_ERRORS)
+"""Refusals that leave a site out of a diagnostic; any other ends the study, as everywhere."""
+FLAGS = ("told", "hidden")
+"""How the names of arrays end that say what is told, and hold no numbers."""
+LARGEST_LAW = 2**20
+"""Numbers of β̃'s law that are sent at most: fewer draws where it has many columns."""
+
+
+@dataclass(frozen=True)
+class Design:
+    """What is known before the fit."""
+
+    names: tuple[str, ...]
+    """The columns: covariates, and indicators of missing values."""
+    model: propensity.Propensity | None
+    """None where no site may tell."""
+    scales: tuple[np.ndarray, np.ndarray]
+    willing: tuple[str, ...]
+    """Sites that take part in the propensity model."""
+    balance: balance.Balance | None
+    overlap: overlap.Overlap | None
+    notes: tuple[str, ...]
+
+
+def design(talk: Talk, study: Study, moments: Mapping[str, SiteMoments], indicators: np.ndarray) -> Design:
+    """Balance and overlap: nothing here has seen an outcome."""
+    columns, kinds = design_columns(study)
+    names = (*columns, *(f"{columns[i]} missing" for i in indicators))
+    own = scales(list(moments.values()), kinds)
+    extra = len(indicators)
+    varies = np.where(own.x_sd > 0, own.x_sd, 1.0)  # a trait that nobody has yet is no error, and says nothing here
+    centre, spread = np.append(own.x_mean, np.zeros(extra)), np.append(varies, np.ones(extra))
+    model, willing, notes = _fit_propensity(talk, centre, spread)
+    parts = {"centre": centre, "spread": spread, "coefficients": model.coefficients}
+    treated = sum(site.treated for site in moments.values()) / sum(site.rows for site in moments.values())
+    replies, away = _ask(talk, "balance", parts | {"share": np.array(treated)}, talk.sites)
+    notes += _noted(away)
+    # Without the propensity model its weights are those of a model that knows nothing: they adjust nothing.
+    told = {name: _arm_moments(reply, weighted=name in willing) for name, reply in replies.items()}
+    found = balance.summary(told, names) if told else None
+    shown = None
+    if willing:
+        shown, more = _overlap(talk, parts, willing, replies, model, names, (centre, spread), moments, columns)
+        notes += more
+    return Design(names, model if willing else None, (centre, spread), willing, found, shown, notes)
+
+
+def _fit_propensity(talk: Talk, centre: np.ndarray, spread: np.ndarray):
+    """(the model, the sites in it, notes). A site that refuses at some step leaves, and the rest begin again: a sum
+    that changes its people on the way has no maximum."""
+    willing, notes = list(talk.sites), ()
+    begin = nobody = np.zeros(len(centre) + len(talk.sites))
+    for _ in range(propensity.STARTS):
+        try:
+            return _newton(talk, centre, spread, tuple(willing), begin), tuple(willing), notes
+        except _Away as problem:
+            willing = [name for name in willing if name not in problem.reasons]
+            notes, begin = notes + _noted(problem.reasons), problem.begin
+            if not willing:
+                break
+    return propensity.Propensity(nobody[:len(centre)], nobody[len(centre):], 0, False), (), notes
+
+
+class _Away(Exception):
+    """Sites leave the propensity model, and the others begin again."""
+
+    def __init__(self, reasons: Mapping[str, str], begin: np.ndarray):
+        self.reasons, self.begin = reasons, begin
+
+
+def _newton(talk: Talk, centre: np.ndarray, spread: np.ndarray, willing: Sequence[str],
+            begin: np.ndarray) -> propensity.Propensity:
+    def ask(at: np.ndarray) -> propensity.Sums:
+        values = {"centre": centre, "spread": spread, "coefficients": at}
+        total = _masked_sum(talk, values, willing) if talk.secure else _plain_sum(talk, values, willing)
+        return propensity.Sums(*(total[name] for name in propensity.Sums._fields))
+
+    return propensity.fit(ask, len(centre), len(talk.sites), start=begin)
+
+
+def _plain_sum(talk: Talk, values: Mapping[str, np.ndarray], willing: Sequence[str]) -> Sums:
+    replies, away = _ask(talk, "propensity", values, willing)
+    if away:
+        raise _Away(away, np.zeros_like(values["coefficients"]))
+    return summed(replies)
+
+
+def _masked_sum(talk: Talk, values: Mapping[str, np.ndarray], willing: Sequence[str]) -> Sums:
+    """Sites that leave add nothing from then on. The others begin half-way to where that was: never where a sum with
+    them was opened, from which the one without them could be subtracted."""
+    found, refused = _summed(talk, "propensity", values)
+    away = refused or {site: _withheld(site, "propensity", code) for site, code in found.withheld.items()
+                       if site in willing}
+    if away:
+        raise _Away(away, 0.5 * values["coefficients"])
+    return found.sums
+
+
+def _summed(talk: Talk, kind: str, values: Mapping[str, np.ndarray]) -> tuple[Total | None, dict[str, str]]:
+    """(a diagnostic's sum under masks, no reasons), or (none, a reason for every site): a site that refuses openly
+    (its operator declined) keeps the sum of all closed."""
+    try:
+        return talk.sums.total(talk, AskOf(kind, dict(values))), {}
+    except WITHHELD_ERRORS as problem:
+        return None, dict.fromkeys(talk.sites, f"the diagnostic '{kind}' is not summed over the sites: {problem}")
+
+
+def _withheld(site: str, kind: str, code: str) -> str:
+    why = "it could not be computed there" if code == NumericalError.code else "too few people would carry it"
+    return f"site '{site}' withholds its part of the diagnostic '{kind}': {why}. The diagnostics go on without it"
+
+
+def _ask(talk: Talk, kind: str, values: Mapping[str, np.ndarray], sites: Sequence[str]):
+    """(replies, reasons of those who may not tell)."""
+    make = dict.fromkeys(sites, lambda base: AskDiagnostic(*base, kind, dict(values)))
+    return _checked(talk.ask_willing(make, WITHHELD), kind, values)
+
+
+def _checked(found: tuple[dict[str, Reply], dict[str, str]], kind: str, values: Mapping[str, np.ndarray]):
+    """The same; MessageError names the site whose answer has another form."""
+    expected = _shapes(kind, values)
+    for reply in found[0].values():
+        check_flags(reply, {name: shape for name, shape in expected.items() if name.endswith(FLAGS)})
+        check_numbers(reply, {name: shape for name, shape in expected.items() if not name.endswith(FLAGS)})
+    return found
+
+
+def _shapes(kind: str, values: Mapping[str, np.ndarray]) -> dict[str, tuple[int, ...]]:
+    """Of what a site answers in the clear."""
+    p, weightings, groups = len(values["centre"]), len(balance.WEIGHTINGS), overlap.GROUPS
+    if kind == "propensity":
+        return diagnostic_shapes(values)
+    if kind == "balance":
+        each = (weightings, 2, p)
+        return {"size": each, "mean": each, "variance": each, "told": (weightings, p), "weight": each[:2],
+                "square": each[:2]}
+    if kind == "overlap":
+        bins, totals = (2, overlap.BINS), (2, groups)
+        return {"counts": bins, "hidden": bins, "totals": totals, "totals_hidden": totals, "where_size": (p,),
+                "where_mean": (p,), "where_told": (p,)}
+    summed_shapes = diagnostic_shapes(values)
+    return {name: summed_shapes[name] for name in ("places", "places_hidden", "bins", "line", "treated_share")} | {
+        "bins_hidden": summed_shapes["bins"][:1], **SITE_SHAPES}
+
+
+def _noted(away: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(away.values()))
+
+
+def _arm_moments(reply: Reply, weighted: bool) -> balance.ArmMoments:
+    s = reply.sums
+    told = s["told"] & np.array([True, weighted, weighted])[:, None]
+    return balance.ArmMoments(s["size"], s["mean"], s["variance"], told)
+
+
+def _overlap(talk: Talk, parts: dict, willing: Sequence[str], balanced: Mapping[str, Reply],
+             model: propensity.Propensity, names, own_scales, moments: Mapping[str, SiteMoments], columns):
+    """(the overlap, notes)."""
+    replies, away = _ask(talk, "overlap", parts, willing)
+    found = {name: _site_counts(reply) for name, reply in replies.items()}
+    sizes = {name: np.array([moments[name].rows - moments[name].treated, moments[name].treated]) for name in moments}
+    effective = {name: _effective([balanced[name]] if name in balanced else []) for name in found}
+    everyone = _effective([balanced[name] for name in found if name in balanced])
+    values, counts = (np.stack([getattr(moments[name].x, key) for name in talk.sites]) for key in ("values", "count"))
+    shifts = overlap.shift_of_sites(values[:, 0], values[:, 1], counts, columns, talk.sites) if len(moments) > 1 else ()
+    made = overlap.summary(found, sizes, effective, everyone, model, names, own_scales, talk.sites, shifts)
+    return made, _noted(away)
+
+
+def _effective(replies: Sequence[Reply]) -> np.ndarray:
+    """[2] (Σω)²/Σω² of inverse probability weights over these sites; NaN where one of them withholds its own."""
+    if not replies:
+        return np.full(2, np.nan)
+    which = balance.WEIGHTINGS.index("iptw")
+    weight, square = (np.array([reply.sums[key][which] for reply in replies]) for key in ("weight", "square"))
+    known = (square > 0).all(0)
+    return np.where(known, weight.sum(0) ** 2 / np.where(known, square.sum(0), 1.0), np.nan)
+
+
+def _site_counts(reply: Reply) -> overlap.SiteCounts:
+    s = reply.sums
+    return overlap.SiteCounts(s["counts"], s["hidden"], s["totals"], s["totals_hidden"], s["where_size"],
+                              s["where_mean"], s["where_told"])
+
+
+# --- after the effects
+
+@dataclass(frozen=True)
+class Fitted:
+    """What the checks need of a fitted study."""
+
+    model: AnyModel
+    theta: np.ndarray
+    draws: Mapping[str, np.ndarray]
+    beta: Collapsed | None
+    """Of each draw of θ; None in the model `paper`."""
+    trace: tuple[fit.Step, ...]
+    cap: int
+    ended: str
+    sums: Mapping[str, Mapping[str, np.ndarray]]
+    """Each site's per-draw effect sums; under secure sums its averages, or of no site."""
+    total: Mapping[str, np.ndarray]
+    """The same summed over sites."""
+    correlations: np.ndarray
+    y_mean: float
+    y_sd: float
+    """Of the outcome's model units."""
+
+
+def checks(talk: Talk, moments: Mapping[str, SiteMoments], before: Design, fitted: Fitted) -> Diagnostics:
+    """All diagnostics: those of the design, and those that need the fitted model."""
+    outcome = pool([arm for site in moments.values() for arm in site.y]).values
+    sd = float(np.sqrt(outcome[1, 0]))
+    law = _beta_law(fitted)
+    centre, spread = before.scales
+    values = {"centre": centre, "spread": spread, "edges": fit.calibration_edges(float(outcome[0, 0]), sd),
+              "beta_mean": law.mean, "beta_root": law.root}
+    known = before.model.coefficients if before.model is not None else np.zeros(0)
+    told = (_masked_checks(talk, values | {"coefficients": known}, fitted) if talk.secure
+            else _plain_checks(talk, values, known, before.willing))
+    effects = {name: heterogeneity.Sums(*map(float, own["effect"])) for name, own in told.sites.items()}
+    made, failed = tried({
+        "fit": lambda: fit.summary(fitted.trace, fitted.cap, fitted.ended,
+                                   {name: own["residuals"] for name, own in told.sites.items()}, told.everyone),
+        "heterogeneity": lambda: heterogeneity.summary(effects, {one: _site_effect(fitted.sums[one])
+                                                                 for one in effects if one in fitted.sums}),
+        "sensitivity": lambda: _sensitivity(fitted, sd, moments, before, told.share)})
+    notes = before.notes + told.notes + failed
+    return Diagnostics(balance=before.balance, overlap=before.overlap, notes=notes, **made)
+
+
+class _Told(NamedTuple):
+    """What the sites say of the fitted model."""
+
+    sites: Mapping[str, Sums]
+    """Site → its 'effect' [3] and 'residuals' [2, 3]."""
+    everyone: fit.Pooled | None
+    share: np.ndarray
+    """[2] people, Σe."""
+    notes: tuple[str, ...]
+
+
+def _plain_checks(talk: Talk, values: dict, known: np.ndarray, willing: Sequence[str]) -> _Told:
+    make = {name: (lambda base, at=(known if name in willing else np.zeros(0)):
+                   AskDiagnostic(*base, "outcome", values | {"coefficients": at})) for name in talk.sites}
+    replies, away = _checked(talk.ask_willing(make, WITHHELD), "outcome", values)
+    share = sum((reply.sums["treated_share"] for reply in replies.values()), np.zeros(2))
+    return _Told({name: reply.sums for name, reply in replies.items()}, fit.pooled([*map(_site_fit, replies.values())]),
+                 share, _noted(away))
+
+
+def _masked_checks(talk: Talk, values: dict, fitted: Fitted) -> _Told:
+    """Only effects and residuals are told site by site."""
+    found, refused = _summed(talk, "outcome", values)
+    if found is None:
+        return _Told({}, None, np.zeros(2), _noted(refused))
+    own = {site: part for site, part in found.sites.items()
+           if site not in found.withheld and part.keys() >= SITE_SHAPES.keys()}
+    everyone = fit.Pooled(*(found.sums[name] for name in fit.Pooled._fields))
+    shown = fit.in_units(everyone, fitted.y_mean, fitted.y_sd) if everyone.sites > 0 else None
+    return _Told(own, shown, found.sums["treated_share"],
+                 tuple(_withheld(site, "outcome", code) for site, code in found.withheld.items()))
+
+
+def tried(sections: Mapping[str, Callable]) -> tuple[dict, tuple[str, ...]]:
+    """(the sections, a note for each that has no finite answer): a fit of hours is not lost for it."""
+    made, failed = {}, []
+    for name, make in sections.items():
+        try:
+            made[name] = make()
+        except (ValueError, ArithmeticError, np.linalg.LinAlgError) as problem:
+            failed.append(f"the section '{name}' could not be computed ({type(problem).__name__})")
+    return made, tuple(failed)
+
+
+def _beta_law(fitted: Fitted) -> leave_one_out.BetaLaw:
+    draws = len(next(iter(fitted.draws.values())))
+    which = leave_one_out.chosen(draws)
+    if fitted.beta is None:
+        return leave_one_out.no_beta(len(which))
+    most = max(1, LARGEST_LAW // fitted.beta.chol.shape[-1] ** 2)
+    which = which[:most]
+    return leave_one_out.BetaLaw(np.asarray(fitted.beta.mean)[which], np.asarray(fitted.beta.chol)[which])
+
+
+def _site_fit(reply: Reply) -> fit.SiteFit:
+    return fit.SiteFit(*(reply.sums[name] for name in fit.SiteFit._fields))
+
+
+def _site_effect(sums: Mapping[str, np.ndarray]) -> heterogeneity.Interval:
+    found = average([Effect(sums["cate_mean"][:, 0], sums["cate_var"][:, 0])], int(sums["people"][0]))
+    low, high = found.interval()
+    return heterogeneity.Interval(mean=found.mean, low=low, high=high)
+
+
+def _sensitivity(fitted: Fitted, sd: float, moments: Mapping[str, SiteMoments], before: Design,
+                 share: np.ndarray) -> sensitivity.Sensitivity:
+    people, s = int(fitted.total["people"][0]), fitted.total
+    effect = average([Effect(s["cate_mean"][:, 0], s["cate_var"][:, 0])], people)
+    low, high = effect.interval()
+    noise = np.asarray(leave_one_out.noise_sd(fitted.model, fitted.theta, draws_at(fitted.model, fitted.draws, 0)))
+    noise = tuple(float(v) for v in fitted.y_sd * np.sqrt(np.mean(noise**2, axis=0)))
+    dof = people - len(before.names) - len(moments) - 1
+    return sensitivity.summary(effect.mean, effect.sd, low, high, sd, dof,
+                               float(share[1] / share[0]) if share[0] > 0 else _treated(moments), noise,
+                               _correlations(fitted, people))
+
+
+def _treated(moments: Mapping[str, SiteMoments]) -> float:
+    """The share of the treated, where no site tells its mean propensity: the two agree on average."""
+    return sum(one.treated for one in moments.values()) / sum(one.rows for one in moments.values())
+
+
+def _correlations(fitted: Fitted, people: int) -> tuple[sensitivity.NoiseCorrelation, ...]:
+    rows, s = [], fitted.total
+    for c, correlation in enumerate(fitted.correlations):
+        effect = average([Effect(s["ite_mean"][:, c, 0], s["ite_var"][:, c, 0])], people)
+        low, high = effect.interval()
+        rows.append(sensitivity.NoiseCorrelation(
+            correlation=None if np.isnan(correlation) else float(correlation), mean=effect.mean, low=low, high=high,
+            person_sd=float(s["ite_sd"][c]) / people))
+    return tuple(rows)

@@ -1,0 +1,86 @@
+"""Refuters: the study fitted again, by the same sites, on rows that each of them has changed (docs/diagnostics.md).
+
+The same model, optimiser and seed; `refuting.DRAWS` posterior draws at most, and no diagnostics of the new fits. The
+engine is the study's own kind: in one process or over a network, the same requests go out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from fedci.coordinator.coordinator import Outcome, Round, run_study
+from fedci.diagnostics.refuters import Refuter, refuter
+from fedci.effect import Effect, average
+from fedci.errors import AwayError, FedciError
+from fedci.protocol import refuting
+from fedci.protocol.engine import Engine
+from fedci.protocol.refuting import wanted
+from fedci.study.study import Study
+
+__all__ = ["checkpoints", "refuted", "wanted"]
+
+
+def refuted(engine: Engine, study: Study, outcome: Outcome, progress: Callable[[Round], None] | None = None,
+            checkpoint: Path | None = None, after: Callable[[Outcome], None] = lambda outcome: None) -> Outcome:
+    """The outcome with the refuters that the study asks for; one that cannot be fitted becomes a note.
+
+    progress     its method `begin`, if it has one, is told of each refuter
+    checkpoint   of the study; each refuter has one of its own beside it
+    after        called with what is known after each refuter; those that the outcome holds already are not run again
+    """
+    names = wanted(study) if outcome.diagnostics is not None else ()
+    for number, name in enumerate(names, 1):
+        if _is_done(outcome, name):
+            continue
+        getattr(progress, "begin", lambda *_: None)(f"refuter {name} ({number} of {len(names)})")
+        rows, notes = (), ()
+        try:
+            rows = (_row(engine, study, outcome, name, progress, checkpoint),)
+        except AwayError:  # no word on the refuter: it goes on when the site is back
+            raise
+        except FedciError as problem:
+            notes = (f"{_failed(name)}{problem}",)
+        found = outcome.diagnostics
+        outcome = replace(outcome, diagnostics=found.model_copy(update={"refuters": found.refuters + rows,
+                                                                        "notes": found.notes + notes}))
+        after(outcome)
+    return outcome
+
+
+def checkpoints(checkpoint: Path, study: Study) -> list[Path]:
+    """The files that a run leaves while it is under way."""
+    return [checkpoint, *(_beside(checkpoint, name) for name in wanted(study))]
+
+
+def _beside(checkpoint: Path, name: str) -> Path:
+    return checkpoint.with_name(f"{checkpoint.stem}-{name}{checkpoint.suffix}")
+
+
+def _failed(name: str) -> str:
+    return f"the refuter '{name}' could not be fitted: "
+
+
+def _is_done(outcome: Outcome, name: str) -> bool:
+    found = outcome.diagnostics
+    return name in [row.name for row in found.refuters] or any(text.startswith(_failed(name)) for text in found.notes)
+
+
+def _row(engine: Engine, study: Study, outcome: Outcome, name: str, progress, checkpoint: Path | None) -> Refuter:
+    new = run_study(engine, study, refuting.options_of(outcome.options), outcome.seed, progress,
+                    checkpoint=checkpoint and _beside(checkpoint, name), refuter=name,
+                    run=refuting.run_of(outcome.run, name))
+    own, found = _average(outcome), _average(new)
+    low, high = found.interval()
+    control = study.diagnostics.negative_control
+    return refuter(name, found.mean, found.sd, low, high, new.fit.verdict, own.mean, own.sd,
+                   about=f"'{control}'" if control else "")
+
+
+def _average(outcome: Outcome) -> Effect:
+    """The average effect; under secure sums all that is known is the total over sites."""
+    total = outcome.effects.total
+    sums = list(outcome.effects.sums.values()) if total is None else [total]
+    people = sum(int(s["people"][0]) for s in sums)
+    return average([Effect(s["cate_mean"][:, 0], s["cate_var"][:, 0]) for s in sums], people)

@@ -1,0 +1,176 @@
+"""How a coordinator asks: numbered exchanges, answers checked, and the one operation of a fit, the sum over sites."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Generator, Mapping
+from typing import NamedTuple, Protocol, TypeVar
+
+import numpy as np
+
+from fedci.errors import MessageError, from_code
+from fedci.model.law import AnyModel
+from fedci.protocol.ask import Ask, Sums, shapes
+from fedci.protocol.engine import Engine
+from fedci.protocol.messages import ANSWERS, MASKED, SUMMED, Message, Refusal, Reply, asked
+
+Answer = TypeVar("Answer", bound=Message)
+HUGE = 1e200
+"""A number beyond this is no sum over people in model units: a site is broken, or lies."""
+
+
+class Total(NamedTuple):
+    """What the coordinator learns of one exchange."""
+
+    sums: Sums
+    """Σ_s of each named sum."""
+    told: Sums
+    """The same as the sites are told it."""
+    sites: dict[str, Sums]
+    """What each site lets be seen of itself: all its sums (plain), its average effects or nothing (secure)."""
+    withheld: Mapping[str, str] = {}
+    """Site → why it added nothing (the code of an error); secure diagnostics only."""
+
+
+class SumsOverSites(Protocol):
+    """How answers become a sum: in the clear, or under masks."""
+
+    def total(self, talk: Talk, ask: Ask) -> Total: ...
+
+
+class Talk:
+    """Numbers the exchanges of a run, checks that answers belong to them, and turns refusals into errors."""
+
+    def __init__(self, engine: Engine, run: str, model: AnyModel | None = None):
+        self.engine, self.run, self.round, self.model = engine, run, 0, model
+        self.sites = tuple(sorted(engine.sites))
+        self.sums: SumsOverSites = PlainSums()
+        self.unit = 1.0
+        """Of the outcome: one in model units, in its own."""
+        self.averaged = False
+        """Whether effects are told as averages over the draws (under differential privacy)."""
+        self.tells = False
+        """Whether the sites are told each sum with the next request, and follow the fit."""
+        self.previous: Sums = {}
+        self.jitters: dict[str, float] = {}
+        """The largest jitter each site needed beyond the model's own; under '' where nobody can say which site."""
+
+    @property
+    def secure(self) -> bool:
+        """Whether sums are taken under masks."""
+        return not isinstance(self.sums, PlainSums)
+
+    def ask_all(self, make: Callable[[tuple], Message], kind: type[Answer] = Reply) -> dict[str, Answer]:
+        return self.ask_each(dict.fromkeys(self.sites, make), kind)
+
+    def ask_each(self, make: Mapping[str, Callable[[tuple], Message]], kind: type[Answer] = Reply) -> dict[str, Answer]:
+        return {name: self._checked(name, *both, kind) for name, both in self._exchanged(make).items()}
+
+    def ask_willing(self, make: Mapping[str, Callable[[tuple], Message]], codes: Collection[str]):
+        """(the replies, the reasons of the sites that refuse for one of `codes`); other refusals are errors."""
+        found = self._exchanged(make)
+        away = {name: reply.reason for name, (reply, _) in found.items()
+                if isinstance(reply, Refusal) and reply.code in codes}
+        return {name: self._checked(name, *both, Reply) for name, both in found.items() if name not in away}, away
+
+    def _exchanged(self, make) -> dict[str, tuple[Message | None, Message]]:
+        """Site → (its answer, its request)."""
+        self.round += 1
+        requests = {name: build((self.run, self.round, name)) for name, build in make.items()}
+        replies = self.engine.exchange(requests)
+        return {name: (replies.get(name), requests[name]) for name in sorted(make)}
+
+    def checked(self, requests: Mapping[str, Message], replies: Mapping[str, Message],
+                kind: type[Answer] = Reply) -> dict[str, Answer]:
+        return {name: self._checked(name, replies.get(name), requests[name], kind) for name in sorted(requests)}
+
+    def _checked(self, name: str, reply: Message | None, request: Message, kind: type[Answer]) -> Answer:
+        if isinstance(reply, Refusal):
+            raise from_code(reply.code, reply.reason)
+        belongs = isinstance(reply, kind) and (reply.run, reply.round, reply.site) == (self.run, self.round, name)
+        if not belongs:
+            raise MessageError(f"site '{name}' did not answer round {self.round} of this run", site=name)
+        if isinstance(reply, Reply):
+            _check_whole(reply, asked(request))
+        return reply
+
+    def total(self, ask: Ask) -> Total:
+        """One thing asked of all sites, and the sum of their answers."""
+        found = self.sums.total(self, ask)
+        self.previous = found.told if self.tells else {}
+        return found
+
+    def ask_sum(self, ask: Ask) -> dict[str, Reply]:
+        """The sites' answers to be summed, in this round."""
+        return self.ask_each({name: (lambda base, s=s: ask.to(base, s, self.previous))
+                              for s, name in enumerate(self.sites)})
+
+    def shapes(self, ask: Ask) -> dict[str, tuple[int, ...]]:
+        return shapes(self.model, ask.kind, ask.arrays, self.averaged)
+
+    def follow(self, steps: Generator[Ask, Sums, Answer]) -> tuple[Answer, Total | None]:
+        """(what the steps of `protocol.rounds` come to, the last sum on their way)."""
+        total = None
+        try:
+            ask = next(steps)
+            while True:
+                total = self.total(ask)
+                ask = steps.send(total.sums)
+        except StopIteration as done:
+            return done.value, total
+
+
+def _check_whole(reply: Reply, request: str) -> None:
+    """A site's own filter may take a sum out of its answer; nothing can be made of the rest."""
+    masked = request in SUMMED and MASKED in reply.sums
+    missing = [] if masked else sorted(ANSWERS.get(request, set()) - reply.sums.keys())
+    if missing:
+        raise MessageError(f"site '{reply.site}' answered a {request} without {', '.join(map(repr, missing))}: a "
+                           f"filter at the site takes it out. Ask the site to let it pass, or run the study without "
+                           f"the site", site=reply.site)
+
+
+class PlainSums:
+    """Every site's sums are seen; added in the order of the sites' names."""
+
+    def total(self, talk: Talk, ask: Ask) -> Total:
+        replies = talk.ask_sum(ask)
+        if talk.model is not None:
+            for reply in replies.values():
+                check_numbers(reply, talk.shapes(ask))
+        note_jitters(talk.jitters, replies)
+        total = summed(replies)
+        return Total(total, total, {name: dict(reply.sums) for name, reply in replies.items()})
+
+
+def check_numbers(reply: Reply, expected: Mapping[str, tuple]) -> None:
+    """MessageError names the site whose sums have another shape, or numbers that no sum over people has."""
+    for name, shape in expected.items():
+        found = reply.sums[name]
+        if found.shape != shape or found.dtype.kind not in "if":
+            raise MessageError(f"site '{reply.site}' answered with {name!r} of shape {found.shape} and type "
+                               f"{found.dtype}, needs {shape} and numbers. Is it of another version? Ask the site, or "
+                               f"run the study without it", site=reply.site)
+        if found.size and not np.abs(found).max() < HUGE:  # NaN too
+            raise MessageError(f"site '{reply.site}' answered with {name!r} beyond {HUGE:g} or not finite: it is "
+                               f"broken, or lies. Ask the site, or run the study without it", site=reply.site)
+
+
+def check_flags(reply: Reply, expected: Mapping[str, tuple]) -> None:
+    for name, shape in expected.items():
+        found = reply.sums[name]
+        if found.shape != shape or found.dtype != bool:
+            raise MessageError(f"site '{reply.site}' answered with {name!r} of shape {found.shape} and type "
+                               f"{found.dtype}, needs {shape} and flags. Is it of another version? Ask the site, or "
+                               f"run the study without it", site=reply.site)
+
+
+def summed(replies: Mapping[str, Reply]) -> dict[str, np.ndarray]:
+    """Σ_s of each named sum, in the order of the sites' names."""
+    names = {name for reply in replies.values() for name in reply.sums}
+    return {name: sum(replies[site].sums[name] for site in sorted(replies)) for name in names}
+
+
+def note_jitters(jitters: dict, replies: Mapping[str, Reply]) -> None:
+    for name, reply in replies.items():
+        if "jitter" in reply.notes:
+            jitters[name] = max(jitters.get(name, 0.0), reply.notes["jitter"])

@@ -1,0 +1,100 @@
+"""All diagnostics of a study: plain data that a report is made from, saved as JSON, read again without JAX or a site.
+
+    record = Diagnostics.read("result/diagnostics.json")
+    print(record)                       # sentences with verdicts
+    record.balance.columns[0].after     # numbers, documented field by field in their modules
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from fedci.diagnostics.balance import Balance
+from fedci.diagnostics.fit import Fitting
+from fedci.diagnostics.heterogeneity import Heterogeneity
+from fedci.diagnostics.overlap import Overlap
+from fedci.diagnostics.refuters import Refuter
+from fedci.diagnostics.sensitivity import Sensitivity
+from fedci.diagnostics.verdict import FINE, LOOK, PROBLEM, UNKNOWN, Plain, Verdict
+from fedci.errors import OutputError
+
+FORMAT = 1
+TITLES = {"balance": "Balance", "overlap": "Overlap", "fit": "Fit", "heterogeneity": "Heterogeneity",
+          "sensitivity": "Sensitivity", "refuters": "Refuters"}
+"""In the order in which they are read: what is known before the effects comes first."""
+SEALED = ("heterogeneity", "sensitivity")
+"""Sections that tell the effect."""
+
+
+class Diagnostics(Plain):
+    format: int = FORMAT
+    balance: Balance | None = None
+    overlap: Overlap | None = None
+    fit: Fitting | None = None
+    heterogeneity: Heterogeneity | None = None
+    """None: one site, or blinded."""
+    sensitivity: Sensitivity | None = None
+    """None: blinded."""
+    refuters: tuple[Refuter, ...] = ()
+    """Empty unless the study asks for them."""
+    notes: tuple[str, ...] = ()
+    """What was withheld or not run, and why."""
+    blinded: bool = False
+    """Whether the sections that tell the effect were taken out."""
+
+    def section(self, name: str) -> tuple[Verdict, ...]:
+        """The verdicts of one section of TITLES."""
+        found = getattr(self, name)
+        if name == "refuters":
+            return tuple(one.verdict for one in found)
+        return found.verdicts if found is not None else ()
+
+    @property
+    def verdicts(self) -> tuple[Verdict, ...]:
+        return tuple(verdict for name in TITLES for verdict in self.section(name))
+
+    @property
+    def problems(self) -> tuple[Verdict, ...]:
+        return tuple(verdict for verdict in self.verdicts if verdict.verdict == PROBLEM)
+
+    def sealed(self) -> Diagnostics:
+        """Without anything that tells the effect: what a blinded study shows."""
+        rows = tuple(row.model_copy(update={"estimate": None, "reference": None}) for row in self.refuters)
+        return self.model_copy(update=dict.fromkeys(SEALED) | {"refuters": rows, "blinded": True})
+
+    def __str__(self) -> str:
+        lines = [self.headline()]
+        for name, title in TITLES.items():
+            verdicts = self.section(name)
+            if verdicts:
+                lines += ["", title, *(f"  {one.verdict:<8} {one.name}: {one.words}" for one in verdicts)]
+        if self.blinded:
+            lines += ["", "Blinded: heterogeneity and sensitivity tell the effect; they are shown once it is opened."]
+        return "\n".join([*lines, *(["", *(f"note: {text}" for text in self.notes)] if self.notes else [])])
+
+    def headline(self) -> str:
+        """How many verdicts of each kind."""
+        count = {word: sum(one.verdict == word for one in self.verdicts) for word in (FINE, LOOK, PROBLEM, UNKNOWN)}
+        said = {FINE: "fine", LOOK: "to look at", PROBLEM: "a problem" if count[PROBLEM] == 1 else "problems",
+                UNKNOWN: "unknown"}
+        return f"Diagnostics: {', '.join(f'{n} {said[word]}' for word, n in count.items() if n)}."
+
+    def to_json(self) -> str:
+        return self.model_dump_json(indent=1) + "\n"
+
+    def write(self, path: str | Path) -> None:
+        Path(path).write_text(self.to_json(), encoding="utf-8")
+
+    @classmethod
+    def read(cls, path: str | Path) -> Diagnostics:
+        try:
+            found = cls.model_validate_json(Path(path).read_text(encoding="utf-8"))
+        except OSError:
+            raise OutputError(f"'{path}' cannot be read: a study that ran without diagnostics has none") from None
+        except (ValidationError, UnicodeDecodeError):
+            raise OutputError(f"the diagnostics in '{path}' are damaged or of another version of fedci") from None
+        if found.format != FORMAT:
+            raise OutputError(f"the diagnostics in '{path}' have format {found.format}; this version reads {FORMAT}")
+        return found

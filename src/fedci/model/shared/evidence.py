@@ -1,0 +1,228 @@
+"""The evidence of the model `shared`, from sums over sites; β is integrated out exactly.
+
+A site, for given θ, with C = K_obs of its f^s and noise (Lemma 3) and Z its rows z_i:
+
+    T_s = ZᵀC⁻¹Z      v_s = ZᵀC⁻¹y      c_s = yᵀC⁻¹y      l_s = log|C|                     sums over sites
+
+The coordinator, with P = I + Σ T_s and v = Σ v_s:
+
+    log p(y | θ) = −½ [ Σ c_s − vᵀP⁻¹v + Σ l_s + log|P| + n log 2π ]          β̃ | y, θ ~ N(P⁻¹v, P⁻¹)
+
+    L = mean_l log p(y | θ_l) − KL(q(θ)‖p(θ)),      θ_l = mean + sd ∘ ε_l,      the same ε in every round
+
+The gradient takes a second exchange: the coordinator sends ∂L/∂(T, v, c, l), each site pulls it back through its own
+statistics to ∂/∂θ_l, and those are sums again. T travels as its upper half.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache, partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.linalg import cho_solve, solve_triangular
+from jaxtyping import Array, Float
+
+from fedci.model import covariance, kernels
+from fedci.model.paper.elbo import BATCH_ELEMENTS, SiteArrays, observed_covariance
+from fedci.model.parallel import each, over_draws
+from fedci.model.shared import basis, sparse
+from fedci.model.shared.inducing import Blocks
+from fedci.model.shared.shared import SharedModel, noise_root, own_root
+
+FEW_ROWS = 100
+"""A site with fewer computes all draws in one thread."""
+
+
+class Statistics(NamedTuple):
+    """What a site sends for each of L draws of θ."""
+
+    gram: Float[Array, "L h"]
+    """T, its upper half row by row: h = q(q + 1)/2."""
+    cross: Float[Array, "L q"]
+    square: Float[Array, "L"]
+    log_det: Float[Array, "L"]
+
+
+def shapes(model: SharedModel, draws: int) -> dict[str, tuple[int, ...]]:
+    """Of the statistics of so many draws."""
+    q = model.columns
+    return {"gram": (draws, q * (q + 1) // 2), "cross": (draws, q), "square": (draws,), "log_det": (draws,)}
+
+
+Kept = sparse.Grams | tuple[()]
+"""What a site keeps of its statistics for their pull-back: a large one's sums over its rows, which took the time."""
+
+
+def of_draw(model: SharedModel, vector: Float[Array, "p"], site: SiteArrays | Blocks, jitter,
+            kept: Kept = ()) -> Statistics:
+    """(T, v, c, l) of a site for one θ, without the leading axis; of a large one from its sums over rows (`kept`)."""
+    if isinstance(site, Blocks):
+        gram, *others = sparse.of_draw(model, vector, site, jitter, kept or None)
+        return Statistics(gram[np.triu_indices(model.columns)], *others)
+    theta = model.unravel(vector)
+    z = site.mask[:, None] * basis.rows(theta, site.x, covariance.arms(site.w), model.options.knots)
+    chol = jnp.linalg.cholesky(site_covariance(model, theta, site, jitter))
+    white = solve_triangular(chol, jnp.column_stack([z, site.mask * site.y]), lower=True)
+    gram = white.T @ white
+    q = model.columns
+    return Statistics(gram[np.triu_indices(q)], gram[:q, q], gram[q, q], 2.0 * jnp.sum(jnp.log(jnp.diag(chol))))
+
+
+def site_covariance(model: SharedModel, theta: dict, site: SiteArrays, jitter) -> Float[Array, "n n"]:
+    """C: f^s and noise at the site's rows; a unit diagonal for padding."""
+    k = kernels.cross(model.kernel, theta["kernel"], site.x, site.x)
+    return observed_covariance(own_root(theta), noise_root(theta), k, site, jitter)
+
+
+@partial(jax.jit, static_argnames="model")
+def _first_half(model: SharedModel, vectors: Float[Array, "L p"], site: SiteArrays | Blocks,
+                jitter) -> tuple[Statistics, Kept]:
+    def one(vector):
+        kept = sparse.grams_of(model, vector, site, jitter) if isinstance(site, Blocks) else ()
+        return of_draw(model, vector, site, jitter, kept), kept
+
+    return each(one, vectors, _at_once(vectors, site))
+
+
+@partial(jax.jit, static_argnames="model")
+def _second_half(model: SharedModel, vectors: Float[Array, "L p"], site: SiteArrays | Blocks, jitter,
+                 cotangents: Statistics, kept: Kept) -> Float[Array, "L p"]:
+    def one(all_three):
+        vector, cotangent, sums = all_three
+        back = jax.vjp(lambda v, s: of_draw(model, v, site, jitter, s), vector, sums)[1]
+        direct, by_sums = back(cotangent)
+        if not isinstance(site, Blocks):
+            return direct
+        return direct + jax.vjp(lambda v: sparse.grams_of(model, v, site, jitter), vector)[1](by_sums)[0]
+
+    return each(one, (vectors, cotangents, kept), _at_once(vectors, site))
+
+
+def first_half(model: SharedModel, vectors, site: SiteArrays | Blocks, jitter) -> tuple[Statistics, Kept]:
+    """What a site answers to the first exchange of a round, and what it keeps for the second."""
+    if is_small(site):
+        return _first_half(model, vectors, site, jitter)
+    return over_draws(lambda part: _first_half(model, part, site, jitter), vectors)
+
+
+def second_half(model: SharedModel, vectors, site: SiteArrays | Blocks, jitter, cotangents: Statistics, kept: Kept):
+    """∂/∂θ_l of ⟨statistics, cotangents⟩ [L, p]: what a site answers to the second exchange."""
+    if is_small(site):
+        return _second_half(model, vectors, site, jitter, cotangents, kept)
+    every = vectors, cotangents, kept
+    return over_draws(lambda part: _second_half(model, part[0], site, jitter, *part[1:]), every)
+
+
+def is_small(site: SiteArrays | Blocks) -> bool:
+    """Whether sharing its draws out among the cores takes longer than it spares."""
+    return isinstance(site, SiteArrays) and site.x.shape[0] < FEW_ROWS
+
+
+def statistics(model: SharedModel, vectors, site: SiteArrays | Blocks, jitter) -> Statistics:
+    return first_half(model, vectors, site, jitter)[0]
+
+
+def pull_back(model: SharedModel, vectors, site: SiteArrays | Blocks, jitter, cotangents: Statistics):
+    """Both halves, where nothing was kept."""
+    return second_half(model, vectors, site, jitter, cotangents, first_half(model, vectors, site, jitter)[1])
+
+
+def _at_once(vectors, site: SiteArrays | Blocks) -> int:
+    """Draws whose covariances fit in BATCH_ELEMENTS together; of a large site all."""
+    draws = vectors.shape[0]
+    return draws if isinstance(site, Blocks) else int(min(draws, max(1, BATCH_ELEMENTS // site.x.shape[0] ** 2)))
+
+
+class Collapsed(NamedTuple):
+    """β̃ | y, θ_l ~ N(mean, P⁻¹) for each draw."""
+
+    mean: Float[Array, "L q"]
+    chol: Float[Array, "L q q"]
+    """Lower root of P."""
+
+
+def posterior_of_draw(gram: Float[Array, "h"], cross: Float[Array, "q"]):
+    """(mean, root of P) for one draw."""
+    q = cross.shape[0]
+    upper = jnp.zeros((q, q)).at[np.triu_indices(q)].set(gram)
+    chol = jnp.linalg.cholesky(jnp.eye(q) + upper + upper.T - jnp.diag(jnp.diag(upper)))
+    return cho_solve((chol, True), cross), chol
+
+
+@jax.jit
+def collapse(total: Statistics) -> Collapsed:
+    return Collapsed(*each(lambda one: posterior_of_draw(*one), (total.gram, total.cross)))
+
+
+def log_evidence_of_draw(total: Statistics, people: Float[Array, ""]) -> Float[Array, ""]:
+    """log p(y | θ) from one draw's sums."""
+    mean, chol = posterior_of_draw(total.gram, total.cross)
+    log_det = 2.0 * jnp.sum(jnp.log(jnp.diag(chol)))
+    return -0.5 * (total.square - total.cross @ mean + total.log_det + log_det + people * math.log(2.0 * math.pi))
+
+
+@jax.jit
+def log_evidence(total: Statistics, people) -> tuple[Float[Array, "L"], Statistics]:
+    """(log p(y | θ_l), its derivative in the sums) for each draw."""
+    return each(lambda one: jax.value_and_grad(log_evidence_of_draw)(one, people), total)
+
+
+# --- q(θ): a Gaussian with a diagonal, as one vector [means, log sds]
+
+@lru_cache(maxsize=8)
+def common_normals(seed: int, stream: int, draws: int, p: int) -> np.ndarray:
+    """ε [draws, p]: antithetic pairs, each column scaled to mean square 1, so that few draws leave the sds unbiased."""
+    rng = np.random.default_rng(np.random.SeedSequence((seed, 5, stream)))
+    half = rng.standard_normal((-(-draws // 2), p))
+    both = np.concatenate([half, -half])[:draws]
+    normals = both / np.sqrt(np.mean(both**2, 0))
+    normals.setflags(write=False)
+    return normals
+
+
+def draw(q: np.ndarray, normals: np.ndarray) -> np.ndarray:
+    """θ_l = mean + sd ∘ ε_l [L, p]."""
+    mean, log_sd = np.split(q, 2)
+    return mean + np.exp(log_sd) * normals
+
+
+def objective(model: SharedModel, q: np.ndarray, normals: np.ndarray, values: np.ndarray, by_theta: np.ndarray):
+    """(L, ∂L/∂q) from each draw's log p(y | θ_l) and its gradient in θ_l."""
+    _, log_sd = np.split(q, 2)
+    value, by_mean, by_log_sd = _divergence(model, q)
+    tails, by_tails = log_tails(model, draw(q, normals))
+    by_theta = by_theta + by_tails
+    gradient = by_theta.mean(0), (by_theta * normals).mean(0) * np.exp(log_sd)
+    by_width = gradient[1] - by_log_sd if model.options.posterior == "gaussian" else np.zeros_like(log_sd)
+    return float(values.mean() + tails.mean() - value), np.concatenate([gradient[0] - by_mean, by_width])
+
+
+def _divergence(model: SharedModel, q: np.ndarray):
+    """The part of KL(q‖p) in closed form, and its gradient in (mean, log sd).
+
+        Gaussian priors   Σ log(s_p/s_q) + (s_q² + (m_q − m_p)²)/(2 s_p²) − ½
+        Student's t       Σ −log s_q − ½ log 2πe, the entropy; E_q[−log p] is a mean over draws, see `log_tails`
+    """
+    (mean, log_sd), (prior_mean, prior_sd), heavy = np.split(q, 2), model.prior, model.heavy_tailed
+    away, ratio = (mean - prior_mean) / prior_sd, np.exp(2.0 * log_sd) / prior_sd**2
+    gaussian = np.log(prior_sd) - log_sd + 0.5 * (ratio + away**2) - 0.5
+    value = float(np.sum(np.where(heavy, -log_sd - 0.5 * math.log(2.0 * math.pi * math.e), gaussian)))
+    return value, np.where(heavy, 0.0, away / prior_sd), np.where(heavy, 0.0, ratio) - 1.0
+
+
+def log_tails(model: SharedModel, thetas: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """([L] Σ log t_ν(θ_l), [L, p] its gradient) over the heavy-tailed part of θ.
+
+        log t_ν(u) = log Γ((ν+1)/2) − log Γ(ν/2) − ½ log(νπ) − log s − ½(ν+1) log(1 + u²/ν),      u = (θ − m)/s
+    """
+    (mean, sd), heavy, dof = model.prior, model.heavy_tailed, model.options.tails
+    if not heavy.any():
+        return np.zeros(len(thetas)), np.zeros_like(thetas)
+    u = np.where(heavy, (thetas - mean) / sd, 0.0)
+    level = math.lgamma(0.5 * (dof + 1.0)) - math.lgamma(0.5 * dof) - 0.5 * math.log(dof * math.pi)
+    value = np.sum(level - np.log(sd[heavy])) - 0.5 * (dof + 1.0) * np.log1p(u**2 / dof).sum(1)
+    return value, -(dof + 1.0) * u / (dof + u**2) / sd

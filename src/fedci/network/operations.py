@@ -1,0 +1,282 @@
+"""`fedci network new`, `fedci site check | run`, `fedci coordinator run`: what each party's operator types."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from fedci.coordinator.coordinator import Round
+from fedci.errors import AwayError, HandshakeError, OutputError, from_code
+from fedci.network import certificates, hardening, kit, party, processes
+from fedci.network.kit import Kit
+from fedci.network.provision import place_server
+from fedci.study.study import Study
+from fedci.table.table import Source, absolute
+
+POLL, LOOK = 0.1, 0.5
+LISTEN_SECONDS = 60.0
+STATUS_EVERY = 2.0
+"""Seconds between questions to the engine whether a job that says nothing still runs."""
+TELL_EVERY = 10.0
+"""Seconds between lines on how far a fit is, at a site."""
+PATIENCE = 3600.0
+"""Seconds a person has to approve a phase."""
+PAUSE = 3.0
+"""Seconds before a job that paused is submitted again."""
+
+Say = Callable[[str], None]
+
+
+# --- a site
+
+def check_kit(folder: str | Path, role: str) -> Kit:
+    """The kit, whole and hardened; OutputError lists all that is not."""
+    own = kit.read(folder, role)
+    if role == "coordinator":
+        place_server(own.engine)
+    found = kit.check_seal(own) + hardening.problems(own.engine / "local", server=role == "coordinator")
+    found += certificates.problems(own)
+    if own.folder.stat().st_mode & 0o077:
+        found.append(f"the folder can be read by others: run `chmod 700 {own.folder}`")
+    if own.study.hash() != own.study_hash:
+        found.append("study.toml is not the study the kit was made for")
+    if found:
+        raise OutputError(f"the kit '{folder}' is not as it was made: {'; '.join(found)}. Ask for a new kit")
+    return own
+
+
+def check_site(folder: str | Path, data: str | Path, say: Say) -> Kit:
+    """All that can be known before the coordinator is reached."""
+    own = check_kit(folder, "site")
+    study = own.study
+    table = Source.at(study, own.name, data).read(study)
+    say(f"kit        whole and hardened: site '{own.name}' of study '{study.name}' ({own.study_hash[:12]})")
+    say(f"data       {table.rows} rows, {table.treated} treated, {len(table.columns)} design columns")
+    say(f"policy     {study.policy.name}: at least {study.policy.min_rows} rows, {study.policy.min_arm_rows} per arm")
+    say(f"connects   to {own.host}:{own.port} (TCP, outward only)")
+    for warning in table.warnings:
+        say(f"warning    {warning}")
+    return own
+
+
+def run_site(folder: str | Path, data: str | Path, say: Say, ask: Callable[[str], bool] | None = None,
+             linkage_key: Path | None = None, wait: float = 7 * 86400.0) -> None:
+    """Connect, answer, and stay until the site's effects are made. Ctrl-C and a new start lose nothing.
+
+    ask            shows a person what a phase would send, and says whether it may; none: nobody is asked
+    linkage_key    a key that the sites shared among themselves; none: they agree on one
+    wait           seconds without a word from the coordinator after which the site gives up
+    """
+    own = check_site(folder, data, say)
+    with _alone(own):
+        party.write_run(own, {"data": absolute(data), "approve": ask is not None, "patience": PATIENCE,
+                              "linkage_key": str(linkage_key.resolve()) if linkage_key else None})
+        (own.run / kit.EVENTS).unlink(missing_ok=True)
+        processes.end_leftover(own)
+        with processes.engine(own) as process:
+            say("waiting    for the coordinator; Ctrl-C stops, the same command goes on later")
+            _follow_site(own, process, say, ask, wait)
+
+
+def _follow_site(own: Kit, process, say: Say, ask: Callable[[str], bool] | None, wait: float) -> None:
+    at, phase, heard, answers = 0, None, time.monotonic(), Answers(own.study)
+    while True:
+        if process.poll() is not None:
+            raise AwayError(f"the engine ended (status {process.returncode}); see {own.run / 'engine.log'}")
+        if time.monotonic() - heard > wait:
+            raise AwayError(f"no word from the coordinator for {wait:g} s. What was reached is kept: start the same "
+                            f"command again when the coordinator is there")
+        seen, at = kit.events(own.run, at)
+        heard = time.monotonic() if seen else heard
+        for event in seen:
+            match event["event"]:
+                case "started":
+                    say(f"connected  {event['rows']} rows read")
+                case "answered":
+                    if event["phase"] != phase:
+                        phase = event["phase"]
+                        say(f"{phase:<10} answering")
+                    if line := answers.seen(event, time.monotonic()):
+                        say(line)
+                    if event["reason"]:
+                        say(f"refused    {event['reason']}")
+                case "ask" if ask is not None:
+                    answer = "yes" if ask(event["description"]) else "no"
+                    (own.run / f"answer-{event['number']}").write_text(answer, encoding="utf-8")
+                case "effects":
+                    say(f"effects    of your people: {event['people']}")
+                case "finished":
+                    say("done       the study is complete")
+                    return
+                case "ended":
+                    say("waiting    the run paused or stopped; it goes on when the coordinator does")
+        time.sleep(POLL)
+
+
+class Answers:
+    """How far a fit is, as a site can tell: its answers of those that the study's rounds take at most."""
+
+    def __init__(self, study: Study):
+        options = study.fit_options()
+        exchanges = 2 if options.model.family == "shared" else 1
+        self.most = options.optimiser.rounds * exchanges * (2 if study.policy.secures(len(study.sites)) else 1)
+        self.run, self.count, self.last = None, 0, (0.0, 0)
+        """`last`: when a line was said, and after how many answers."""
+
+    def seen(self, event: dict, now: float) -> str:
+        """A line every TELL_EVERY seconds of a fit."""
+        if event["phase"] != "fit":
+            return ""
+        if event["run"] != self.run:
+            self.run, self.count, self.last = event["run"], 0, (now, 1)
+        self.count += 1
+        then, before = self.last
+        if now - then < TELL_EVERY or not before < self.count <= self.most:
+            return ""
+        self.last = now, self.count
+        left = (now - then) / (self.count - before) * (self.most - self.count)
+        return f"fit        {self.count} answers of at most {self.most}, at most {left:.0f} s left"
+
+
+@contextmanager
+def _alone(own: Kit) -> Iterator[None]:
+    """One command at a time for a kit."""
+    import fcntl
+
+    with (own.run / "lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise OutputError(f"the kit '{own.folder}' is in use by another command: stop that one first") from None
+        yield
+
+
+# --- the coordinator
+
+def run_coordinator(folder: str | Path, study: Study, out: Path, say: Say, seed: int | None = None,
+                    deadline: float = 300.0, wait: float = 3600.0) -> None:
+    """Wait for the sites, run the study, write the result; after a crash the same command goes on."""
+    from fedci.network.flare import console
+
+    own = check_kit(folder, "coordinator")
+    if study.hash() != own.study_hash:
+        raise HandshakeError(f"the study differs: {study.hash()} in the file, {own.study_hash} in the kit. "
+                             f"Make new kits for a changed study")
+    with _alone(own):
+        party.write_run(own, {"sites": list(own.sites), "seed": study.seed if seed is None else seed,
+                              "deadline": deadline, "out": str(out.resolve())})
+        (own.run / kit.EVENTS).unlink(missing_ok=True)
+        processes.end_leftover(own)
+        processes.check_port_free(own.host, own.port)
+        with processes.engine(own) as process:
+            processes.wait_listening(own, process, LISTEN_SECONDS)
+            say(f"listening  on {own.host}:{own.port}, waiting for {', '.join(own.sites)}")
+            with console(own) as session:
+                _conduct(own, session, process, say, wait, Absence(study.quorum, deadline))
+
+
+@dataclass(frozen=True)
+class Absence:
+    """When the study may go on without sites that stay away or answer with what is no answer."""
+
+    quorum: int | None
+    patience: float
+    """Seconds they are waited for, once enough are there."""
+
+    def allows(self, present: int, waited: float) -> bool:
+        return self.quorum is not None and present >= self.quorum and waited > self.patience
+
+    def spares(self, present: tuple[str, ...], site: str) -> bool:
+        """Whether enough are left without a site that broke, or lies."""
+        return self.quorum is not None and site in present and len(present) - 1 >= self.quorum
+
+
+def _conduct(own: Kit, session, process, say: Say, wait: float, absence: Absence) -> None:
+    """Submit the job until it brings a result; a pause waits for the sites to come back, `wait` seconds at most."""
+    from fedci.network.flare import job
+
+    at, until, broken = 0, time.monotonic() + wait, set()
+    while True:
+        present = tuple(site for site in _wait_for_sites(own, session, say, wait, absence) if site not in broken)
+        party.write_run(own, party.read_run(own) | {"sites": list(present)})
+        folder = own.run / "job"
+        shutil.rmtree(folder, ignore_errors=True)
+        number = session.submit_job(str(job(folder, present)))
+        say(f"started    the study{'' if present == own.sites else ' with ' + ', '.join(present) + ' alone'}")
+        last, at, moved = _follow_job(own, session, number, present, process, say, at)
+        if last["event"] == "result":
+            say(f"result     written to {last['out']}")
+            return
+        if last["event"] == "failed":
+            if not absence.spares(present, last.get("site", "")):
+                raise from_code(last["code"], last["reason"])
+            broken.add(last["site"])
+            say(f"left out   {last['site']}, and the study starts anew: {last['reason']}")
+        else:
+            say(f"paused     {last['reason']}")
+        until = time.monotonic() + wait if moved else until
+        if time.monotonic() > until:
+            raise AwayError(f"no progress for {wait:g} s: {last['reason']}. What was reached is kept: start the same "
+                            f"command again when the sites are there")
+        with contextlib.suppress(Exception):
+            session.abort_job(number)
+        time.sleep(PAUSE)
+
+
+def _wait_for_sites(own: Kit, session, say: Say, wait: float, absence: Absence) -> tuple[str, ...]:
+    """The sites that are there: all of them, or enough when the others stay away."""
+    began, before = time.monotonic(), None
+    while True:
+        here = _connected(session)
+        present = tuple(site for site in own.sites if site in here)
+        missing = [site for site in own.sites if site not in here]
+        waited = time.monotonic() - began
+        if not missing or absence.allows(len(present), waited):
+            return present
+        if missing != before:
+            say(f"waiting    for {', '.join(missing)}")
+            before = missing
+        if waited > wait:
+            raise AwayError(f"not there after {wait:g} s: {', '.join(missing)}. Start their commands, then this again")
+        time.sleep(LOOK)
+
+
+def _connected(session) -> set[str]:
+    return {client.name for client in session.get_connected_client_list()}
+
+
+def _follow_job(own: Kit, session, number: str, present: tuple[str, ...], process, say: Say,
+                at: int) -> tuple[dict, int, bool]:
+    """(the event that ended the job, where the events go on, whether there was progress)."""
+    asked, begun, moved, first = time.monotonic(), False, False, None
+    while True:
+        seen, at = kit.events(own.run, at)
+        begun |= bool(seen)
+        for event in seen:
+            moved |= event["event"] == "round"
+            if event["event"] == "round":
+                now = Round(**{name: event[name] for name in ("number", "cap", "objective", "seconds")},
+                            gradient_norm=0.0)
+                first = now if first is None or now.number < first.number else first
+                say(f"round      {now.number} of at most {now.cap}, objective {now.objective:.3f}{now.left(first)}")
+            if event["event"] == "begin":
+                first = None
+                say(f"again      {event['what']}: the same study on rows that each site changes")
+            if event["event"] in ("result", "paused", "failed"):
+                return event, at, moved
+        if process.poll() is not None:
+            raise AwayError(f"the engine ended (status {process.returncode}); see {own.run / 'engine.log'}")
+        if time.monotonic() - asked > STATUS_EVERY:
+            asked = time.monotonic()
+            status = str(session.get_job_meta(number).get("status", ""))
+            if status.startswith("FINISHED") and not kit.events(own.run, at)[0]:
+                return {"event": "paused", "reason": f"the engine ended the job ({status})"}, at, moved
+            gone = [site for site in present if site not in _connected(session)]
+            if gone and not begun:  # the engine would keep the job until they are back
+                return {"event": "paused", "reason": f"{', '.join(gone)} left before it began"}, at, moved
+        time.sleep(POLL)

@@ -1,1 +1,0 @@
-"""Presets are data: one TOML file each, read by `fedci.options.preset`."""

@@ -1,0 +1,52 @@
+"""Named sums as the one vector that masks hide: their order, their units, and how many integers they take."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from fedci.model.law import AnyModel
+from fedci.privacy import secure_sum
+from fedci.protocol.messages import Evaluate, Message
+
+JITTERED = "jittered"
+"""Summed beside the answers: by how many steps of their ladders all sites together raised their jitter."""
+
+
+def flat(sums: Mapping[str, np.ndarray]) -> np.ndarray:
+    return np.concatenate([np.ravel(np.asarray(sums[name], float)) for name in sorted(sums)])
+
+
+def unflatten(values: np.ndarray, shapes: Mapping[str, tuple]) -> dict[str, np.ndarray]:
+    """The named arrays of these shapes, in the order of the names."""
+    found, at = {}, 0
+    for name in sorted(shapes):
+        size = int(np.prod(shapes[name]))
+        found[name], at = values[at:at + size].reshape(shapes[name]), at + size
+    return found
+
+
+def is_wide(model: AnyModel, kind: type[Message]) -> bool:
+    """Whether a sum's numbers may be of any size: all but the gradients of standardised data."""
+    return kind is not Evaluate or not model.options.standardise
+
+
+POWERS = {"cate_mean": 1, "ite_mean": 1, "ite_sd": 1, "cate_var": 2, "ite_var": 2}
+"""Of the outcome's unit in each sum of effects."""
+
+
+def rescaled(sums: Mapping[str, np.ndarray], unit: float) -> dict[str, np.ndarray]:
+    """Sums of effects in another unit: masked they travel in the model's, so that the range of the secure sum does not
+    depend on whether an outcome is in years or in cents."""
+    return {name: part * unit ** POWERS[name] if name in POWERS else part for name, part in sums.items()}
+
+
+def masked_size(shapes: Mapping[str, tuple], wide: bool) -> int:
+    """Integers of a masked answer."""
+    return (1 + wide) * sum(int(np.prod(shape)) for shape in shapes.values()) + secure_sum.CHECKS
+
+
+def with_jitter(shapes: Mapping[str, tuple]) -> dict[str, tuple]:
+    """The shapes of what is summed under masks."""
+    return dict(shapes) | {JITTERED: ()}

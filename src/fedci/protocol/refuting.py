@@ -1,0 +1,95 @@
+"""What a refuter changes: the study, in the same way at the coordinator and at every site; the rows, at the site alone.
+
+    placebo            treatment shuffled            random-cause       one more covariate, of pure noise
+    subset             80% of each arm               negative-control   the study's other outcome
+
+A refuter is a run of its own, named after the study's: the handshake says which refuter, the site changes its rows,
+and the rest is the protocol as it is. Changes are drawn from (the study's seed, refuter, site): a coordinator chooses
+none of them, so it cannot ask for one subset after the other and take their sums apart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from fedci.diagnostics.refuters import SUBSET
+from fedci.errors import DisclosureError, SiteError
+from fedci.study.options import FitOptions
+from fedci.study.study import REFUTERS, Covariate, Linkage, Study
+from fedci.table.table import Table, restricted
+
+CONTROL = "negative-control"
+NOISE = "random cause"
+DRAWS = 128
+"""Of the posterior, at most: an average effect needs no more."""
+STREAM = 7
+"""Of the seeds: apart from those of the fit."""
+
+
+def wanted(study: Study) -> tuple[str, ...]:
+    """The refuters that the study asks for, in their order."""
+    asked = study.diagnostics
+    return (*asked.refute, *((CONTROL,) if asked.negative_control else ()))
+
+
+def check_wanted(study: Study, site: str, name: str) -> None:
+    """What a site asks of a handshake that names a refuter."""
+    if name and study.policy.epsilon is not None:
+        raise DisclosureError(f"site '{site}': a refuter is a study without an account of its own, and this study "
+                              f"promises differential privacy: none is run")
+    if name and name not in wanted(study):
+        raise SiteError(f"site '{site}': the study does not ask for this refuter. Name it in diagnostics.refute")
+
+
+def run_of(run: str, name: str) -> str:
+    return f"{run}-{name}"
+
+
+def study_run(run: str, name: str) -> str:
+    """The run of the study that a refuter's run belongs to."""
+    return run.removesuffix(f"-{name}") if name else run
+
+
+def plan(study: Study, name: str) -> Study:
+    """The refuter's study; without a name, the study itself. Who stays where was found before: no linkage."""
+    changes = {"": {}, "random-cause": {"covariates": (*study.covariates, Covariate(name=NOISE))},
+               CONTROL: {"outcome": study.diagnostics.negative_control}}.get(name, {})
+    return study.refuted(ids=(), linkage=Linkage(), **changes) if name else study
+
+
+def options_of(options: FitOptions) -> FitOptions:
+    draws = min(options.prediction.draws, DRAWS)
+    return options.model_copy(update={"prediction": options.prediction.model_copy(update={"draws": draws})})
+
+
+def changed(study: Study, table: Table, rows: np.ndarray, name: str) -> tuple[Table, np.ndarray]:
+    """(the refuter's table, which rows of the site's whole table it holds); `rows`: those of `table`."""
+    if name == "subset":
+        part = _part(table, _generator(study, table.site, name))
+        return restricted(study, table, part, f"with {100 * SUBSET:.0f}% of the people"), rows[part]
+    change = {"": lambda: table, "placebo": lambda: _shuffled(table, _generator(study, table.site, name)),
+              "random-cause": lambda: _with_noise(table, _generator(study, table.site, name)),
+              CONTROL: lambda: replace(table, y=table.control)}
+    return change[name](), rows
+
+
+def _generator(study: Study, site: str, name: str) -> np.random.Generator:
+    return np.random.default_rng(np.random.SeedSequence((study.seed, STREAM, REFUTERS.index(name), *site.encode())))
+
+
+def _shuffled(table: Table, rng: np.random.Generator) -> Table:
+    return replace(table, w=rng.permutation(table.w))
+
+
+def _with_noise(table: Table, rng: np.random.Generator) -> Table:
+    column = rng.standard_normal((table.rows, 1))
+    return replace(table, x=np.hstack([table.x, column]), missing=np.hstack([table.missing, np.isnan(column)]),
+                   columns=(*table.columns, NOISE), kinds=(*table.kinds, "numeric"))
+
+
+def _part(table: Table, rng: np.random.Generator) -> np.ndarray:
+    """So many of each arm that none is left without people."""
+    arms = [np.flatnonzero(table.w == arm) for arm in (0, 1)]
+    return np.sort(np.concatenate([rng.choice(arm, int(np.ceil(SUBSET * len(arm))), replace=False) for arm in arms]))

@@ -1,0 +1,103 @@
+"""The rounds of the model `shared`: statistics out and summed, their cotangents back, one gradient per draw of θ.
+
+Generators, as in `protocol.rounds`: they yield what is asked, and are sent the sums over all sites.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+import jax.numpy as jnp
+import numpy as np
+
+from fedci.model.shared import basis, evidence
+from fedci.model.shared.evidence import Statistics
+from fedci.model.shared.shared import SharedModel
+from fedci.protocol.ask import Ask, Sums
+from fedci.protocol.messages import AskSharedEffects, AskStatistics, PullBack
+
+START_SD = 0.1
+"""Of q at the start: narrow, so that the first rounds find the place and the later ones the width."""
+POINT_SD = 1e-6
+"""Of q where it is a point; it stays."""
+BETAS = 8
+"""Draws of β for each draw of θ: they cost a site no factorisation."""
+
+
+def start(model: SharedModel, few: float = 0.0) -> Generator[Ask, Sums, np.ndarray]:
+    """q = [means, log sds]: directions from a federated ridge regression of each arm, the rest near its prior."""
+    mean = model.unravel(jnp.asarray(model.prior[0]))
+    mean = {name: np.asarray(value) if name != "kernel" else value for name, value in mean.items()}
+    mean |= {"linear": np.array([-0.3, -0.3, 0.5]), "hinges": np.tile([-0.5, -0.5, 0.3], (model.options.directions, 1)),
+             "noise": np.full(2, -1.0), "directions": (yield from _ridge_directions(model, mean, few))}
+    vector = model.ravel(mean)
+    sd = START_SD if model.options.posterior == "gaussian" else POINT_SD
+    return np.concatenate([vector, np.full(vector.size, np.log(sd))])
+
+
+def _ridge_directions(model: SharedModel, mean: dict, few: float) -> Generator[Ask, Sums, np.ndarray]:
+    """[d, K]: a of both arms' coefficients (and, from the third, of their difference and its like), each of length √d.
+
+    One exchange: with A = 0 the hinges are constant, and the posterior mean of β̃'s linear block is the ridge estimate.
+    The common slope is kept out (sd e⁻⁶), or it would take the part that all coefficients share from the directions.
+    """
+    flat = mean | {"linear": np.array([-1.0, -1.0, 0.0]), "noise": np.full(2, -1.0)}
+    flat |= {name: np.array([-6.0, -6.0, 0.0]) for name in ("common",) if name in mean}
+    total = yield Ask(AskStatistics, {"thetas": model.ravel(flat)[None], "few": np.array(float(few))})
+    coefficients = _linear_part(model, flat, np.asarray(evidence.collapse(_statistics(total)).mean[0]))
+    two = coefficients / np.maximum(np.linalg.norm(coefficients, axis=0), 1e-12)
+    more = np.random.default_rng(0).standard_normal((model.covariates, model.options.directions))
+    columns = np.column_stack([two, two[:, 1] - two[:, 0], more / np.linalg.norm(more, axis=0)])
+    if model.options.directions == 1:
+        columns = (two.sum(1) / np.maximum(np.linalg.norm(two.sum(1)), 1e-12))[:, None]
+    return columns[:, :model.options.directions] * np.sqrt(model.covariates) / basis.DIRECTION_SD
+
+
+def _linear_part(model: SharedModel, theta: dict, beta: np.ndarray) -> np.ndarray:
+    """[d, 2] coefficients of x in each arm, from β̃: columns 2 … 2d + 1 hold (R[·, 0], R[·, 1]) times x."""
+    block = beta[2:2 + 2 * model.covariates].reshape(2, model.covariates)
+    return (np.asarray(basis.root(jnp.asarray(theta["linear"]))) @ block).T
+
+
+def _statistics(total: Sums) -> Statistics:
+    return Statistics(*(total[name] for name in Statistics._fields))
+
+
+def evaluate(model: SharedModel, q: np.ndarray, people: int,
+             normals: np.ndarray, few: float = 0.0) -> Generator[Ask, Sums, tuple[float, np.ndarray]]:
+    """(L, ∂L/∂q): two exchanges with every site. (−inf, 0) where a site failed. `few`: of so many of a site's rows."""
+    failed = -np.inf, np.zeros_like(q)
+    thetas = evidence.draw(q, normals)
+    if not np.isfinite(thetas).all():
+        return failed
+    total = yield Ask(AskStatistics, {"thetas": thetas, "few": np.array(float(few))})
+    if total["failed"] > 0:
+        return failed
+    values, cotangents = evidence.log_evidence(_statistics(total), float(people))
+    if not np.isfinite(values).all():
+        return failed
+    back = {name: np.asarray(part) for name, part in cotangents._asdict().items()}
+    by_theta = (yield Ask(PullBack, {"thetas": thetas, "few": np.array(float(few))} | back))["gradient"]
+    objective, gradient = evidence.objective(model, q, normals, np.asarray(values), by_theta)
+    return (objective, gradient) if np.isfinite(objective) and np.isfinite(gradient).all() else failed
+
+
+def gather(model: SharedModel, q: np.ndarray, draws: int, seed: int, correlations: np.ndarray
+           ) -> Generator[Ask, Sums, tuple[dict[str, np.ndarray], evidence.Collapsed]]:
+    """(named draws, β's law): θ from q, then β given θ and all sites' sums; with them each site sums its people's
+    effects."""
+    count = max(draws // BETAS, 1)
+    thetas = evidence.draw(q, evidence.common_normals(seed, 10**6, count, model.size))
+    found = evidence.collapse(_statistics((yield Ask(AskStatistics, {"thetas": thetas, "few": np.array(0.0)}))))
+    drawn = {"thetas": thetas, "betas": draw_betas(found, seed)}
+    yield Ask(AskSharedEffects, drawn | {"correlations": correlations})
+    return drawn, found
+
+
+def draw_betas(found: evidence.Collapsed, seed: int) -> np.ndarray:
+    """[L, B, q] antithetic draws of N(P⁻¹v, P⁻¹): mean ± P^{−T/2} ε."""
+    mean, chol = np.asarray(found.mean), np.asarray(found.chol)
+    rng = np.random.default_rng(np.random.SeedSequence((seed, 6)))
+    normals = rng.standard_normal((len(mean), mean.shape[1], BETAS // 2))
+    away = np.swapaxes(np.linalg.solve(np.swapaxes(chol, 1, 2), normals), 1, 2)
+    return mean[:, None] + np.concatenate([away, -away], 1)

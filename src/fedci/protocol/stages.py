@@ -1,0 +1,58 @@
+"""The two stages of a large fit: its first rounds look at some people of each large site, the last at all.
+
+The first takes at most R people of a site, half from each arm: `optimiser.first_rows`, or ten, a hundred, … times as
+many, the most that spares half the work. One stage with a tenth of the people does with fewer rounds than several that
+grow: each has to find its own top.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from fedci.model.law import AnyModel
+from fedci.model.shared.shared import SharedModel
+from fedci.study.options import FitOptions
+from fedci.table.moments import SiteMoments
+
+GROWTH = 10
+"""So the last stage has less than twenty times as many people: q's sds shrink by √20 at most."""
+MOST = 6
+
+
+class First(NamedTuple):
+    """The first stage; none where it looks at nobody."""
+
+    rows: int = 0
+    """R"""
+    people: int = 0
+    """Of all sites that it looks at."""
+
+
+def choices(first: int) -> list[int]:
+    """The R that a study may have."""
+    return [first * GROWTH**k for k in range(MOST)] if first else []
+
+
+def some_of(people: int, rows: int) -> int:
+    """How many of an arm's people a stage looks at: half of `rows`, or all where there are fewer than `rows`. So those
+    left out are never few, and no difference of two sums is about few people."""
+    return rows // 2 if people >= rows else people
+
+
+def chosen(w: np.ndarray, rows: int) -> np.ndarray:
+    """Which rows of a site those are, at random."""
+    rng = np.random.default_rng(2)
+    arms = [rng.permutation(np.flatnonzero(w == arm)) for arm in (0, 1)]
+    return np.sort(np.concatenate([arm[:some_of(len(arm), rows)] for arm in arms]))
+
+
+def first(model: AnyModel, options: FitOptions, sites: Sequence[SiteMoments]) -> First:
+    """The largest first stage that spares half the work of a round."""
+    if not (isinstance(model, SharedModel) and model.options.posterior == "gaussian"):
+        return First()
+    arms = [n for site in sites for n in (site.treated, site.rows - site.treated)]
+    found = [First(rows, sum(some_of(n, rows) for n in arms)) for rows in choices(options.optimiser.first_rows)]
+    return max((one for one in found if 2 * one.people <= sum(arms)), default=First())

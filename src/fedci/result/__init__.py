@@ -1,0 +1,1 @@
+"""What a study found: effects, words, files, predictions for new people."""

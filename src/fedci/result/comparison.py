@@ -1,0 +1,84 @@
+"""`fedci compare`: two results beside each other, such as a study with and without one site."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from fedci.result.result import Result
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One average effect in both results; none where a result lacks it."""
+
+    estimand: str
+    site: str
+    first: dict[str, float] | None
+    second: dict[str, float] | None
+
+    @property
+    def difference(self) -> float | None:
+        """Second minus first."""
+        return self.second["mean"] - self.first["mean"] if self.first and self.second else None
+
+    @property
+    def in_sds(self) -> float | None:
+        """The difference in units of the larger standard deviation. The two share data, so no test is made of it."""
+        if self.difference is None:
+            return None
+        return self.difference / max(self.first["sd"], self.second["sd"])
+
+
+@dataclass(frozen=True)
+class Comparison:
+    pairs: tuple[Pair, ...]
+    settings: dict[str, tuple[Any, Any]]
+    """What differs between the two."""
+    agreed: tuple[str, ...]
+    """What does not."""
+
+    @property
+    def same_question(self) -> bool:
+        return not {"treatment", "outcome"} & self.settings.keys()
+
+    def plain(self) -> dict:
+        """As JSON holds it."""
+        return {"same_question": self.same_question, "agreed": list(self.agreed),
+                "settings": {name: {"first": a, "second": b} for name, (a, b) in self.settings.items()},
+                "effects": [{"estimand": p.estimand, "site": p.site, "first": p.first, "second": p.second,
+                             "difference": p.difference, "in_sds": p.in_sds} for p in self.pairs]}
+
+
+def compare(first: Result, second: Result, alpha: float = 0.05) -> Comparison:
+    """Average effects of both, over all people and at each site, and which settings differ."""
+    tables = [_rows(result, alpha) for result in (first, second)]
+    keys = [key for key in (*tables[0], *tables[1])]
+    pairs = tuple(Pair(*key, tables[0].get(key), tables[1].get(key)) for key in sorted(dict.fromkeys(keys), key=_order))
+    told = [_settings(result) for result in (first, second)]
+    names = dict.fromkeys([*told[0], *told[1]])
+    differ = {name: (told[0].get(name), told[1].get(name)) for name in names if told[0].get(name) != told[1].get(name)}
+    return Comparison(pairs, differ, tuple(name for name in names if name not in differ))
+
+
+def _order(key: tuple[str, str]) -> tuple:
+    return ("ATE", "ATT", "ATC").index(key[0]), key[1] != "all", key[1]
+
+
+def _rows(result: Result, alpha: float) -> dict[tuple[str, str], dict[str, float]]:
+    return {(row.estimand, row.site): {"people": int(row.people), "mean": float(row.mean), "sd": float(row.sd),
+                                       "low": float(row.low), "high": float(row.high)}
+            for row in result.table(alpha).itertuples()}
+
+
+def _settings(result: Result) -> dict[str, Any]:
+    study, outcome = result.study, result.outcome
+    parts = {"policy": study.policy, "model": outcome.options.model, "optimiser": outcome.options.optimiser,
+             "prediction": outcome.options.prediction}
+    return {"study": study.name, "treatment": study.treatment, "outcome": study.outcome,
+            "covariates": [one.name for one in study.covariates], "sites": list(result.sites),
+            "people": sum(site.rows for site in outcome.layout.moments.values()),
+            **{f"{part}.{key}": value for part, options in parts.items()
+               for key, value in options.model_dump(mode="json").items()},
+            "linkage": study.links,
+            "seed": outcome.seed, "verdict": result.verdict, "fedci": result.versions.get("fedci")}

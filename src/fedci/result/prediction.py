@@ -1,0 +1,175 @@
+"""`fedci predict`: effects for new people, from a file to a file that only its owner can read, chunk by chunk.
+
+    RESULT (arrays.npz: θ, β, units; no rows) ─┬─ nothing else            people at a hospital outside the study
+                                               ├─ RESULT/sites/NAME       people at that site, its rows are there
+                                               └─ the site's own table    the same, where only the site has the rows
+
+A site's own function f^s is learnt from its rows, so effects *at a site* need them; they are checked against the
+moments that the site told, so that another table is not taken by mistake.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedci.effect import Effect, check_alpha
+from fedci.errors import OutputError, UsageError
+from fedci.files import plain_cell, private_file
+from fedci.result.result import Result
+from fedci.result.storage import site_at_end
+from fedci.site.people import CHUNK
+from fedci.table.columns import ANY_SIZE, Column, column_names, read_chunks, told_of, words
+from fedci.table.moments import describe_site
+from fedci.table.table import Source, Table, design_chunk, restricted
+
+ROWS = 4096
+"""People at a time: bounds the memory whatever the file's length."""
+HEADER = ("effect", "sd", "low", "high")
+DIGITS = 10
+
+
+@dataclass(frozen=True)
+class Written:
+    """What was written where."""
+
+    path: Path
+    people: int
+    mean: float
+    """Of the effects written."""
+
+
+def with_rows(result: Result, site: str, source: Source, kept: np.ndarray | None = None) -> Result:
+    """The result with the rows of `site`, read from its own table as at the study (`kept`: those linkage left)."""
+    table = source.read(result.study)
+    if kept is not None:
+        if len(kept) and kept.max() >= table.rows:
+            raise _other_rows(site)
+        table = restricted(result.study, table, kept)
+    if not result.study.policy.noises("moments") and not _are_the_rows(result, site, table):  # noised ones never agree
+        raise _other_rows(site)
+    rows = np.arange(table.rows) if kept is None else kept
+    index = result.sites.index(site)
+    jitter = max(result.outcome.options.model.jitter, result.outcome.fit.jitters.get(site, 0.0))
+    own = site_at_end(result.study, result.outcome, index, table.x, table.w, table.y, rows, jitter)
+    return replace(result, local={**result.local, site: own})
+
+
+def _are_the_rows(result: Result, site: str, table: Table) -> bool:
+    told = result.outcome.layout.moments[site]
+    here = describe_site(table.x, table.w, table.y, table.kinds, result.study.policy)
+    pairs = ((told.x, here.x), (told.y[0], here.y[0]), (told.y[1], here.y[1]), (told.w, here.w))
+    return all(np.array_equal(a.count, b.count) and np.allclose(a.values, b.values, rtol=1e-6, atol=1e-9)
+               for a, b in pairs)
+
+
+def _other_rows(site: str) -> UsageError:
+    return UsageError(f"these are not the rows with which site '{site}' took part: their moments differ from those in "
+                      f"the result. Give the table of the study; if linkage left people out, also --kit")
+
+
+def kept_at(result: Result, site: str, kit: Path | None) -> np.ndarray | None:
+    """The rows that linkage left at the site, from its kit; none where nobody was left out."""
+    left = result.outcome.excluded.get(site, 0)
+    if not left:
+        return None
+    if kit is None:
+        raise UsageError(f"linkage left {left} people of site '{site}' out, and only its kit knows whom: add --kit DIR")
+    path = kit / "run" / f"kept-{result.outcome.run}.npy"
+    try:
+        return np.load(path, allow_pickle=False)
+    except (OSError, ValueError):
+        raise UsageError(f"the kit '{kit}' does not hold {path.name}: it took no part in this run") from None
+
+
+def check_site(result: Result, site: str | None) -> None:
+    """Say what is needed before anything is read."""
+    if site is None or site in result.local:
+        return
+    if site not in result.sites:
+        raise UsageError(f"there is no site {site!r} in this study: it has {', '.join(result.sites)}. Leave --site out "
+                         f"for people at another hospital")
+    raise UsageError(f"effects at site '{site}' need its rows, and this result does not hold them. At the site, add "
+                     f"--rows TABLE (the table it took part with); elsewhere, leave --site out: effects are then those "
+                     f"at a hospital outside the study, with wider intervals")
+
+
+def predict_file(result: Result, data: Any, out: Path, site: str | None = None, alpha: float = 0.05,
+                 outcome_noise: bool = False, keep: Sequence[str] = (), force: bool = False,
+                 progress: Callable[[int], None] | None = None) -> Written:
+    """Effect, sd and interval for each row of `data`, in its order; columns in `keep` are carried over as they are."""
+    check_alpha(alpha)
+    check_site(result, site)
+    _check_keep(result, data, keep)
+    temporary = _fresh(out, force)
+    people, total = 0, 0.0
+    try:
+        with private_file(temporary, "w") as file:
+            writer = csv.writer(file)
+            writer.writerow(["row", *map(plain_cell, keep), *HEADER])
+            for start, effect, carried in _effects(result, data, site, outcome_noise, keep):
+                low, high = effect.interval(alpha)
+                numbers = np.column_stack([effect.mean, effect.sd, low, high])
+                writer.writerows([start + k + 1, *map(plain_cell, kept), *(f"{value:.{DIGITS}g}" for value in row)]
+                                 for k, (row, kept) in enumerate(zip(numbers, carried, strict=True)))
+                people, total = people + len(numbers), total + float(np.sum(effect.mean))
+                if progress:
+                    progress(people)
+        temporary.replace(out)
+    except OSError as problem:
+        raise OutputError(f"'{out}' cannot be written: {problem.strerror}") from None
+    finally:
+        temporary.unlink(missing_ok=True)
+    return Written(out, people, total / people if people else float("nan"))
+
+
+def _fresh(out: Path, force: bool) -> Path:
+    """Where the file is made before it takes its place."""
+    if out.exists() and not force:
+        raise OutputError(f"'{out}' is there already: choose another --out, or replace it with --force")
+    if not out.absolute().parent.is_dir():
+        raise OutputError(f"'{out}': its folder does not exist; choose another --out")
+    temporary = out.with_name(f".{out.name}.new")
+    temporary.unlink(missing_ok=True)
+    return temporary
+
+
+def _check_keep(result: Result, data: Any, keep: Sequence[str]) -> None:
+    if keep and (absent := [name for name in keep if name not in column_names(data, ANY_SIZE)]):
+        raise UsageError(f"--keep {absent[0]!r}: the table has no such column")
+    if clash := set(keep) & {"row", *HEADER}:
+        raise UsageError(f"--keep {sorted(clash)[0]!r}: the output has a column of that name. Rename yours")
+
+
+def _effects(result: Result, data: Any, site: str | None, outcome_noise: bool,
+             keep: Sequence[str]) -> Iterator[tuple[int, Effect, list[list[str]]]]:
+    """(first row, effects, carried cells) of each chunk."""
+    study, start = result.study, 0
+    wanted = list(dict.fromkeys([*(one.name for one in study.covariates), *keep]))
+    for chunk in read_chunks(data, wanted, ROWS):
+        rows = len(next(iter(chunk.values())).cells)
+        if rows == 0:
+            continue
+        place = "new people" if start == 0 else f"new people from row {start + 1} on"
+        x = design_chunk(study, chunk, place)
+        with told_of(place):
+            carried = [_cells(chunk[name]) for name in keep]
+        effect = result.effects_at(_same_shape(x, start), site, outcome_noise)
+        effect = Effect(effect.means[:, :rows], effect.variances[:, :rows])
+        yield start, effect, [[cells[k] for cells in carried] for k in range(rows)]
+        start += rows
+
+
+def _same_shape(x: np.ndarray, start: int) -> np.ndarray:
+    """A later chunk that is short is filled up: its own shape would be compiled anew, which takes longer."""
+    short = 0 if start == 0 else CHUNK + 1 - len(x)
+    return np.vstack([x, np.repeat(x[-1:], short, axis=0)]) if short > 0 else x
+
+
+def _cells(column: Column) -> list[str]:
+    return ["" if cell is None else cell for cell in words(column).to_pylist()]

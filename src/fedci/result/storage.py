@@ -1,0 +1,212 @@
+"""A result on disk: JSON, NPZ and CSV; no pickle. What a coordinator may keep, and each site's private part apart.
+
+    result.json   study, options, verdict, versions, seed, site names          arrays.npz   Θ, draws, per-draw sums
+    effects.csv   ATE, ATT, ATC, all and per site                              trace.csv    one line per round
+    diagnostics.json   all diagnostics, readable without JAX (`diagnostics.findings`)
+    sites/NAME/   rows.npz (the site's rows) and people.csv (its people's effects): mode 0600, the site's own
+
+A blinded study's folder has no effects.csv and no people.csv, and diagnostics.json without what tells the effect, until
+it is opened. The seal is one of procedure: arrays.npz holds the sums all the while.
+
+A result is written beside its place and moved there when it is whole: a crash leaves the earlier one.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from zipfile import BadZipFile
+
+import numpy as np
+
+from fedci.coordinator.coordinator import Effects, Fit, Layout, Outcome, Round
+from fedci.diagnostics.findings import Diagnostics
+from fedci.errors import OutputError
+from fedci.files import check_folder, private_file
+from fedci.model.law import draws_at
+from fedci.model.paper.paper import model_of
+from fedci.protocol.engine import Traffic
+from fedci.result.result import Result
+from fedci.site.people import Posterior
+from fedci.site.prepared import Prepared, Units, arrange
+from fedci.site.site import Site
+from fedci.study.options import FitOptions, validated
+from fedci.study.study import Study
+from fedci.table.moments import Moments, Scales, SiteMoments
+from fedci.table.table import Table, design_columns
+
+FORMAT = 1
+FILES = ("result.json", "arrays.npz", "effects.csv", "trace.csv", "diagnostics.json", "sites")
+
+
+def save_result(result: Result, folder, force: bool = False) -> None:
+    path = check_folder(folder, force)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=path, prefix=".new-") as new:
+            _write_all(result, Path(new))
+            for name in FILES:
+                _replace(Path(new) / name, path / name)
+    except OSError as problem:
+        raise OutputError(f"the result could not be written to '{path}': {problem.strerror}") from None
+
+
+def _replace(new: Path, old: Path) -> None:
+    if old.is_dir() and not old.is_symlink():
+        shutil.rmtree(old)
+    if new.exists():
+        os.replace(new, old)
+    else:
+        old.unlink(missing_ok=True)  # of an earlier result
+
+
+def _write_all(result: Result, folder: Path) -> None:
+    (folder / "result.json").write_text(json.dumps(_facts(result), indent=2) + "\n", encoding="utf-8")
+    np.savez(folder / "arrays.npz", allow_pickle=False, **_arrays(result.outcome))
+    if not result.blinded:
+        result.table().to_csv(folder / "effects.csv", index=False)
+    if result.diagnostics is not None:
+        result.diagnostics.write(folder / "diagnostics.json")
+    _write_trace(result.outcome.fit.rounds, folder / "trace.csv")
+    for name, site in result.local.items():
+        _write_site(result, name, site, folder / "sites" / name)
+
+
+def _facts(result: Result) -> dict:
+    o = result.outcome
+    return {"format": FORMAT, "made": result.made, "versions": dict(result.versions), "run": o.run, "seed": o.seed,
+            "study": result.study.to_toml(), "study_hash": result.study.hash(),
+            "options": o.options.model_dump(mode="json"), "sites": list(o.layout.sites),
+            "verdict": o.fit.verdict, "objective": o.fit.objective, "jitters": o.fit.jitters,
+            "excluded": o.excluded,
+            "warnings": list(o.warnings), "seconds": o.seconds, "opened": result.opened and dict(result.opened),
+            "traffic": {name: vars(seen) for name, seen in result.traffic.items()}}
+
+
+def _arrays(o: Outcome) -> dict[str, np.ndarray]:
+    layout, drawn = o.layout, o.effects
+    arrays = {"theta": o.fit.theta, "u": layout.u, "pooled_u": layout.pooled_u, "indicators": layout.indicators,
+              **{f"draws/{name}": value for name, value in drawn.draws.items()},
+              **{f"scales/{name}": np.asarray(value) for name, value in layout.scales._asdict().items()}}
+    arrays |= {f"total/{name}": value for name, value in (drawn.total or {}).items()}
+    if o.diagnostics is not None:
+        arrays["diagnostics"] = np.frombuffer(o.diagnostics.to_json().encode(), np.uint8)
+    for site in layout.sites:
+        arrays |= {f"sums/{site}/{name}": value for name, value in drawn.sums.get(site, {}).items()}
+        arrays |= {f"moments/{site}/{name}": value for name, value in _moment_arrays(layout.moments[site]).items()}
+    return arrays
+
+
+def _moment_arrays(told: SiteMoments) -> dict[str, np.ndarray]:
+    parts = {"x": told.x, "y0": told.y[0], "y1": told.y[1], "w": told.w}
+    flat = {f"{name}{suffix}": value for name, part in parts.items()
+            for suffix, value in (("", part.values), ("_count", part.count))}
+    return flat | {"suppressed": told.suppressed, "incomplete": told.incomplete}
+
+
+def _write_trace(rounds, path: Path) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(Round.__dataclass_fields__)
+        writer.writerows([getattr(r, name) for name in Round.__dataclass_fields__] for r in rounds)
+
+
+def _write_site(result: Result, name: str, site: Site, folder: Path) -> None:
+    folder.mkdir(parents=True, mode=0o700)
+    t = site.table
+    with private_file(folder / "rows.npz", "wb") as file:
+        np.savez(file, allow_pickle=False, x=t.x, w=t.w, y=t.y, kept=site.kept,
+                 jitter=np.asarray(site.posterior.jitter))
+    if result.blinded:
+        return
+    with private_file(folder / "people.csv", "w") as file:
+        result.ite(name).to_csv(file, index_label="row")
+
+
+def load_result(folder) -> Result:
+    path = Path(folder)
+    try:
+        facts = json.loads((path / "result.json").read_text(encoding="utf-8"))
+        with np.load(path / "arrays.npz", allow_pickle=False) as file:
+            arrays = dict(file)
+        return _result(path, facts, arrays)
+    except FileNotFoundError:
+        raise OutputError(f"'{path}' holds no result: it needs result.json and arrays.npz") from None
+    except (KeyError, ValueError, TypeError, OSError, EOFError, BadZipFile):
+        raise OutputError(f"the result in '{path}' is damaged or of another version of fedci") from None
+
+
+def _result(path: Path, facts: dict, arrays: dict) -> Result:
+    if facts["format"] != FORMAT:
+        raise OutputError(f"the result in '{path}' has format {facts['format']}; this version reads {FORMAT}")
+    study = Study.from_toml(facts["study"])
+    outcome = _outcome(study, facts, arrays, path / "trace.csv")
+    local = {name: _site(study, outcome, s, path / "sites" / name)
+             for s, name in enumerate(facts["sites"]) if (path / "sites" / name / "rows.npz").exists()}
+    traffic = {name: Traffic(**seen) for name, seen in facts["traffic"].items()}
+    return Result(study, outcome, local, traffic, facts["versions"], facts["made"], facts.get("opened"))
+
+
+def _outcome(study: Study, facts: dict, arrays: dict, trace: Path) -> Outcome:
+    options = validated(FitOptions, facts["options"], where="options of the result")
+    sites, described = tuple(facts["sites"]), len(design_columns(study)[0])
+    model = model_of(options.model, described + len(arrays["indicators"]), described, len(sites))
+    scales = Scales(arrays["scales/x_mean"], arrays["scales/x_sd"],
+                    float(arrays["scales/y_mean"]), float(arrays["scales/y_sd"]))
+    layout = Layout(sites, model, scales, arrays["u"], arrays["pooled_u"], arrays["indicators"],
+                    {name: _site_moments(arrays, name) for name in sites})
+    fit = Fit(arrays["theta"], facts["verdict"], facts["objective"], _read_trace(trace), facts["jitters"])
+    sums = {name: found for name in sites if (found := _below(arrays, f"sums/{name}/"))}
+    effects = Effects(_below(arrays, "draws/"), sums, _below(arrays, "total/") or None)
+    return Outcome(facts["run"], facts["seed"], options, layout, fit, effects, tuple(facts["warnings"]),
+                   facts["seconds"], facts.get("excluded", {}), _diagnostics(arrays))
+
+
+def _diagnostics(arrays: dict) -> Diagnostics | None:
+    """All of them, sealed ones too; ValueError where they are damaged."""
+    found = arrays.get("diagnostics")
+    return None if found is None else Diagnostics.model_validate_json(found.tobytes())
+
+
+def _below(arrays: dict, prefix: str) -> dict:
+    return {name.removeprefix(prefix): value for name, value in arrays.items() if name.startswith(prefix)}
+
+
+def _site_moments(arrays: dict, site: str) -> SiteMoments:
+    a = _below(arrays, f"moments/{site}/")
+    x, y0, y1, w = (Moments(a[name], a[f"{name}_count"]) for name in ("x", "y0", "y1", "w"))
+    return SiteMoments(x, a["suppressed"], a["incomplete"], (y0, y1), w)
+
+
+def _read_trace(path: Path) -> tuple[Round, ...]:
+    with path.open(newline="", encoding="utf-8") as file:
+        return tuple(Round(int(r["number"]), int(r["cap"]), float(r["objective"]), float(r["gradient_norm"]),
+                           float(r["seconds"]), r.get("few") == "True") for r in csv.DictReader(file))
+
+
+def _site(study: Study, outcome: Outcome, index: int, folder: Path) -> Site:
+    """The site as it stood at the end of the run, from its own folder."""
+    with np.load(folder / "rows.npz", allow_pickle=False) as file:
+        x, w, y, jitter = file["x"], file["w"], file["y"], float(file["jitter"])
+        kept = file["kept"] if "kept" in file else np.arange(len(y))  # results from before there was linkage
+    return site_at_end(study, outcome, index, x, w, y, kept, jitter)
+
+
+def site_at_end(study: Study, outcome: Outcome, index: int, x: np.ndarray, w: np.ndarray, y: np.ndarray,
+                kept: np.ndarray, jitter: float) -> Site:
+    """The site with number `index` from its rows, ready to predict: nothing is fitted again."""
+    layout, drawn = outcome.layout, outcome.effects
+    names, kinds = design_columns(study)
+    table = Table(site=layout.sites[index], x=x, missing=np.isnan(x), w=w, y=y, columns=names, kinds=kinds, ids=None,
+                  warnings=())
+    site = Site(study, table)
+    site.kept = kept
+    units = Units(*layout.scales, layout.indicators)
+    arrays = arrange(layout.model, units.covariates(x), w, units.outcome(y), layout.u[index], index)
+    site.options, site.prepared = outcome.options, Prepared(layout.model, units, arrays, {})
+    site.posterior = Posterior(outcome.fit.theta, draws_at(layout.model, drawn.draws, index), jitter)
+    return site

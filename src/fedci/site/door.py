@@ -1,0 +1,391 @@
+"""The door of a site on a network: bytes in, bytes out, and a line in the ledger before anything leaves.
+
+    bytes ─► decode ─► in sequence? ─► site.answer ─► may it leave? ─► approved? ─► ledger ─► bytes
+                              any "no" is a Refusal, which goes through the ledger as well
+
+What a door knows of the past is a fold over its ledger, so a site that starts again knows what the one before it knew.
+Only answers count: a refusal releases nothing and binds nothing. A request that was answered is answered again, with
+the same bytes or not at all: the last one from memory (its reply was lost), an earlier one by computing it again, which
+leads the site back to where it stood then (a coordinator that goes on from its checkpoint walks the rounds anew).
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+import re
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fedci.errors import DisclosureError, FedciError, MessageError, SiteError, from_code
+from fedci.protocol.messages import ANSWERS as MAY_LEAVE
+from fedci.protocol.messages import (
+    MASKED,
+    MAX_BYTES,
+    SUMMED,
+    TYPES,
+    AskDiagnostic,
+    Hello,
+    Message,
+    OpenSum,
+    Refusal,
+    answers,
+    asked,
+    decode,
+    encode,
+)
+from fedci.site.ledger import Ledger, Left, numbers, sha256
+
+if TYPE_CHECKING:
+    from fedci.site.site import Site
+
+LOG = "site.log"
+RUN_ID = re.compile(r"[A-Za-z0-9-]{1,80}")
+"""A run's name stands in ledgers and on screens."""
+PHASES = {
+    "Hello": "handshake",
+    "AskLinkKey": "linkage", "WrapLinkKey": "linkage", "TakeLinkKey": "linkage", "AskTokens": "linkage",
+    "Exclude": "linkage",
+    "AskMaskKey": "keys", "TakeMaskKeys": "keys", "TakeCheckKey": "keys",
+    "AskMoments": "moments", "Prepare": "moments",
+    "OpenSum": "fit", "AskStatistics": "fit", "PullBack": "fit", "Evaluate": "fit",
+    "AskEffects": "effects", "AskSharedEffects": "effects",
+    "AskDiagnostic.propensity": "design", "AskDiagnostic.balance": "design", "AskDiagnostic.overlap": "design",
+    "AskDiagnostic.outcome": "checks",
+}
+"""By the name of a request's type; diagnostics also by their kind."""
+NO_PHASE = "none"
+"""Of what could not be read, or is no request."""
+_JITTER = {"jitter"}
+MAY_BE_NOTED: dict[str, set[str]] = {
+    "Hello": {"warnings"},
+    "AskLinkKey": {"people", "fingerprint", "public", "signature"}, "WrapLinkKey": {"wrapped"},
+    "Exclude": {"excluded", "warnings"},
+    "AskMaskKey": {"public", "signature"}, "TakeMaskKeys": {"wrapped"}, "OpenSum": {"opened"},
+    "Evaluate": _JITTER, "AskStatistics": _JITTER, "AskEffects": _JITTER, "AskSharedEffects": _JITTER,
+}
+"""The keys of the notes that may answer each type of request; a type that is not here is answered without notes."""
+ANSWERED_BY = {"AskTokens": {"Reply", "Tokens"}}
+"""The types of answer, where not only a Reply."""
+KEPT_IN_FULL = {"AskMoments", "AskEffects", "AskSharedEffects", "AskDiagnostic.balance", "AskDiagnostic.overlap",
+                "AskDiagnostic.outcome"}
+"""Requests whose answers the ledger keeps number by number: they are what is told of people's groups."""
+WITHOUT_COUNTS = {
+    "size": "too few rows, in all or in an arm, for the study's policy, or too many for its memory",
+    "data": "its table does not fit the study",
+    "source": "its file cannot be read as the study's table",
+    "disclosure": "its policy does not let this leave; ask for less, such as fewer covariates or knots",
+}
+"""What is told in place of a reason with numbers in it: a count below the policy's minimum is what the policy hides."""
+CIPHERTEXT = {"shares", "opened", "wrapped"}
+"""Notes that say nothing of the data: the ledger keeps their hash with the answer's, and not themselves."""
+LASTING = ("described",)
+"""Parts of a site that a new run does not reset: once moments have left, linkage may not choose other rows."""
+LASTING_IN_REFUTERS = (*LASTING, "linked")
+"""A refuter's run follows the study's, on the rows that its linkage left."""
+
+
+@dataclass(frozen=True)
+class Event:
+    """One answer, for the site's own screen."""
+
+    phase: str
+    request: str
+    run: str
+    round: int
+    reply: str
+    bytes_in: int
+    bytes_out: int
+    seconds: float
+    reason: str = ""
+    """Of a refusal, in full: more than what left."""
+
+
+@dataclass
+class Memory:
+    """What the ledger says of the current run, and which runs there were."""
+
+    runs: list[str] = field(default_factory=list)
+    """Begun, the current one last."""
+    answered: dict[int, tuple[str, str]] = field(default_factory=dict)
+    """Round → SHA-256 of its request and of its answer."""
+    phases: dict[int, str] = field(default_factory=dict)
+    """Round → the phase in which something was answered."""
+
+    @classmethod
+    def of(cls, entries: Iterable[Mapping]) -> Memory:
+        memory = cls()
+        for entry in entries:
+            memory.learn(entry)
+        return memory
+
+    def learn(self, entry: Mapping) -> None:
+        if entry["request"] not in PHASES or entry["reply"] == Refusal.__name__:
+            return
+        if entry["run"] not in self.runs:
+            self.runs, self.answered, self.phases = [*self.runs, entry["run"]], {}, {}
+        self.answered.setdefault(entry["round"], (entry["request_sha256"], entry["reply_sha256"]))
+        self.phases[entry["round"]] = entry["phase"]
+
+    def begins(self, request: Message) -> bool:
+        return isinstance(request, Hello) and request.run not in self.runs
+
+    def check(self, request: Message, digest: str) -> None:
+        """SiteError where the request is out of sequence: of no run or an earlier one, or of a round that is over."""
+        site, number = request.site, request.round
+        if self.begins(request):
+            return
+        if not self.runs or request.run != self.runs[-1]:
+            known = "an earlier run" if request.run in self.runs else "a run that did not begin with a handshake"
+            raise SiteError(f"site '{site}': the request belongs to {known}. Start a new run")
+        if number in self.answered and self.answered[number][0] != digest:
+            raise SiteError(f"site '{site}': round {number} of this run was answered to another request, and is not "
+                            f"answered to a second one. Start a new run")
+        if number not in self.answered and number < max(self.answered):
+            raise SiteError(f"site '{site}': round {number} of this run has passed; the last one answered is round "
+                            f"{max(self.answered)}")
+
+    def phase(self, request: Message | None) -> str:
+        """That of a request; of the opening of a sum, that of the request which was summed."""
+        if isinstance(request, OpenSum) and self.runs and request.run == self.runs[-1]:
+            return self.phases.get(request.round - 1, phase_of(request))
+        return phase_of(request)
+
+    def released(self, request: Message) -> str | None:
+        """SHA-256 of the answer that this request had before."""
+        return None if self.begins(request) else self.answered.get(request.round, ("", None))[1]
+
+
+class Door:
+    """The one way messages enter and leave a site on a network.
+
+    folder     the site's own: its site.log takes tracebacks and full reasons (mode 0600)
+    approve    (phase, what will leave, in words) → whether it may; asked once for each phase of a run
+    told       called with an Event after each answer
+    """
+
+    def __init__(self, site: Site, ledger: Ledger, folder: Path | str,
+                 approve: Callable[[str, str], bool] | None = None, told: Callable[[Event], None] | None = None):
+        self.site, self.ledger, self.folder, self.approve, self.told = site, ledger, Path(folder), approve, told
+        self.memory = Memory.of(ledger.entries)
+        self._fresh = snapshot(site)
+        self._declined: set[tuple[str, str]] = set()
+        self._last: tuple[str, bytes] = "", b""
+        """SHA-256 of the last request that was answered, and the answer's bytes: for a reply lost on its way."""
+        self._lock = threading.Lock()
+
+    def answer(self, data: bytes) -> bytes:
+        """The answer to a request, both as bytes. OutputError where the ledger cannot be written: nothing leaves."""
+        with self._lock:
+            return self._answer(data)
+
+    def _answer(self, data: bytes) -> bytes:
+        start, before = time.perf_counter(), snapshot(self.site)
+        request, digest, back, reason = None, sha256(data), b"", ""
+        try:
+            request = self._read(data)
+            reply, back = self._answered(request, digest)
+        except FedciError as problem:
+            reply, reason = self._refused(request, problem)
+        except Exception as problem:
+            reply, reason = self._failed(request, problem)
+        except BaseException:  # Ctrl-C while a person is asked
+            self._restore(before)
+            raise
+        back = back or encode(reply)
+        self._record(request, digest, reply, back, before)
+        self._tell(Event(self.memory.phase(request), _name(request), reply.run, reply.round, _name(reply), len(data),
+                         len(back), time.perf_counter() - start, reason))
+        return back
+
+    def _read(self, data: bytes) -> Message:
+        """The request; MessageError before anything of it is used, where it is none for this site."""
+        request = decode(data)
+        if not RUN_ID.fullmatch(request.run):
+            raise MessageError(f"site '{self.site.name}': a run is named by 1 to 80 letters, digits and dashes")
+        return request
+
+    def _answered(self, request: Message, digest: str) -> tuple[Message, bytes]:
+        """The reply that may leave, and its bytes; every reason against it is an error."""
+        if request.site != self.site.name:
+            raise SiteError(f"site '{self.site.name}' got a request meant for another site")
+        if _name(request) not in PHASES:
+            raise SiteError(f"site '{self.site.name}' does not answer a {_name(request)}")
+        self.memory.check(request, digest)
+        if self._last[0] == digest:
+            return decode(self._last[1]), self._last[1]
+        if self.memory.begins(request):  # it sees nothing that an earlier run left in the site
+            lasting = LASTING_IN_REFUTERS if request.refuter else LASTING
+            self._restore(self._fresh | {name: part for name, part in vars(self.site).items() if name in lasting})
+        reply = self.site.answer(request)
+        if isinstance(reply, Refusal):
+            raise from_code(reply.code, reply.reason)
+        check_leaving(request, reply, self.site.masked, self.site.study.policy.site_effects)
+        back = encode(reply)
+        decode(back)  # what the other side could not read (NaN, say) must not leave, nor enter the ledger
+        released = self.memory.released(request)
+        if released not in (None, sha256(back)):
+            raise SiteError(f"site '{self.site.name}': the answer to round {request.round} would be a second, "
+                            f"different release. Start a new run")
+        self._ask_person(request, reply, len(back))
+        return reply, back
+
+    def _ask_person(self, request: Message, reply: Message, size: int) -> None:
+        phase, known = self.memory.phase(request), () if self.memory.begins(request) else self.memory.phases.values()
+        if self.approve is None or phase in known or (self.site.refuter and known):  # a refuter is approved as a whole
+            return
+        key = request.run, phase
+        if key in self._declined or not self.approve(phase, describe(request, reply, size)):
+            self._declined.add(key)
+            raise DisclosureError(f"the site's operator did not approve the phase '{phase}' at site "
+                                  f"'{self.site.name}'")
+
+    def _refused(self, request: Message | None, problem: FedciError) -> tuple[Refusal, str]:
+        """A refusal in words that may leave, and the full reason."""
+        reason = "".join(sign if sign.isprintable() else "·" for sign in str(problem))
+        self._log(request, f"{problem.code}: {'; '.join([reason, *getattr(problem, '__notes__', [])])}")
+        return self._refusal(request, problem.code, public_reason(self.site.name, problem.code, reason)), reason
+
+    def _failed(self, request: Message | None, problem: Exception) -> tuple[Refusal, str]:
+        """An error nobody foresaw: its words may quote the data, so they stay here."""
+        self._log(request, "".join(traceback.format_exception(problem)))
+        reason = (f"site '{self.site.name}' failed while it answered a {_name(request)}; its own file {LOG} says "
+                  f"where")
+        return self._refusal(request, SiteError.code, reason), reason
+
+    def _refusal(self, request: Message | None, code: str, reason: str) -> Refusal:
+        run, number = (request.run, request.round) if request else ("", 0)
+        return Refusal(run, number, self.site.name, code, reason)
+
+    def _record(self, request: Message | None, digest: str, reply: Message, back: bytes, before: dict) -> None:
+        """The line on disk, and only then what it changes, in memory and in the site."""
+        after = snapshot(self.site)
+        self._restore(before)
+        entry = self.ledger.append(replace(left(request, digest, reply, back), phase=self.memory.phase(request)))
+        if isinstance(reply, Refusal):
+            return
+        self._restore(after)
+        self.memory.learn(entry)
+        self._last = digest, back
+
+    def _restore(self, state: dict) -> None:
+        vars(self.site).clear()
+        vars(self.site).update(state)
+
+    def _tell(self, event: Event) -> None:
+        """A screen that fails must not lose an answer that is already in the ledger."""
+        try:
+            if self.told:
+                self.told(event)
+        except Exception as problem:
+            self._log(None, "".join(traceback.format_exception(problem)))
+
+    def _log(self, request: Message | None, text: str) -> None:
+        """To site.log; a full disk shows itself at the ledger."""
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        where = f"{_name(request)} round {request.round} run {request.run}" if request else "no request"
+        try:
+            handle = os.open(self.folder / LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
+            with os.fdopen(handle, "a", encoding="utf-8", errors="backslashreplace") as file:
+                file.write(f"{now} {where}: {text.rstrip()}\n")
+        except OSError:
+            return
+
+
+def _name(message: Message | None) -> str:
+    return asked(message) if message else ""
+
+
+def phase_of(request: Message | None) -> str:
+    return PHASES.get(_name(request), NO_PHASE)
+
+
+def snapshot(site: Site) -> dict:
+    """A site's state: its parts by name. It replaces them and does not change them in place, a linkage apart."""
+    return {name: _twin(part) if name == "linkage" and part is not None else part for name, part in vars(site).items()}
+
+
+def _twin(part):
+    """A copy with lists of its own."""
+    twin = copy.copy(part)
+    vars(twin).update({name: list(value) for name, value in vars(part).items() if isinstance(value, list)})
+    return twin
+
+
+def arrays_of(reply: Message) -> dict[str, np.ndarray]:
+    """The named arrays that a reply carries."""
+    parts = {part.name: getattr(reply, part.name) for part in fields(reply)}
+    return dict(parts.get("sums", {})) | {name: part for name, part in parts.items() if isinstance(part, np.ndarray)}
+
+
+def may_be_noted(asked: str, secure: bool) -> set[str]:
+    """The keys of the notes that may answer a type of request; under masks also no jitter, which would tell of rows."""
+    if not secure or asked not in SUMMED:
+        return MAY_BE_NOTED.get(asked, set())
+    return {"shares", "withheld"} if asked.startswith(AskDiagnostic.__name__) else {"shares"}
+
+
+def check_leaving(request: Message, reply: Message, secure: bool = False, site_effects: bool = False) -> None:
+    """DisclosureError where a reply holds anything that is not among the answers to its request."""
+    what, site = _name(request), f"site '{request.site}'"
+    if _name(reply) not in ANSWERED_BY.get(what, {"Reply"}) or _name(reply) not in TYPES:
+        raise DisclosureError(f"{site}: a {_name(reply)} is no answer to a {what}")
+    if (reply.run, reply.round, reply.site) != (request.run, request.round, request.site):
+        raise DisclosureError(f"{site}: the answer to a {what} belongs to another request")
+    arrays = arrays_of(reply)
+    foreign = [name for name in arrays if name not in answers(what, secure, site_effects)]
+    foreign += [name for name in getattr(reply, "notes", {}) if name not in may_be_noted(what, secure)]
+    if foreign:
+        problem = DisclosureError(f"{site}: the answer to a {what} holds a name that may not leave in it")
+        problem.add_note(f"such as {foreign[0]!r}")  # for the site's own log: a name could itself tell something
+        raise problem
+    if sum(np.asarray(array).nbytes for array in arrays.values()) > MAX_BYTES:
+        raise DisclosureError(f"{site}: the answer to a {what} is over the limit of a message")
+
+
+def public_reason(site: str, code: str, reason: str) -> str:
+    """The reason in words that may leave: those that could hold a count are replaced, the site's name apart."""
+    told = reason.replace(f"'{site}'", "")
+    if code not in WITHOUT_COUNTS or not any(sign.isnumeric() for sign in told):
+        return reason
+    return f"site '{site}': {WITHOUT_COUNTS[code]}; the site's own screen has the numbers"
+
+
+def left(request: Message | None, digest: str, reply: Message, back: bytes) -> Left:
+    """The ledger's line on a reply."""
+    line = Left(reply.run, reply.round, phase_of(request), _name(request), digest, _name(reply), sha256(back),
+                len(back))
+    if isinstance(reply, Refusal):
+        return replace(line, code=reply.code, reason=reply.reason)
+    arrays = {name: np.asarray(array) for name, array in arrays_of(reply).items()}
+    kept = {name: array.tolist() for name, array in arrays.items() if name != MASKED} \
+        if _name(request) in KEPT_IN_FULL else None
+    return replace(line, sums={name: list(array.shape) for name, array in arrays.items()}, values=kept,
+                   notes={name: note for name, note in getattr(reply, "notes", {}).items()
+                          if name not in CIPHERTEXT} or None)
+
+
+def describe(request: Message, reply: Message, size: int) -> str:
+    """What a person is asked to let out: this answer's names, shapes and size, and the names of the phase's others."""
+    phase, line = phase_of(request), left(request, "", reply, b"")
+    parts = [f"{name} ({' × '.join(map(str, shape)) or 'a number'})" for name, shape in line.sums.items()]
+    parts += [f"{name} (in words)" for name in line.notes or {}]
+    what = ", ".join(parts) or "no numbers, only that it agrees"
+    count = numbers({"sums": line.sums})
+    if getattr(request, "refuter", ""):
+        return (f"the refuter '{request.refuter}', run {request.run}: site '{request.site}' changes its rows as the "
+                f"study says, and all phases of the study but linkage and diagnostics run once more on them: moments, "
+                f"fit and effects leave again, of the changed rows. Asked once for all of it.")
+    secure = MASKED in line.sums
+    later = sorted({name for one in MAY_LEAVE if PHASES[one] == phase for name in answers(one, secure)})
+    also = f" Later answers of the phase hold nothing but: {', '.join(later)}." if later else ""
+    return (f"phase '{phase}' of run {request.run}: to a {_name(request)}, site '{request.site}' answers with {what}; "
+            f"{count:,} numbers, {size:,} bytes.{also}")

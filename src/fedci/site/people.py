@@ -1,0 +1,116 @@
+"""The effects of a site's own people, from what the site knows of the fitted model: they stay at the site."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import jax
+import numpy as np
+
+from fedci.table.table import Table
+from fedci.effect import Effect
+from fedci.site.prepared import Prepared, arrange
+from fedci.model import predict
+from fedci.model.shared.inducing import Blocks
+from fedci.model.law import AnyModel
+
+CHUNK = 512
+"""New people predicted at a time: bounds memory, and one shape means one compilation."""
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """What a site needs for its own predictions; received with the last request, kept at the site."""
+
+    vector: np.ndarray
+    draws: predict.Draws | predict.SharedDraws
+    jitter: float
+
+
+@dataclass(frozen=True)
+class People:
+    """Those of one site, once it has the posterior."""
+
+    table: Table
+    ready: Prepared
+    q: Posterior
+
+    @cached_property
+    def known(self) -> predict.Known:
+        """What predictions need of the site's rows; of a large site's it is work."""
+        return predict.known(self.ready.model, self.ready.arrays, self.q.draws, self.q.jitter)
+
+    def cate(self, x: np.ndarray | None = None, outcome_noise: bool = False) -> Effect:
+        """τ(x) of new people (raw covariates [p, d]) or, without x, of the site's own."""
+        ready, q = self.ready, self.q
+        x = ready.units.covariates(self.table.x if x is None else x)
+        return stream_cate(ready.model, q.vector, self.known, q.draws, x, q.jitter, ready.units.y_sd, outcome_noise)
+
+    def ite(self, noise_correlation: float | None = None) -> Effect:
+        """Realised effects of the site's own people, in the table's order."""
+        ready, rows = self.ready, slice(0, len(self.table.y))
+        return _one(_each(ready.model, self.q, ready.arrays, _given(noise_correlation), ready.units.y_sd, rows))
+
+    def impute(self, x: np.ndarray, w: np.ndarray, y: np.ndarray, noise_correlation: float | None = None,
+               draws: int | None = None) -> Effect:
+        """Realised effects of *other* people whose outcome is known: they are conditioned on like the site's own."""
+        ready = self.ready
+        q = replace(self.q, draws=jax.tree.map(lambda leaf: leaf[:draws], self.q.draws))
+        x = ready.units.covariates(np.vstack([self.table.x, x]))
+        y = ready.units.outcome(np.concatenate([self.table.y, y]))
+        both = arrange(ready.model, x, np.concatenate([self.table.w, w]), y, np.asarray(ready.arrays.u),
+                       int(ready.arrays.index))
+        rows = slice(len(self.table.y), len(y))
+        return _one(_each(ready.model, q, both, _given(noise_correlation), ready.units.y_sd, rows))
+
+
+def _each(model, q: Posterior, arrays, correlations: np.ndarray, y_sd: float, rows: slice) -> Effect:
+    """Realised effects [L, C, rows] in outcome units."""
+    if not isinstance(arrays, Blocks):
+        each = jax.device_get(predict.ite_each(model, q.vector, arrays, q.draws, correlations, q.jitter))
+        return Effect(each.mean[..., rows], each.var[..., rows]).scaled(y_sd)
+    parts = list(_each_by_block(model, q, arrays, correlations))
+    order = np.argsort(np.concatenate([place for place, _ in parts]))[rows]
+    return Effect(*(np.concatenate([getattr(e, name) for _, e in parts], -1)[..., order]
+                    for name in ("means", "variances"))).scaled(y_sd)
+
+
+def summed_sd(model, q: Posterior, arrays, correlations: np.ndarray, y_sd: float) -> np.ndarray:
+    """[C] Σ_i sd(τ_i)."""
+    if isinstance(arrays, Blocks):
+        return y_sd * sum(e.sd.sum(1) for _, e in _each_by_block(model, q, arrays, correlations))
+    return _each(model, q, arrays, correlations, y_sd, slice(0, int(arrays.mask.sum()))).sd.sum(1)
+
+
+def _each_by_block(model, q: Posterior, blocks: Blocks, correlations: np.ndarray):
+    """(the rows of a block's people, their realised effects [L, C, people] in model units), block by block."""
+    known = predict.known(model, blocks, q.draws, q.jitter)
+    for i, (place, mask) in enumerate(zip(np.asarray(blocks.row), np.asarray(blocks.mask) > 0, strict=True)):
+        each = jax.device_get(predict.ite_of_block(model, known, blocks.x[i], blocks.y[i], blocks.arm[i], correlations))
+        yield place[mask], Effect(each.mean[..., mask], each.var[..., mask])
+
+
+def _given(noise_correlation: float | None) -> np.ndarray:
+    return np.array([np.nan if noise_correlation is None else noise_correlation])
+
+
+def _one(effect: Effect) -> Effect:
+    """[L, 1, n] → [L, n]."""
+    return Effect(effect.means[:, 0], effect.variances[:, 0])
+
+
+def stream_cate(model: AnyModel, vector, known: predict.Known, draws: predict.Draws | predict.SharedDraws,
+                x: np.ndarray, jitter: float,
+                y_sd: float, outcome_noise: bool) -> Effect:
+    """τ(x) for any number of people, in chunks of one shape; with outcome noise it is a person's realised effect."""
+    parts = []
+    for start in range(0, max(len(x), 1), CHUNK):
+        part = x[start:start + CHUNK]
+        padded = np.pad(part, ((0, CHUNK - len(part)), (0, 0))) if len(x) > CHUNK else part
+        moments = predict.cate_at(model, vector, known, draws, padded, jitter)
+        parts.append(jax.tree.map(lambda leaf, n=len(part): np.asarray(leaf)[:, :n], moments))
+    mean, var = (np.concatenate([getattr(p, k) for p in parts], axis=1) for k in ("mean", "var"))
+    if outcome_noise:
+        var = var + np.asarray(predict.noise_variance(model, vector, draws))[:, None]
+    return Effect(mean, var).scaled(y_sd)

@@ -1,0 +1,164 @@
+"""The disclosure policy of a study: the smallest groups that may be described, and how finely.
+
+`standard` is for patients. `simulation` is for data that nobody has to protect: simulated or public. Both are
+data, so that a site can read what it agrees to.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from fedci.errors import StudyError
+from fedci.study.options import ROUND_CAP, Options, nearest, validated
+
+ARM_FLOOR = 10
+"""Rows per arm below which four moments give patients away (integer ages: uniquely at 8, often at 12)."""
+STANDARD_ROUND_CAP = 1000
+"""Each round shows the coordinator one more function of the rows."""
+SECURE_SUM_SITES = 3
+"""With two sites, each can subtract its own part from the sum and read the other's."""
+
+Count = Annotated[int, Field(strict=True, ge=0)]
+Bound = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+Share = Annotated[float, Field(strict=True, gt=0, le=1)]
+
+
+class Policy(Options):
+    """What a site asks before anything leaves it. A study names one, and may make it stricter."""
+
+    name: Literal["standard", "simulation"] = "standard"
+    min_rows: Annotated[int, Field(strict=True, ge=2)] = 50
+    """Rows a site needs to take part."""
+    min_arm_rows: Annotated[int, Field(strict=True, ge=1)] = 20
+    """Treated rows, and untreated rows, that a site needs to take part."""
+    override_reason: str = ""
+    """Why `min_arm_rows` may fall below 10 under `standard`; kept with the study, for whoever audits it."""
+    min_cell: Count = 10
+    """Rows on each side of a binary column; with fewer, the column's moments stay at the site."""
+    moment_digits: Annotated[int, Field(strict=True, ge=1, le=17)] | None = 4
+    """Significant digits of the moments that leave; none: as computed (`simulation` only)."""
+    parameters_per_row_warn: Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)] = 0.33
+    """Parameters per row above which the result carries a warning: it could memorise rows."""
+    statistics_per_row: Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)] = 0.33
+    """Columns per row above which the sums of the model `shared` may not leave a site in the clear."""
+    max_parameters_per_row: Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)] = 1.0
+    """Parameters per row above which a site does not take part; a study that raises it has every site's consent."""
+    min_difference: Count = 20
+    """People by which a site's cohort must differ from one it has told of before, unless it is the same; each of its
+    arms by `min_cell`."""
+    max_levels: Annotated[int, Field(strict=True, ge=2)] = 40
+    """Levels a categorical covariate may have."""
+    max_level_share: Share = 0.33
+    """Levels of a categorical per row of the site, at most."""
+    max_rounds: Annotated[int, Field(strict=True, ge=1, le=ROUND_CAP)] = 200
+    """Evaluations of the objective a fit may ask a site for; at most 1000 under `standard`."""
+    allow_single_arm: Annotated[bool, Field(strict=True)] = False
+    """Whether a site with only treated (or only untreated) rows may take part, with a warning."""
+    secure_sum: Annotated[bool, Field(strict=True)] | Literal["auto"] = "auto"
+    """Whether the coordinator sees only sums over sites; "auto": whenever there are three or more."""
+    site_effects: Annotated[bool, Field(strict=True)] = True
+    """Under secure sums: whether each site's own average effects are told, or only those of all sites together."""
+    check_trajectory: Annotated[bool, Field(strict=True)] = True
+    """Whether sites follow the fit from the sums they are told, and answer only what it must ask next."""
+    epsilon: Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)] | None = None
+    """ε of differential privacy, of all that `noised` names together; none: no noise."""
+    delta: Annotated[float, Field(strict=True, gt=0, lt=1)] | None = None
+    """δ of differential privacy."""
+    noised: tuple[Literal["moments", "effects", "gradients"], ...] = ("moments", "effects")
+    """What is noised: moments (protects a record), final effects, and gradients (protect a site's answer)."""
+    outcome_range: tuple[Bound, Bound] | None = None
+    """Declared bounds of the outcome, for the noise of its moments; values beyond are moved to them."""
+    effect_bound: Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)] | None = None
+    """The largest average effect of a site, for the noise of the effects."""
+    gradient_clip: Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)] | None = None
+    """Norm to which a site's gradient is clipped, for its noise."""
+    max_file_bytes: Annotated[int, Field(strict=True, ge=1)] = 4 * 2**30
+    """Size of a site's file above which it is not opened."""
+
+    @model_validator(mode="after")
+    def _standard_has_floors(self):
+        if self.name == "standard":
+            self._check_floors()
+        return self
+
+    @model_validator(mode="after")
+    def _noise_is_declared(self):
+        if (self.epsilon is None) != (self.delta is None):
+            raise StudyError("policy: epsilon and delta go together: differential privacy is a pair of both")
+        if self.epsilon is not None:
+            self._check_noise()
+        return self
+
+    def _check_noise(self) -> None:
+        if not self.noised or len(set(self.noised)) < len(self.noised):
+            raise StudyError("policy.noised: name what is noised, each once: moments, effects, gradients")
+        low, high = self.outcome_range or (0.0, 0.0)
+        for kind, key, there in (("moments", "outcome_range", low < high),
+                                 ("effects", "effect_bound", self.effect_bound),
+                                 ("gradients", "gradient_clip", self.gradient_clip)):
+            if kind in self.noised and not there:
+                raise StudyError(f"policy.{key} is missing: the noise of the {kind} is measured by it, and it must be "
+                                 f"declared, not taken from the data")
+
+    def noises(self, kind: str) -> bool:
+        return self.epsilon is not None and kind in self.noised
+
+    def _check_floors(self) -> None:
+        if self.min_arm_rows < ARM_FLOOR and not self.override_reason.strip():
+            raise StudyError(
+                f"policy: min_arm_rows = {self.min_arm_rows} is below {ARM_FLOOR}, where moments "
+                "give patients away. Raise it, or write the reason in override_reason")
+        if self.max_rounds > STANDARD_ROUND_CAP:
+            raise StudyError(
+                f"policy: max_rounds = {self.max_rounds} is above {STANDARD_ROUND_CAP}, the most "
+                "that 'standard' allows. Lower it")
+        if self.moment_digits is None:
+            raise StudyError("policy: moment_digits must be a number under 'standard'; the usual one is 4")
+
+    def secures(self, sites: int) -> bool:
+        """Whether the sums of so many sites are masked."""
+        return self.secure_sum is True or (self.secure_sum == "auto" and sites >= SECURE_SUM_SITES)
+
+    def changes(self) -> dict:
+        """What differs from the policy of the same name: what a study file has to say besides that name."""
+        usual = POLICIES[self.name].model_dump()
+        return {key: value for key, value in self.model_dump().items() if value != usual[key]}
+
+
+POLICIES = {
+    "standard": Policy(),
+    "simulation": Policy(
+        name="simulation", min_rows=2, min_arm_rows=1, min_cell=0, moment_digits=None, max_level_share=1.0,
+        statistics_per_row=1e9, max_parameters_per_row=1e9, min_difference=0, max_rounds=ROUND_CAP, secure_sum=False,
+        check_trajectory=False,
+    ),
+}
+
+
+def policy(value: str | dict | Policy) -> Policy:
+    """By name; or from a dict: the policy its `name` says (else `standard`) with the other keys laid over."""
+    if isinstance(value, Policy):
+        return value
+    if isinstance(value, str):
+        return _named(value)
+    if isinstance(value, dict):
+        base = _named(value.get("name", "standard"))
+        return validated(Policy, {**base.model_dump(), **value}, where="policy")
+    raise StudyError(f"policy: got {type(value).__name__}, needs a name ({', '.join(POLICIES)}) or a table")
+
+
+def _named(name: object) -> Policy:
+    if not isinstance(name, str) or name not in POLICIES:
+        hint = nearest(name, POLICIES) if isinstance(name, str) else ""
+        raise StudyError(f"policy {name!r} does not exist{hint}; known: {', '.join(POLICIES)}")
+    return POLICIES[name]
+
+
+def check_available(policy: Policy, site_count: int) -> None:
+    """Refuse a promise that this version cannot keep, rather than run without it."""
+    if policy.secure_sum is True and site_count < SECURE_SUM_SITES:
+        raise StudyError(
+            f"policy.secure_sum needs at least {SECURE_SUM_SITES} sites, got {site_count}: of two, "
+            "each could read the other's part. Add sites, or set secure_sum = \"auto\" or false")

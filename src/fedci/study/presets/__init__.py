@@ -1,0 +1,1 @@
+"""Presets are data: one TOML file each, read by `study.options.preset`."""

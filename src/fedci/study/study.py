@@ -1,0 +1,461 @@
+"""The study: which column plays which role, what may leave a site, and how the model is fitted.
+
+    study.toml ─► Study ─► design columns, FitOptions, Policy, and one hash that every party must share
+
+A study is the contract between the sites, so it says all that must agree and nothing about where a site keeps
+its data. docs/study.md explains every key of the file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field, ValidationError, field_validator, model_validator
+
+from fedci.errors import OutputError, StudyError
+from fedci.study.identity import RULE, check_format
+from fedci.study.options import FitOptions, Options, first_problem, nearest
+from fedci.study.options import preset as preset_options
+from fedci.study.policy import Policy, policy
+from fedci.study.toml import lines, parsed, reason, text_of, toml_key
+
+SITE_ID = re.compile(r"[a-z0-9-]{1,40}")
+"""What names a site: it stands in messages, ledgers and file names, so it is short and plain."""
+MAX_NAME = 80
+"""Characters of a column's name, a level or the study's own name."""
+OPTION_TABLES = tuple(FitOptions.model_fields)
+"""The tables of a study file that change the preset."""
+HASH_FORMAT = 2
+"""Raised when the meaning of a study changes, so that old and new packages do not agree by chance."""
+
+
+def _name(text: str) -> str:
+    if not 1 <= len(text) <= MAX_NAME:
+        raise ValueError(f"got {len(text)} characters, needs 1 to {MAX_NAME}")
+    if text != text.strip() or not text.isprintable():
+        raise ValueError("must not start or end with a blank, nor hold control characters")
+    return text
+
+
+def is_name(text: str) -> bool:
+    """Whether a column, a level or a study may be called so."""
+    try:
+        return bool(_name(text))
+    except ValueError:
+        return False
+
+
+Name = Annotated[str, AfterValidator(_name)]
+Limit = Annotated[float, Field(strict=True)]
+Missing = Literal["refuse", "impute"]
+
+
+class _Stated(Options):
+    """Options whose problems are told as StudyError, whether they come from a file or from Python."""
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _told_plainly(cls, data: Any, handler):
+        try:
+            return handler(data)
+        except ValidationError as problem:
+            raise StudyError(f"{cls._place(data)}: {first_problem(cls, problem)}") from None
+
+    @staticmethod
+    def _place(data: Any) -> str:
+        """Where in the study `data` stands, for the message."""
+        return "study"
+
+
+class Covariate(_Stated):
+    """One column that may explain treatment and outcome."""
+
+    name: Name
+    type: Literal["numeric", "binary", "categorical"] = "numeric"
+    levels: tuple[Name, ...] | None = None
+    """Of a categorical, in order; the first is the reference that the other levels are compared with."""
+    range: tuple[Limit, Limit] | None = None
+    """Of a numeric: smallest and largest value that can be true. It catches codes for 'unknown'."""
+    missing: Missing | None = None
+    """What to do about missing values; none: as the study says."""
+
+    @staticmethod
+    def _place(data: Any) -> str:
+        return f"covariates.{data['name']}" if isinstance(data, Mapping) and "name" in data else "covariates"
+
+    @field_validator("levels", mode="before")
+    @classmethod
+    def _codes_are_words(cls, levels: Any) -> Any:
+        """Levels coded 1, 2, 3 may be written without quotes."""
+        if not isinstance(levels, list | tuple):
+            return levels
+        return tuple(str(level) if _is_integer(level) else level for level in levels)
+
+    @field_validator("range")
+    @classmethod
+    def _range_is_ordered(cls, limits):
+        if limits and not limits[0] < limits[1]:
+            raise ValueError("needs [smallest, largest], the first below the second")
+        return limits
+
+    @model_validator(mode="after")
+    def _keys_fit_the_type(self):
+        if problem := self._misfit():
+            raise StudyError(f"covariates.{self.name}: {problem}")
+        return self
+
+    def _misfit(self) -> str | None:
+        """What does not go with the type, and the remedy; none: all does."""
+        levels, categorical = self.levels or (), self.type == "categorical"
+        if categorical and len(levels) < 2:
+            return 'a categorical needs two levels or more. Write levels = ["A", "B"], the reference first'
+        if categorical and len(set(levels)) < len(levels):
+            return "levels holds the same level twice; each stands once"
+        if self.levels is not None and not categorical:
+            return f'a {self.type} covariate has no levels. Set type = "categorical", or remove levels'
+        if self.range and self.type != "numeric":
+            return f"a {self.type} covariate has no range. Remove it"
+        return None
+
+    def design_columns(self) -> tuple[str, ...]:
+        """Its columns in the design: itself, or one indicator for each level but the reference."""
+        if self.type != "categorical":
+            return (self.name,)
+        return tuple(f"{self.name}={level}" for level in self.levels[1:])
+
+
+class Linkage(_Stated):
+    """How people who stand at several sites are found and left out (docs/linkage.md)."""
+
+    enabled: Annotated[bool, Field(strict=True)] = True
+    """False: the ids are not used, and a person at two sites counts twice."""
+    keep: Annotated[int, Field(strict=True, ge=1)] = 1
+    """Sites at which a person stays."""
+    dates: dict[str, str] = {}
+    """Id column → how its dates are written, such as "%d.%m.%Y"; other ids are text."""
+
+    @staticmethod
+    def _place(data: Any) -> str:
+        return "linkage"
+
+    @field_validator("dates")
+    @classmethod
+    def _formats(cls, dates: dict[str, str]) -> dict[str, str]:
+        return {name: check_format(form) for name, form in dates.items()}
+
+
+REFUTERS = ("placebo", "random-cause", "subset")
+
+
+class Diagnosing(_Stated):
+    """Which diagnostics a study runs, and whether its effects wait for them (docs/diagnostics.md)."""
+
+    enabled: Annotated[bool, Field(strict=True)] = True
+    blinded: Annotated[bool, Field(strict=True)] = False
+    """Whether effects stay sealed until a person has seen the diagnostics and opens them."""
+    refute: tuple[Literal["placebo", "random-cause", "subset"], ...] = ()
+    """Each a fit of its own, of rows that the sites change; true: all of them."""
+    negative_control: Name | None = None
+    """A column of an outcome that treatment cannot change; the study is fitted to it as well."""
+
+    @staticmethod
+    def _place(data: Any) -> str:
+        return "diagnostics"
+
+    @field_validator("refute", mode="before")
+    @classmethod
+    def _all_or_some(cls, value: Any) -> Any:
+        return {True: REFUTERS, False: ()}[value] if isinstance(value, bool) else value
+
+    @model_validator(mode="after")
+    def _nothing_without_diagnostics(self):
+        for key in ("blinded", "refute", "negative_control"):
+            if not self.enabled and getattr(self, key):
+                raise StudyError(f"diagnostics.{key} needs the diagnostics. Set enabled = true, or remove {key}")
+        if len(set(self.refute)) < len(self.refute):
+            raise StudyError("diagnostics.refute holds the same refuter twice; each stands once")
+        return self
+
+
+class SharedQuery(_Stated):
+    """`[source]`: the query that gives a site's table where all sites keep their data alike. Each site chooses whether
+    it uses it (`--data sql:`), and says itself where its database is (docs/study.md)."""
+
+    query: Annotated[str, Field(min_length=1, max_length=20_000)]
+
+    @staticmethod
+    def _place(data: Any) -> str:
+        return "source"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_address(cls, data: Any) -> Any:
+        if isinstance(data, Mapping) and (told := sorted(set(data) - {"query"})):
+            raise StudyError(f"source: the study goes to every party, so it holds a query and nothing else; got "
+                             f"{', '.join(map(str, told))}. A site names its database in FEDCI_DATABASE_URL")
+        return data
+
+
+class Study(_Stated):
+    """What every party must agree on. Read from `study.toml`, or built with the same names in Python."""
+
+    name: Name = "study"
+    treatment: Name
+    """Column of 1 (treated) and 0 (not)."""
+    outcome: Name
+    """Column of numbers."""
+    covariates: tuple[Covariate, ...]
+    """From a list of names (numeric), Covariates or dicts; or a dict from name to options."""
+    ids: tuple[Name, ...] = ()
+    """Columns that identify a person, for linkage; read as text, and never leave the site as they are."""
+    linkage: Linkage = Linkage()
+    """Used when there are ids and more than one site."""
+    missing: Missing = "refuse"
+    """What to do about missing covariates; missing treatments and outcomes are always refused."""
+    diagnostics: Diagnosing = Diagnosing()
+    policy: Policy = policy("standard")
+    """By name, or a dict of changes to the policy its `name` says."""
+    preset: str = "default"
+    options: dict[str, Any] = {}
+    """Changes laid over the preset: {model: …, optimiser: …, prediction: …}; "none" removes a value."""
+    sites: tuple[str, ...] = ()
+    """Who may take part; empty: anyone."""
+    quorum: Annotated[int, Field(strict=True, ge=1)] | None = None
+    """On a network: how many sites are enough when others stay away; none: all must be there."""
+    seed: Annotated[int, Field(strict=True, ge=0, lt=2**32)] = 0
+    source: SharedQuery | None = None
+    """A query that sites with the same tables may use."""
+
+    @field_validator("covariates", mode="before")
+    @classmethod
+    def _any_form_of_covariates(cls, value: Any) -> tuple[Covariate, ...]:
+        return _covariates(value)
+
+    @field_validator("ids", mode="before")
+    @classmethod
+    def _one_id_needs_no_list(cls, ids: Any) -> Any:
+        return (ids,) if isinstance(ids, str) else ids
+
+    @field_validator("policy", mode="before")
+    @classmethod
+    def _policy_by_name(cls, value: Any) -> Policy:
+        return policy(value)
+
+    @field_validator("options", mode="before")
+    @classmethod
+    def _plain_options(cls, value: Any) -> Any:
+        return _plain(value)
+
+    @field_validator("sites")
+    @classmethod
+    def _site_ids(cls, sites: tuple[str, ...]) -> tuple[str, ...]:
+        for site in sites:
+            check_site_id(site)
+            if sites.count(site) > 1:
+                raise StudyError(f"sites: {site!r} is repeated; list each site once")
+        return sites
+
+    @model_validator(mode="after")
+    def _consistent(self):
+        if not self.covariates:
+            raise StudyError("covariates: the list is empty; name at least one column")
+        if self.quorum is not None and self.sites and self.quorum > len(self.sites):
+            raise StudyError(f"quorum = {self.quorum} is more than the {len(self.sites)} sites of the study")
+        self._check_roles()
+        self._check_level_counts()
+        self._check_linkage()
+        self._check_noise(self.fit_options())
+        return self
+
+    def _check_roles(self) -> None:
+        """One role for each column, and no indicator with the name of another column."""
+        role_of: dict[str, str] = {}
+        for role, column in self._roles():
+            if column in role_of:
+                raise StudyError(f"{role}: column {column!r} is already in {role_of[column]}; "
+                                 "a column has one role and stands once. Remove it from one of them")
+            role_of[column] = role
+
+    def _roles(self) -> Iterator[tuple[str, str]]:
+        yield "treatment", self.treatment
+        yield "outcome", self.outcome
+        yield from (("ids", column) for column in self.ids)
+        if self.diagnostics.negative_control is not None:
+            yield "diagnostics.negative_control", self.diagnostics.negative_control
+        for covariate in self.covariates:
+            yield from (("covariates", column) for column in {covariate.name, *covariate.design_columns()})
+
+    def _check_level_counts(self) -> None:
+        for covariate in self.covariates:
+            count, most = len(covariate.levels or ()), self.policy.max_levels
+            if count > most:
+                raise StudyError(f"covariates.{covariate.name}.levels: got {count} levels, "
+                                 f"policy.max_levels is {most}. Merge levels")
+
+    def _check_linkage(self) -> None:
+        if self.linkage != Linkage() and not self.ids:
+            raise StudyError("linkage: the study names no ids. Name the columns that identify a person in ids")
+        for column in self.linkage.dates:
+            if column not in self.ids:
+                raise StudyError(f"linkage.dates: column {column!r} is not among the ids{nearest(column, self.ids)}; "
+                                 f"ids = {', '.join(self.ids)}")
+
+    def _check_noise(self, options: FitOptions) -> None:
+        """Differential privacy needs bounds that are declared, and no answer that the noise does not cover."""
+        if self.policy.noises("moments"):
+            for one in self.covariates:
+                if one.type == "numeric" and not (one.range and all(map(math.isfinite, one.range))):
+                    raise StudyError(f"covariates.{one.name}.range is missing: the noise of the moments is measured by "
+                                     f"it. Give [smallest, largest]")
+                if self.imputes(one):
+                    raise StudyError(f"covariates.{one.name}: where values are missing is told without noise. Set "
+                                     f'missing = "refuse" under differential privacy of the moments')
+        optimiser = options.optimiser
+        blind = options.model.family == "paper" and optimiser.name != "lbfgs" and optimiser.tolerance == 0
+        if self.policy.noises("gradients") and not blind:
+            raise StudyError("policy.noised has 'gradients': they need the model of the presets 'classic' or 'paper', "
+                             "an optimiser other than lbfgs, and optimiser.tolerance = 0 (the objective is not told)")
+
+    @property
+    def links(self) -> bool:
+        """Whether people at several sites are to be found."""
+        return bool(self.ids) and self.linkage.enabled
+
+    def fit_options(self, preset: str | None = None) -> FitOptions:
+        """The preset (the study's, unless one is named) with the study's changes, within the policy."""
+        options = preset_options(preset or self.preset, self.options)
+        rounds, most = options.optimiser.rounds, self.policy.max_rounds
+        if rounds > most:
+            raise StudyError(f"optimiser.rounds = {rounds} is above policy.max_rounds = {most}. "
+                             f"Set rounds to {most} or less under [optimiser], or agree on more in [policy]")
+        return options
+
+    def refuted(self, **changes: Any) -> Study:
+        """The study of a refuter: the same but for these changes, and without diagnostics of its own."""
+        return self.model_copy(update={"diagnostics": Diagnosing(enabled=False), **changes})
+
+    def imputes(self, covariate: Covariate) -> bool:
+        """Whether a missing value of this covariate is filled rather than refused."""
+        return (covariate.missing or self.missing) == "impute"
+
+    def check_site(self, site: str) -> None:
+        """Whether this site may take part."""
+        check_site_id(site)
+        if self.sites and site not in self.sites:
+            raise StudyError(f"site {site!r} is not in the study{nearest(site, self.sites)}; "
+                             f"sites = {', '.join(self.sites)}")
+
+    def hash(self) -> str:
+        """SHA-256 of all that must agree, as hex: the same for the same study however it was written down."""
+        agreed = self.model_dump(exclude={"preset", "options"})
+        agreed["sites"] = sorted(self.sites)
+        if self.source is None:
+            del agreed["source"]
+        agreed["fit"] = self.fit_options().model_dump()
+        agreed["format"] = HASH_FORMAT
+        agreed["ids_rule"] = RULE
+        return hashlib.sha256(json.dumps(agreed, sort_keys=True).encode()).hexdigest()
+
+    @classmethod
+    def read(cls, path: str | Path) -> Study:
+        """The study that a TOML file describes; any problem with the file is one StudyError."""
+        return cls.from_toml(text_of(Path(path)), f"study file {path}")
+
+    @classmethod
+    def from_toml(cls, text: str, place: str = "study") -> Study:
+        """The study that TOML text describes; `place` is where a message says the text came from."""
+        return cls.model_validate(_fields(parsed(text, place)))
+
+    def to_toml(self) -> str:
+        """The study as a file: `Study.read` of it is equal to this study."""
+        changes = self.policy.changes()
+        top = self.model_dump(exclude={"covariates", "linkage", "diagnostics", "policy", "options", "source"})
+        top = {key: value for key, value in top.items() if value is not None}
+        tables = {f"covariates.{toml_key(one.name)}": one.model_dump(exclude={"name"}, exclude_none=True)
+                  for one in self.covariates}
+        if linkage := self.linkage.model_dump(exclude_defaults=True):
+            tables["linkage"] = linkage
+        if diagnostics := self.diagnostics.model_dump(exclude_defaults=True):
+            tables["diagnostics"] = diagnostics
+        if self.source:
+            tables["source"] = self.source.model_dump()
+        if changes:
+            tables["policy"] = {"name": self.policy.name, **changes}
+        else:
+            top["policy"] = self.policy.name
+        sections = [f"[{head}]\n{lines(rows)}" for head, rows in (tables | self.options).items()]
+        return "\n".join([lines(top), *sections])
+
+    def write(self, path: str | Path) -> None:
+        """`to_toml` in a file, replacing what was there."""
+        try:
+            Path(path).write_text(self.to_toml(), encoding="utf-8")
+        except (OSError, ValueError) as problem:
+            raise OutputError(f"the study cannot be written to {path}: {reason(problem)}") from None
+
+
+def check_site_id(site: str) -> None:
+    """The form of a site's name, `[a-z0-9-]{1,40}`."""
+    if not isinstance(site, str) or not SITE_ID.fullmatch(site):
+        raise StudyError(f"site {site!r}: a site's name is 1 to 40 of the characters a-z, 0-9 and '-'")
+    if site == "all":
+        raise StudyError("site 'all': the tables call all sites together so. Give the site another name")
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+# ── the forms that covariates and options may take ──────────────────────────────────────────────────────
+
+
+def _covariates(value: Any) -> tuple[Covariate, ...]:
+    if isinstance(value, Mapping):
+        return tuple(_described(name, options) for name, options in value.items())
+    if isinstance(value, Iterable) and not isinstance(value, str | bytes):
+        return tuple(_covariate(item) for item in value)
+    raise StudyError(f"covariates: got {type(value).__name__}, needs a list of columns or a table of them")
+
+
+def _covariate(item: Any) -> Covariate:
+    if isinstance(item, str):
+        return Covariate(name=item)
+    if isinstance(item, Covariate | Mapping):
+        return Covariate.model_validate(item)
+    raise StudyError(f"covariates: got {type(item).__name__} in the list, needs column names or tables")
+
+
+def _described(name: Any, options: Any) -> Covariate:
+    """From one entry of a table: name = "type", or name = {type = …, …}."""
+    if isinstance(options, str):
+        return Covariate(name=name, type=options)
+    if not isinstance(options, Mapping):
+        raise StudyError(f"covariates.{name}: got {type(options).__name__}, needs a type or a table")
+    if "name" in options:
+        raise StudyError(f"covariates.{name}: unknown key 'name'; the table's own name is the column's")
+    return Covariate.model_validate({**options, "name": name})
+
+
+def _plain(value: Any) -> Any:
+    """Dicts, lists and numbers as TOML holds them; the word "none" is Python's None, which TOML lacks."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return None if isinstance(value, str) and value == "none" else value
+
+
+def _fields(file: dict) -> dict:
+    """The fields of Study from the tables of a file; [model], [optimiser], [prediction] are its options."""
+    known = [key for key in Study.model_fields if key != "options"] + list(OPTION_TABLES)
+    for key in file:
+        if key not in known:
+            raise StudyError(f"study: unknown key {key!r}{nearest(key, known)}")
+    fields = {key: value for key, value in file.items() if key not in OPTION_TABLES}
+    return {**fields, "options": {key: file[key] for key in OPTION_TABLES if key in file}}

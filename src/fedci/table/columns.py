@@ -1,0 +1,496 @@
+"""Columns of cells by name, from a frame, a file or a query, and their reading as numbers, 0/1 or levels.
+
+Cells are read as text first, so that what is wrong with them can be said: a decimal comma, a word, a number too large.
+Messages name the column and rows, and never show a cell.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import stat
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fedci.errors import DataError, FedciError, SizeError, SourceError
+from fedci.study.options import nearest
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MISSING_WORDS = ("", ".", "na", "n/a", "<na>", "nan", "null", "none")
+"""Cells that mean 'no value', in any case of letters: what R, SAS, Stata, pandas and SQL write."""
+NUMBER = r"^[+-]?(\d+\.?\d*([eE][+-]?\d+)?|\.\d+([eE][+-]?\d+)?|(?i:inf|infinity|nan))$"
+DECIMAL_COMMA = r"^[+-]?\d*,\d+$"
+BESIDE_QUOTES = np.frombuffer(b',\r\n"', np.uint8)
+"""What may stand outside a quotation mark: the cell's border, or another mark where one inside is doubled."""
+LARGEST = 1e75
+"""Largest magnitude of a value: its fourth power, which the kurtosis needs, must stay a float64."""
+EMPTY = "the file is empty. Export the table again, with a header"
+CSV_BLOCK_BYTES = 16 * 2**20
+"""Rows longer than this cannot be read."""
+STREAM_BLOCK_BYTES = 2**20
+CHUNK_ROWS = 16384
+ANY_SIZE = 2**63
+
+
+@contextmanager
+def told_of(place: str) -> Iterator[None]:
+    """Puts the place before every error of the block, so that each check need only know its own part."""
+    try:
+        yield
+    except FedciError as error:
+        raise type(error)(f"{place}: {error}") from None
+    except MemoryError:
+        raise SizeError(f"{place}: the table does not fit into memory. Keep only the study's columns in it, "
+                        "or use a larger machine") from None
+
+
+@runtime_checkable
+class Asked(Protocol):
+    """A table that is no file and no frame: it is asked for its columns (a query on a database)."""
+
+    def names(self) -> list[str]: ...
+
+    def chunks(self, wanted: Sequence[str] | None, rows: int, max_bytes: int) -> Iterator[dict[str, Column]]:
+        """The wanted columns (none: all), so many rows at a time, one chunk at least."""
+        ...
+
+
+def read_columns(data: Any, wanted: Sequence[str] | None, max_bytes: int) -> dict[str, Column]:
+    """The wanted columns (none: all) of a frame, of a .csv or .parquet file of at most `max_bytes`, or of a query."""
+    if isinstance(data, Asked):
+        return _joined(list(data.chunks(wanted, CHUNK_ROWS, max_bytes)))
+    if not isinstance(data, str | os.PathLike):
+        return from_frame(data, wanted)
+    path, read = _readable(data, max_bytes, {".csv": _from_csv, ".parquet": _from_parquet})
+    with told_of(str(path)):
+        return read(path, wanted)
+
+
+def read_chunks(data: Any, wanted: Sequence[str], rows: int = 4096) -> Iterator[dict[str, Column]]:
+    """As `read_columns`, about so many rows at a time and of any size: for what is not a fit. One chunk at least."""
+    if isinstance(data, Asked):
+        yield from data.chunks(wanted, rows, ANY_SIZE)
+    elif not isinstance(data, str | os.PathLike):
+        whole = from_frame(data, wanted)
+        count = len(next(iter(whole.values())).cells)
+        for start in range(0, max(count, 1), rows):
+            yield {name: Column(name, column.cells.slice(start, rows)) for name, column in whole.items()}
+    else:
+        path, read = _readable(data, ANY_SIZE, {".csv": _csv_chunks, ".parquet": _parquet_chunks})
+        with told_of(str(path)):
+            yield from read(path, wanted, rows)
+
+
+def column_names(data: Any, max_bytes: int) -> list[str]:
+    """The names in the header, in its order."""
+    if isinstance(data, Asked):
+        return data.names()
+    if not isinstance(data, str | os.PathLike):
+        return [str(name) for name in data.columns]
+    path, read = _readable(data, max_bytes, {".csv": _csv_names, ".parquet": _parquet_names})
+    with told_of(str(path)):
+        return read(path)
+
+
+def count_rows(data: Any) -> int | None:
+    """About how many rows there are, for a progress bar; none: nobody knows before they are read."""
+    if isinstance(data, Asked):
+        return None
+    if not isinstance(data, str | os.PathLike):
+        return len(data)
+    path, count_in = _readable(data, ANY_SIZE, {".csv": _csv_rows, ".parquet": _parquet_rows})
+    return count_in(path)
+
+
+def _csv_rows(path: Path) -> int:
+    with path.open("rb") as file:
+        return max(sum(part.count(b"\n") for part in iter(lambda: file.read(STREAM_BLOCK_BYTES), b"")) - 1, 1)
+
+
+def _parquet_rows(path: Path) -> int:
+    with _parquet(path) as file:
+        return file.metadata.num_rows
+
+
+def _readable(data: str | os.PathLike, max_bytes: int, readers: Mapping[str, Callable]) -> tuple[Path, Callable]:
+    """The file's path and the reader of its kind."""
+    path = Path(data)
+    with told_of(str(path)):
+        _check_file(path, max_bytes)
+        read = readers.get(path.suffix.lower())
+        if read is None:
+            raise SourceError("the file is neither .csv nor .parquet. Export it as one of them")
+    return path, read
+
+
+def _joined(chunks: Sequence[Mapping[str, Column]]) -> dict[str, Column]:
+    """The chunks below each other; where a column is text in some and numbers in others, it is text."""
+    return {name: Column(name, _one_type([chunk[name].cells for chunk in chunks])) for name in chunks[0]}
+
+
+def _one_type(parts: Sequence[pa.ChunkedArray]) -> pa.ChunkedArray:
+    kinds = {part.type for part in parts if not pa.types.is_null(part.type)} or {parts[0].type}
+    kind = kinds.pop() if len(kinds) == 1 else pa.large_string()
+    return pa.chunked_array([chunk for part in parts for chunk in part.cast(kind).chunks], kind)
+
+
+# ── reading: bytes and frames to columns ────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """One column as it was read."""
+
+    name: str
+    cells: pa.ChunkedArray
+
+    def error(self, problem: str) -> DataError:
+        return DataError(f"column {self.name!r} {problem}")
+
+
+def from_frame(frame: Any, wanted: Sequence[str] | None) -> dict[str, Column]:
+    import pandas as pd
+
+    if not isinstance(frame, pd.DataFrame):
+        raise SourceError(f"got {type(frame).__name__}, needs a pandas DataFrame or the path of a file")
+    wanted = check_header(list(frame.columns), wanted)
+    return {name: Column(name, _plain(_arrow(frame[name]))) for name in wanted}
+
+
+def _arrow(series: pd.Series) -> pa.ChunkedArray:
+    """The series in Arrow's own type; objects of several types become text, and are judged as text."""
+    try:
+        cells = pa.array(series, from_pandas=True)
+    except (pa.ArrowException, ValueError, TypeError, OverflowError):
+        gone = series.isna().to_numpy()
+        cells = pa.array([_as_text(item) for item in series], pa.large_string(), mask=gone)
+    return cells if isinstance(cells, pa.ChunkedArray) else pa.chunked_array([cells])
+
+
+def _as_text(item: Any) -> str:
+    return str(item).encode("utf-8", "backslashreplace").decode()
+
+
+def _plain(cells: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Without dictionary coding, and text as one type."""
+    kind = cells.type.value_type if pa.types.is_dictionary(cells.type) else cells.type
+    is_text = pa.types.is_string(kind) or pa.types.is_string_view(kind)
+    try:
+        return cells.cast(pa.large_string() if is_text else kind)
+    except pa.ArrowException:  # a rare type: whoever needs numbers or text of it refuses it by name
+        return cells
+
+
+@contextmanager
+def _parquet(path: Path) -> Iterator:
+    import pyarrow.parquet
+
+    try:
+        with pyarrow.parquet.ParquetFile(path) as file:
+            yield file
+    except (pa.ArrowException, OSError, ValueError, KeyError):  # the reader's own words may quote cells
+        raise SourceError("the file is not a whole Parquet file. Export it again") from None
+
+
+def _from_parquet(path: Path, wanted: Sequence[str] | None) -> dict[str, Column]:
+    with _parquet(path) as file:
+        wanted = check_header(file.schema_arrow.names, wanted)
+        table = file.read(columns=list(wanted))
+        return {name: Column(name, _plain(table.column(name))) for name in wanted}
+
+
+def _parquet_names(path: Path) -> list[str]:
+    with _parquet(path) as file:
+        return file.schema_arrow.names
+
+
+def _parquet_chunks(path: Path, wanted: Sequence[str], rows: int) -> Iterator[dict[str, Column]]:
+    with _parquet(path) as file:
+        check_header(file.schema_arrow.names, wanted)
+        empty = file.schema_arrow.empty_table() if file.metadata.num_rows == 0 else None
+        for part in [empty] if empty is not None else file.iter_batches(rows, columns=list(wanted)):
+            table = pa.Table.from_batches([part]) if isinstance(part, pa.RecordBatch) else part
+            yield {name: Column(name, _plain(table.column(name))) for name in wanted}
+
+
+def _csv_names(path: Path) -> list[str]:
+    with path.open("rb") as file:
+        return _header(file.read(STREAM_BLOCK_BYTES).removeprefix(b"\xef\xbb\xbf").decode(errors="replace").encode())
+
+
+def _csv_chunks(path: Path, wanted: Sequence[str], rows: int) -> Iterator[dict[str, Column]]:
+    """Block by block. A cell may not hold a line break here, so that no stray quotation mark can swallow rows."""
+    import pyarrow.csv as arrow_csv
+
+    header = _csv_names(path)
+    _check_delimiter(header, wanted)
+    check_header(header, wanted)
+    ragged = []
+    try:
+        with arrow_csv.open_csv(
+                path, arrow_csv.ReadOptions(use_threads=False, block_size=STREAM_BLOCK_BYTES),
+                arrow_csv.ParseOptions(invalid_row_handler=lambda row: ragged.append(row) or "error"),
+                _as_text_columns(wanted)) as reader:
+            for batch in reader:
+                table = pa.Table.from_batches([batch])
+                for start in range(0, max(batch.num_rows, 1), rows):
+                    part = table.slice(start, rows)
+                    yield {name: Column(name, _plain(part.column(name))) for name in wanted}
+    except pa.ArrowException:  # its words quote the row
+        raise SourceError(_why_not_csv(ragged)) from None
+
+
+def _from_csv(path: Path, wanted: Sequence[str] | None) -> dict[str, Column]:
+    data = _bytes(path)
+    _check_text(data)
+    header = _header(data)
+    _check_delimiter(header, wanted or ())
+    wanted = check_header(header, wanted)
+    if b"\n" not in data and b"\r" not in data:  # a header alone, which Arrow takes for a broken block
+        table = pa.table({name: pa.array([], pa.string()) for name in wanted})
+    else:
+        table = _parsed_csv(data, wanted)
+    return {name: Column(name, _plain(table.column(name))) for name in wanted}
+
+
+def _check_file(path: Path, max_bytes: int) -> None:
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        raise SourceError("the file does not exist. Check the path") from None
+    except (OSError, ValueError):
+        raise SourceError("the file cannot be reached. Check the path and its permissions") from None
+    if not stat.S_ISREG(status.st_mode):
+        kind = "a folder" if stat.S_ISDIR(status.st_mode) else "not a plain file"
+        raise SourceError(f"this is {kind}. Give the path of a .csv or .parquet file")
+    if status.st_size == 0:
+        raise SourceError(EMPTY)
+    if status.st_size > max_bytes:
+        raise SizeError(f"the file has {status.st_size} bytes, policy.max_file_bytes is {max_bytes}. "
+                        "Keep only the study's columns, or agree on more")
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes().removeprefix(b"\xef\xbb\xbf")
+    except OSError as problem:
+        reason = (problem.strerror or "no reason given").lower()
+        raise SourceError(f"the file cannot be read: {reason}. Check its permissions") from None
+
+
+def _check_text(data: bytes) -> None:
+    """UTF-8, and quotation marks in pairs around whole cells: else rows would vanish into one cell."""
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise SourceError("the file is UTF-16. Save it as UTF-8")
+    if (place := data.find(b"\0")) >= 0:
+        raise SourceError(f"line {_line(data, place)} holds a NUL byte: the file is damaged, or UTF-16. "
+                          "Export it as CSV in UTF-8")
+    try:
+        data.isascii() or data.decode("utf-8")
+    except UnicodeDecodeError as problem:
+        raise SourceError(f"line {_line(data, problem.start)} is not UTF-8. "
+                          "Save the file as UTF-8 (in Excel: 'CSV UTF-8')") from None
+    if (place := _stray_quote(data)) is not None:
+        raise SourceError(f"line {_line(data, place)} has a quotation mark that does not close, or opens no "
+                          "whole cell. Quote whole cells, and double the marks inside")
+
+
+def _line(data: bytes, place: int) -> int:
+    """Line of the file, from 1."""
+    return data.count(b"\n", 0, place) + 1
+
+
+def _stray_quote(data: bytes) -> int | None:
+    """Place of the first quotation mark that breaks the rule: marks 1, 3, 5, … open a cell and 2, 4, 6, …
+    close it, and outside of each is the cell's border or, where a mark in a cell is doubled, another mark."""
+    if b'"' not in data:
+        return None
+    byte = np.frombuffer(b"\n" + data + b"\n", np.uint8)
+    marks = np.flatnonzero(byte == ord('"'))
+    outside = marks + np.where(np.arange(len(marks)) % 2, 1, -1)
+    stray = ~np.isin(byte[outside], BESIDE_QUOTES)
+    stray[-1] |= len(marks) % 2 == 1
+    return int(marks[np.argmax(stray)]) - 1 if stray.any() else None
+
+
+def _header(data: bytes) -> list[str]:
+    lines = csv.reader(io.TextIOWrapper(io.BytesIO(data), encoding="utf-8", newline=""))
+    try:
+        return next(line for line in lines if line)
+    except StopIteration:
+        raise SourceError(EMPTY) from None
+    except csv.Error:
+        raise SourceError("the first line is no header. Export the file as CSV, with a header") from None
+
+
+def _check_delimiter(header: list[str], wanted: Sequence[str]) -> None:
+    found = len(set(header) & set(wanted))
+    for delimiter, name in ((";", "semicolons"), ("\t", "tabs"), ("|", "bars")):
+        split = {cell.strip().strip('"') for cell in ",".join(header).split(delimiter)}
+        if len(split & set(wanted)) > found:
+            raise SourceError(f"the columns are separated by {name}. Export with commas and decimal points")
+
+
+def check_header(header: Sequence[Any], wanted: Sequence[str] | None) -> Sequence[str]:
+    """Every wanted column (none: all) once. A header that has none of them may be data, so nothing of it is shown."""
+    wanted = [str(name) for name in header] if wanted is None else wanted
+    counts = {name: list(header).count(name) for name in wanted}
+    repeated = [name for name, count in counts.items() if count > 1]
+    absent = [name for name, count in counts.items() if count == 0]
+    if repeated:
+        raise SourceError(f"column {quoted(repeated)} stands more than once. Rename or remove the copies")
+    if len(absent) == len(wanted):
+        raise DataError(f"none of the columns {quoted(absent)} is in the table. Is there a header?")
+    if absent:
+        unused = [str(name) for name in header if name not in wanted]
+        raise DataError(f"column {quoted(absent)} is missing{nearest(absent[0], unused) or '.'} "
+                        "Rename it in the table, or correct the study")
+    return wanted
+
+
+def _parsed_csv(data: bytes, wanted: Sequence[str]) -> pa.Table:
+    """The wanted columns as text, so that what is wrong with a cell can be told; empty cells are null."""
+    import pyarrow.csv as arrow_csv
+
+    ragged = []
+    try:
+        return arrow_csv.read_csv(
+            pa.py_buffer(data),
+            # one thread: only then does Arrow number the rows it refuses
+            arrow_csv.ReadOptions(use_threads=False, block_size=CSV_BLOCK_BYTES),
+            arrow_csv.ParseOptions(newlines_in_values=b'"' in data,
+                                   invalid_row_handler=lambda row: ragged.append(row) or "error"),
+            _as_text_columns(wanted))
+    except pa.ArrowException:  # its words quote the row
+        raise SourceError(_why_not_csv(ragged)) from None
+
+
+def _as_text_columns(wanted: Sequence[str]):
+    import pyarrow.csv as arrow_csv
+
+    return arrow_csv.ConvertOptions(include_columns=wanted, null_values=[""], strings_can_be_null=True,
+                                    column_types=dict.fromkeys(wanted, pa.large_string()))
+
+
+def _why_not_csv(ragged: list) -> str:
+    if not ragged:
+        return "the file cannot be read as CSV. Export it again"
+    row = ragged[0]
+    return (f"line {row.number} has {row.actual_columns} cells, the header has {row.expected_columns}. "
+            "Quote cells that hold a comma, and write decimals with a point")
+
+
+# ── cells: columns to numbers ───────────────────────────────────────────────────────────────────────────────
+
+
+def numbers(column: Column, remedy: str, truth_words: bool = False) -> np.ndarray:
+    """[n] float64, NaN where missing. With `truth_words`, true and false are 1 and 0."""
+    kind = column.cells.type
+    if pa.types.is_large_string(kind):
+        values = _read_numbers(column, remedy, truth_words)
+    elif pa.types.is_boolean(kind):
+        values = column.cells.cast(pa.uint8()).cast(pa.float64())
+    elif _is_number(kind):
+        values = column.cells.cast(pa.float64(), safe=False)
+    else:
+        raise column.error(f"holds {_kind_of(kind)} where numbers are needed; {remedy}")
+    values = values.to_numpy()
+    refuse_rows(column, np.abs(values) > LARGEST, f"that are infinite or beyond ±{LARGEST:g}",
+                 "leave unknown values empty, or change the unit")
+    return values
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    is_kind = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_null)
+    return any(test(kind) for test in is_kind)
+
+
+def _kind_of(kind: pa.DataType) -> str:
+    """In one word: the full name of a nested type can hold keys, which are data."""
+    return "dates" if pa.types.is_temporal(kind) else f"the type {str(kind).partition('<')[0]}"
+
+
+def _read_numbers(column: Column, remedy: str, truth_words: bool) -> pa.ChunkedArray:
+    try:
+        return column.cells.cast(pa.float64())
+    except pa.ArrowInvalid:  # some cell needs a closer look: blanks, words for missing, or a mistake
+        pass
+    text = _without_missing_words(column.cells)
+    if truth_words:
+        low = pc.utf8_lower(text)
+        text = pc.if_else(pc.equal(low, "true"), "1", pc.if_else(pc.equal(low, "false"), "0", text))
+    unread = pc.fill_null(pc.invert(pc.match_substring_regex(text, NUMBER)), False)
+    if pc.any(unread).as_py():
+        raise _unread(column, text, unread, remedy)
+    return text.cast(pa.float64())
+
+
+def _without_missing_words(cells: pa.ChunkedArray, kept: Sequence[str] = ()) -> pa.ChunkedArray:
+    """Trimmed, and null where the cell says that there is no value; words in `kept` are values."""
+    text = pc.utf8_trim_whitespace(cells)
+    gone = pc.is_in(pc.utf8_lower(text), pa.array(MISSING_WORDS, text.type))
+    if kept:
+        gone = pc.and_(gone, pc.invert(pc.is_in(text, pa.array(kept, text.type))))
+    return pc.if_else(gone, pa.scalar(None, text.type), text)
+
+
+def _unread(column: Column, text: pa.ChunkedArray, unread: pa.ChunkedArray, remedy: str) -> DataError:
+    rows = row_list(unread.to_numpy())
+    if pc.all(pc.match_substring_regex(text.filter(unread), DECIMAL_COMMA)).as_py():
+        return column.error(f"writes decimals with a comma in {rows}. Export it with decimal points")
+    return column.error(f"holds text in {rows}; {remedy}")
+
+
+def zeros_and_ones(column: Column, remedy: str) -> np.ndarray:
+    """[n] of 0, 1 and NaN, from 0 and 1 or true and false. Other words could be read either way round."""
+    values = numbers(column, remedy, truth_words=True)
+    refuse_rows(column, ~(np.isnan(values) | (values == 0) | (values == 1)), "other than 0 and 1", remedy)
+    return values
+
+
+def level_codes(column: Column, levels: Sequence[str]) -> np.ndarray:
+    """[n] float64: position among the study's levels, NaN where missing."""
+    text = _without_missing_words(words(column), kept=levels)
+    codes = pc.index_in(text, pa.array(levels, text.type))
+    unseen = pc.and_(pc.is_null(codes), pc.is_valid(text)).to_numpy()
+    if unseen.any():
+        raise column.error(f"holds a level that the study does not have in {row_list(unseen)}. "
+                           f"Its levels are {', '.join(levels)}. Recode the cells, or add the level")
+    return codes.cast(pa.float64()).to_numpy()
+
+
+def words(column: Column) -> pa.ChunkedArray:
+    """The cells as text: 1 and 1.0 are '1'."""
+    try:
+        return column.cells.cast(pa.large_string())
+    except pa.ArrowException:  # its words may quote cells
+        kind = _kind_of(column.cells.type)
+        raise column.error(f"holds {kind} where text is needed. Export it as text") from None
+
+
+def refuse_rows(column: Column, bad: np.ndarray, what: str, remedy: str) -> None:
+    if bad.any():
+        raise column.error(f"holds values {what} in {row_list(bad)}. {remedy[0].upper()}{remedy[1:]}")
+
+
+def row_list(bad: np.ndarray) -> str:
+    """'3 rows (first: row 17)': how many, and where to look."""
+    return f"{count(bad.sum(), 'row')} (first: row {int(np.argmax(bad)) + 1})"
+
+
+def count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def quoted(names: Sequence[str]) -> str:
+    return ", ".join(repr(name) for name in names)

@@ -1,0 +1,243 @@
+"""A site's table from a query on its own database: PostgreSQL or SQLite, read-only, in chunks (extra `sql`).
+
+    sql:cohort.sql    the query in a file at the site         FEDCI_DATABASE_URL        where the database is
+    sql:              the study's query ([source] query)      FEDCI_DATABASE_PASSWORD   its password, if it needs one
+
+Both variables may carry the site's name (FEDCI_DATABASE_URL_LYON). An address that holds a password is refused: an
+address ends up in logs and lists of processes. Cells become what a CSV export of the same query would hold, so that
+every later check and message is the same. The database's own words are shown only where they cannot quote a cell.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from fedci.errors import SizeError, SourceError, UsageError
+from fedci.table.columns import Column, check_header, told_of
+
+SCHEME = "sql:"
+ADDRESS, PASSWORD = "FEDCI_DATABASE_URL", "FEDCI_DATABASE_PASSWORD"
+MAX_QUERY_BYTES = 2**20
+CONNECT_SECONDS = 10
+CELL_BYTES = 16
+"""What a number is taken to weigh against the policy's `max_file_bytes`."""
+EXAMPLES = "postgresql://reader@db.hospital.org/cohort or sqlite:////data/cohort.db"
+SHOWN = "42"
+"""SQLSTATE class whose messages name tables, columns and words of the query, and never a cell."""
+SQLITE_SHOWN = re.compile("no such (table|column)|ambiguous column|near |incomplete input|You can only execute one")
+
+
+@dataclass(frozen=True)
+class Query:
+    """A query and the site whose database it is for. No address and no password: they are looked up when asked."""
+
+    text: str
+    site: str
+    place: str
+    """Where the query stands, for messages."""
+
+    def names(self) -> list[str]:
+        with self._rows(1) as (names, _):
+            return names
+
+    def chunks(self, wanted: Sequence[str] | None, rows: int, max_bytes: int) -> Iterator[dict[str, Column]]:
+        """The wanted columns, so many rows at a time; a query without rows gives one empty chunk."""
+        with self._rows(rows) as (names, parts):
+            wanted = check_header(names, wanted)
+            places = [names.index(name) for name in wanted]
+            seen, empty = 0, True
+            for part in parts:
+                chunk = {name: Column(name, _cells([row[k] for row in part]))
+                         for name, k in zip(wanted, places, strict=True)}
+                seen += sum(_weight(column.cells) for column in chunk.values())
+                if seen > max_bytes:
+                    raise SizeError(f"{self.place}: the query gives more than policy.max_file_bytes = {max_bytes}. "
+                                    "Select only the study's columns and people, or agree on more")
+                yield chunk
+                empty = False
+            if empty:
+                yield {name: Column(name, _cells([])) for name in wanted}
+
+    @contextmanager
+    def _rows(self, rows: int) -> Iterator[tuple[list[str], Iterator[Sequence]]]:
+        """(names of the columns, chunks of rows) in one read-only transaction that is always rolled back."""
+        import sqlalchemy
+        from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+
+        engine = _engine(self.site)
+        with told_of(self.place):
+            try:
+                with engine.connect().execution_options(**_options(engine, rows)) as connection:
+                    found = connection.exec_driver_sql(self.text, execution_options={"no_parameters": True})
+                    if not found.returns_rows:
+                        raise SourceError("the query gives no rows. Write one SELECT")
+                    yield list(found.keys()), found.partitions(rows)
+                    connection.rollback()
+            except DBAPIError as problem:
+                raise SourceError(_reason(engine, problem)) from None
+            except SQLAlchemyError as problem:
+                raise SourceError(f"the database could not be read ({type(problem).__name__})") from None
+            except sqlalchemy.exc.NoSuchModuleError:
+                raise SourceError("this kind of database is not known") from None
+            finally:
+                engine.dispose()
+
+
+def query_at(text: str, site: str, shared: str | None) -> Query:
+    """From `sql:FILE`, or from `sql:` alone and the study's own query."""
+    _check_extra()
+    path = text.removeprefix(SCHEME)
+    if re.match(r"[a-z+]+://", path):
+        raise UsageError(f"--site or --data {SCHEME}…: give the file that holds the query; the database's address "
+                         f"stands in the variable {ADDRESS}, such as {EXAMPLES}")
+    if path:
+        return Query(_query_file(Path(path)), site, f"query {path}")
+    if shared is None:
+        raise UsageError(f"{SCHEME} alone takes the study's query, and this study has none: write {SCHEME}FILE, or "
+                         "[source] query in the study")
+    return Query(shared, site, "the study's query")
+
+
+def _check_extra() -> None:
+    from importlib.util import find_spec
+
+    if find_spec("sqlalchemy") is None:
+        raise UsageError("a query needs SQLAlchemy: run `pip install 'fedci[sql]'`")
+
+
+def _query_file(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_QUERY_BYTES + 1)
+        if not data.strip() or len(data) > MAX_QUERY_BYTES:
+            raise SourceError(f"query {path}: the file is {'empty' if not data.strip() else 'too large for a query'}")
+        return data.decode("utf-8-sig").strip().rstrip(";")
+    except UnicodeDecodeError:
+        raise SourceError(f"query {path} is not UTF-8 text. Save it again as UTF-8") from None
+    except OSError as problem:
+        raise SourceError(f"query {path} cannot be read: {(problem.strerror or '').lower()}. Check the path") from None
+
+
+# ── the connection ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _variable(name: str, site: str) -> tuple[str, str | None]:
+    """(the variable that is set, its value): the site's own before the common one."""
+    own = f"{name}_{site.upper().replace('-', '_')}"
+    return (own, os.environ[own]) if os.environ.get(own) else (name, os.environ.get(name) or None)
+
+
+def _engine(site: str):
+    import sqlalchemy
+
+    variable, value = _variable(ADDRESS, site)
+    if value is None:
+        raise UsageError(f"no database is named: set {ADDRESS} (or {ADDRESS}_{site.upper().replace('-', '_')}), such "
+                         f"as {EXAMPLES}")
+    try:
+        url = sqlalchemy.make_url(value)
+    except (sqlalchemy.exc.ArgumentError, ValueError):  # its own words repeat the address
+        raise UsageError(f"{variable} is no address of a database, such as {EXAMPLES}") from None
+    if url.password is not None or any("pass" in key.lower() for key in url.query):
+        raise UsageError(f"{variable} holds a password. Take it out, and set {PASSWORD} instead (PostgreSQL's own "
+                         "~/.pgpass and PGPASSWORD work too)")
+    return _made(url, variable, _variable(PASSWORD, site)[1])
+
+
+def _made(url, variable: str, password: str | None):
+    import sqlalchemy
+    from sqlalchemy.pool import NullPool
+
+    kind = url.get_backend_name()
+    if kind == "sqlite":
+        return sqlalchemy.create_engine("sqlite://", creator=lambda: _sqlite(url.database), poolclass=NullPool)
+    if kind == "postgresql":
+        _check_driver()
+        url = url.set(drivername="postgresql+psycopg")
+        url = url if password is None else url.set(password=password)
+        return sqlalchemy.create_engine(url, poolclass=NullPool, hide_parameters=True,
+                                        connect_args={"connect_timeout": CONNECT_SECONDS})
+    raise UsageError(f"{variable} names a database of the kind {kind!r}; fedci reads PostgreSQL and SQLite, where it "
+                     "can make sure that nothing is written. Export the table as CSV or Parquet instead")
+
+
+def _check_driver() -> None:
+    from importlib.util import find_spec
+
+    if find_spec("psycopg") is None:
+        raise UsageError("PostgreSQL needs psycopg: run `pip install 'fedci[sql]'`")
+
+
+def _sqlite(database: str | None):
+    """A connection that cannot write, to a file that must be there."""
+    import sqlite3
+    from urllib.parse import quote
+
+    if not database or database == ":memory:" or not Path(database).is_file():
+        raise SourceError(f"there is no SQLite file {database!r}. Write sqlite:////absolute/path.db")
+    return sqlite3.connect(f"file:{quote(str(Path(database).resolve()))}?mode=ro", uri=True)
+
+
+def _options(engine, rows: int) -> dict[str, Any]:
+    streaming = {"stream_results": True, "max_row_buffer": rows}
+    return streaming | ({"postgresql_readonly": True} if engine.dialect.name == "postgresql" else {})
+
+
+def _reason(engine, problem) -> str:
+    """Why the database did not answer. Its own words only where they cannot hold a cell or a secret."""
+    state, words = getattr(problem.orig, "sqlstate", None), " ".join(str(problem.orig).split())
+    if state is None and engine.dialect.name == "postgresql":
+        url = engine.url
+        return (f"no connection to {url.host or 'the local server'}, database {url.database!r}, as "
+                f"{url.username or 'the default user'!r}. Is the address right, the server there, and {PASSWORD} set?")
+    if state == "25006" or "readonly database" in words:
+        return "the query would write. Write one SELECT"
+    if (state or "").startswith(SHOWN) or SQLITE_SHOWN.match(words):
+        primary = getattr(getattr(problem.orig, "diag", None), "message_primary", None) or words
+        return f"the database does not understand the query: {primary}. Correct it"
+    return f"the database stopped at the query ({type(problem.orig).__name__}{f', {state}' if state else ''})"
+
+
+# ── cells ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _cells(values: Sequence[Any]) -> pa.ChunkedArray:
+    """Whole and floating-point numbers as they are; everything else as the text that a CSV export would hold."""
+    known = [value for value in values if value is not None]
+    if known and all(type(value) is float for value in known):
+        return pa.chunked_array([pa.array(values, pa.float64())])
+    if known and all(type(value) is int and -(2**63) <= value < 2**63 for value in known):
+        return pa.chunked_array([pa.array(values, pa.int64())])
+    return pa.chunked_array([pa.array([_text(value) for value in values], pa.large_string())])
+
+
+def _text(value: Any) -> str | None:
+    match value:
+        case None | str():
+            return value
+        case bool():
+            return "true" if value else "false"
+        case float():
+            return repr(value)
+        case Decimal():
+            return format(value, "f") if value.is_finite() else str(value)
+        case datetime():
+            return str(value)
+        case bytes() | memoryview():
+            return "\\x" + bytes(value).hex()
+        case _:
+            return str(value)
+
+
+def _weight(cells: pa.ChunkedArray) -> int:
+    return cells.nbytes if pa.types.is_large_string(cells.type) else CELL_BYTES * len(cells)

@@ -1,0 +1,228 @@
+"""`fedci init`: a study file proposed from a data file, every guess marked for review.
+
+    column ─► what its cells look like (0/1, numbers, few words, all different, …) + what its name says ─► a role
+
+The file goes to every party, so no exact extreme value of one person stands in it: ranges are widened to round
+numbers, and shares of missing values are rounded.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.compute as pc
+
+from fedci.errors import DataError, FedciError
+from fedci.study.policy import policy
+from fedci.study.study import Covariate, Study, is_name
+from fedci.table.columns import ANY_SIZE, Column, numbers, read_columns, told_of, words, zeros_and_ones
+
+TREATMENT = re.compile(r"treat|^trt|^arm$|expos|^drug|interven|^w$|^z$", re.I)
+OUTCOME = re.compile(r"outcome|response|change|score|^y$|_y$|result|endpoint|death|mortal|surviv|readmi", re.I)
+IDENTITY = re.compile(r"(^|_|\b)(id|ids|nid|pid|mrn|ssn|nhs|uuid|person|patient|subject)(_|$|\b|no$|nr$)|(_id|Id|ID)$")
+FEW_LEVELS = 12
+"""Words of more kinds than this are text, not levels; whoever knows better writes them in."""
+RARE = 10
+"""A level that fewer people have is named in a remark."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """What a column's cells look like."""
+
+    name: str
+    kind: str
+    """binary, numeric, categorical, unique, text, constant or empty."""
+    missing: float
+    """Share of cells without a value."""
+    levels: tuple[str, ...] = ()
+    rare: tuple[str, ...] = ()
+    range: tuple[float, float] | None = None
+    """Widened outward to two digits."""
+
+
+@dataclass(frozen=True)
+class Guess:
+    """A column's role and why."""
+
+    look: Look
+    role: str
+    """treatment, outcome, covariate, id or left out."""
+    why: str
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A study, and the guesses behind it."""
+
+    study: Study
+    guesses: tuple[Guess, ...]
+    rows: int
+
+    def to_toml(self) -> str:
+        """The study file with a remark at each guess; `Study.read` of it is the study."""
+        remarks = {_head(guess): f"# review: {guess.why}" for guess in self.guesses if guess.role != "left out"}
+        lines = ["# Proposed by `fedci init`. What is marked 'review' is a guess from one file: check it against",
+                 "# the protocol, then give the same file to every site. docs/study.md explains the keys."]
+        for line in self.study.to_toml().splitlines():
+            start = line if line.startswith("[") else line.partition(" = ")[0]
+            lines += [remarks.pop(start)] if start in remarks else []
+            lines.append(line)
+        left = [f"#   {guess.look.name!r}: {guess.why}" for guess in self.guesses if guess.role == "left out"]
+        lines += ["", "# Left out; add what the study needs:", *left] if left else []
+        return "\n".join(lines) + "\n"
+
+
+def _head(guess: Guess) -> str:
+    """Where the study file speaks of the column: its own table, or a key at the top."""
+    from fedci.study.toml import toml_key
+
+    at = {"treatment": "treatment", "outcome": "outcome", "id": "ids"}
+    return at.get(guess.role) or f"[covariates.{toml_key(guess.look.name)}]"
+
+
+def propose(data: Any, name: str = "study") -> Proposal:
+    """From a file or a query: the columns looked at, roles guessed, a study that can be read."""
+    columns = read_columns(data, None, ANY_SIZE)
+    rows = len(next(iter(columns.values())).cells)
+    if not rows:
+        raise DataError("the table has a header but no rows. Export it again")
+    looks = [_look(column) for column in columns.values()]
+    named = [look for look in looks if is_name(look.name)]
+    unnamed = tuple(Guess(look, "left out", "no name for a study: rename it") for look in looks if look not in named)
+    guesses = (*_roles(named), *unnamed)
+    return Proposal(_study(guesses, name), guesses, rows)
+
+
+# ── what a column looks like ────────────────────────────────────────────────────────────────────────────────
+
+
+def _look(column: Column) -> Look:
+    with told_of(f"column {column.name!r}"):
+        for read in (_as_binary, _as_numeric, _as_words):
+            try:
+                if (found := read(column)) is not None:
+                    return found
+            except FedciError:
+                continue
+    return Look(column.name, "text", 0.0)
+
+
+def _as_binary(column: Column) -> Look | None:
+    values = zeros_and_ones(column, "look again")
+    known = values[~np.isnan(values)]
+    if known.size == 0:
+        return Look(column.name, "empty", 1.0)
+    return Look(column.name, "binary", _share(values)) if np.ptp(known) else None
+
+
+def _as_numeric(column: Column) -> Look | None:
+    values = numbers(column, "look again")
+    known = values[~np.isnan(values)]
+    if np.ptp(known) == 0:
+        return Look(column.name, "constant", _share(values))
+    whole = bool((known == np.round(known)).all())
+    if whole and len(np.unique(known)) == len(values) and IDENTITY.search(column.name):
+        return Look(column.name, "unique", 0.0)
+    return Look(column.name, "numeric", _share(values), range=_round_range(known.min(), known.max()))
+
+
+def _share(values: np.ndarray) -> float:
+    return float(np.isnan(values).mean())
+
+
+def _round_range(low: float, high: float) -> tuple[float, float]:
+    """[low, high] widened by a tenth of its width, and to two digits of it; what is not negative stays so."""
+    step = 10.0 ** (math.floor(math.log10(high - low)) - 1)
+    wide = 0.1 * (high - low)
+    down, up = math.floor((low - wide) / step) * step, math.ceil((high + wide) / step) * step
+    return float(f"{max(down, 0.0) if low >= 0 else down:.12g}"), float(f"{up:.12g}")
+
+
+def _as_words(column: Column) -> Look | None:
+    text = words(column)
+    counted = pc.value_counts(pc.drop_null(pc.utf8_trim_whitespace(text)).combine_chunks())
+    found = sorted((entry["values"], entry["counts"]) for entry in counted.to_pylist())
+    missing = float(text.null_count / max(len(text), 1))
+    if len(found) == len(text) > FEW_LEVELS:
+        return Look(column.name, "unique", missing)
+    if not 2 <= len(found) <= FEW_LEVELS or not all(is_name(word) for word, _ in found):
+        return Look(column.name, "constant" if len(found) == 1 else "text", missing)
+    common = max(found, key=lambda entry: entry[1])[0]
+    levels = (common, *(word for word, _ in found if word != common))
+    return Look(column.name, "categorical", missing, levels, tuple(word for word, count in found if count < RARE))
+
+
+# ── roles ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _roles(looks: Sequence[Look]) -> tuple[Guess, ...]:
+    treatment = _chosen(looks, TREATMENT, ("binary",), "the treatment: a column of 0 and 1")
+    rest = [look for look in looks if look is not treatment]
+    outcome = _chosen(rest, OUTCOME, ("numeric", "binary"), "the outcome: a column of numbers")
+    return tuple(_role(look, treatment, outcome) for look in looks)
+
+
+def _chosen(looks: Sequence[Look], named: re.Pattern, kinds: Sequence[str], needed: str) -> Look:
+    """A column whose name says so and whose cells fit (kinds in order of preference), else the last that fits."""
+    fits = [look for kind in kinds for look in looks if look.kind == kind and not look.missing]
+    fits = fits or [look for kind in kinds for look in looks if look.kind == kind]
+    if not fits:
+        raise DataError(f"no column can be {needed}. Code it so in the table, or write the study by hand")
+    last = [look for look in fits if look.kind == fits[0].kind][-1]
+    return next((look for look in fits if named.search(look.name)), last)
+
+
+def _role(look: Look, treatment: Look, outcome: Look) -> Guess:
+    if look is treatment:
+        return Guess(look, "treatment", "is 1 the treated, 0 the untreated?" + _named(TREATMENT, look))
+    if look is outcome:
+        return Guess(look, "outcome", "is this the outcome, measured after the treatment?" + _named(OUTCOME, look))
+    if look.kind == "unique" or (IDENTITY.search(look.name) and look.kind != "binary"):
+        return Guess(look, "id", "does it identify a person at every site? Remove it if not; linkage uses it")
+    if look.kind in ("text", "constant", "empty"):
+        why = {"text": "text of many kinds, or dates", "constant": "one value only", "empty": "no values"}[look.kind]
+        return Guess(look, "left out", why)
+    return Guess(look, "covariate", _covariate_remark(look))
+
+
+def _named(pattern: re.Pattern, look: Look) -> str:
+    return "" if pattern.search(look.name) else " Its name does not say so"
+
+
+def _covariate_remark(look: Look) -> str:
+    parts = {"binary": ["0 and 1"], "numeric": ["range widened from what this file holds: what can be true?"],
+             "categorical": ["levels as in this file: does the codebook have more? The first is the reference"]}
+    parts = parts[look.kind]
+    if look.rare:
+        parts.append(f"fewer than {RARE} people each: {', '.join(look.rare)}")
+    if look.missing:
+        parts.append(f"about {max(round(100 * look.missing), 1)}% missing: impute, or refuse")
+    return "measured before the treatment? " + "; ".join(parts)
+
+
+def _study(guesses: Sequence[Guess], name: str) -> Study:
+    role = {guess.role: guess.look.name for guess in guesses if guess.role in ("treatment", "outcome")}
+    covariates = [_covariate(guess.look) for guess in guesses if guess.role == "covariate"]
+    if not covariates:
+        raise DataError("no column is left for a covariate: what explains who is treated and how they fare is needed")
+    return Study(name=name, treatment=role["treatment"], outcome=role["outcome"], covariates=covariates,
+                 ids=tuple(guess.look.name for guess in guesses if guess.role == "id"), policy=policy("standard"))
+
+
+def _covariate(look: Look) -> Covariate:
+    return Covariate(name=look.name, type=look.kind, levels=look.levels or None, range=look.range,
+                     missing="impute" if look.missing else None)
+
+
+def suggested_name(data: str | Path) -> str:
+    stem = Path(str(data).removeprefix("sql:")).stem
+    return stem if is_name(stem) else "study"
+
+

@@ -1,0 +1,482 @@
+"""A site's table: from a file or a frame to arrays that fit the study, or an error a person can act on.
+
+    Source ─► bytes or rows ─► columns by name ─► cells as numbers ─► x [n, d], w [n], y [n] ─► checks ─► Table
+
+Columns are taken by name, so their order never matters. Messages name the site, the column and a row (1 is
+the first row of data), and never show a cell: whoever reads a log may not be allowed to read the data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from fedci.errors import DataError, FedciError, SizeError, UsageError
+from fedci.study.identity import records
+from fedci.study.policy import Policy
+from fedci.study.study import Covariate, Study, check_site_id
+from fedci.table.columns import (
+    MISSING_WORDS,
+    Column,
+    check_header,
+    column_names,
+    count,
+    from_frame,
+    level_codes,
+    numbers,
+    quoted,
+    read_columns,
+    refuse_rows,
+    row_list,
+    told_of,
+    words,
+    zeros_and_ones,
+)
+from fedci.table.database import SCHEME, Query, query_at
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SAME = 1e-10
+"""Two columns coincide when 1 − |correlation| is below this."""
+DEPENDENT = 1e-12
+"""Columns depend linearly when an eigenvalue of their correlation matrix is below this."""
+CONSTANT = 1e-12
+"""A column is constant when its spread, relative to its largest magnitude, is rounding."""
+SCALE_RATIO = 1e8
+"""Standard deviations further apart than this are a mistake in units."""
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """What a site fits with: n rows, d design columns, in the units of the data."""
+
+    site: str
+    x: np.ndarray
+    """[n, d] float64; NaN where `missing`."""
+    missing: np.ndarray
+    """[n, d] bool; true only where the study imputes."""
+    w: np.ndarray
+    """[n] float64: 1 treated, 0 not."""
+    y: np.ndarray
+    """[n] float64."""
+    columns: tuple[str, ...]
+    """Names of the d design columns."""
+    kinds: tuple[str, ...]
+    """numeric, binary or level, for each design column."""
+    ids: pd.DataFrame | None
+    """The study's id columns as text; none when the study names none."""
+    warnings: tuple[str, ...]
+    """What is unusual but no error, one sentence each."""
+    control: np.ndarray | None = None
+    """[n] float64: the outcome that treatment cannot change, where the study names one."""
+
+    @property
+    def rows(self) -> int:
+        return len(self.w)
+
+    @property
+    def treated(self) -> int:
+        return int(self.w.sum())
+
+    def take(self, rows: np.ndarray) -> Table:
+        """Only these rows, in this order."""
+        ids = None if self.ids is None else self.ids.iloc[rows].reset_index(drop=True)
+        control = None if self.control is None else self.control[rows]
+        return replace(self, x=self.x[rows], missing=self.missing[rows], w=self.w[rows], y=self.y[rows], ids=ids,
+                       control=control)
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """A site's data by the site's name: a pandas frame, the path of a .csv or .parquet file, or a query."""
+
+    name: str
+    data: pd.DataFrame | str | Path | Query
+
+    def __post_init__(self):
+        check_site_id(self.name)
+
+    @classmethod
+    def at(cls, study: Study, name: str, place: str | Path) -> Source:
+        """From what an operator types: a path, `sql:FILE` with a query, or `sql:` for the study's query."""
+        check_site_id(name)
+        return cls(name, located(str(place), name, study))
+
+    def read(self, study: Study) -> Table:
+        """Everything the study asks of this site, checked; the first problem as one error."""
+        study.check_site(self.name)
+        with told_of(f"site {self.name!r}"):
+            return _table(study, self.name, read_columns(self.data, _wanted(study), study.policy.max_file_bytes))
+
+    def read_people(self, study: Study) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(x [p, d], w [p], y [p]) of people outside the fit: any number of them, nothing of theirs leaves."""
+        wanted = (study.treatment, study.outcome, *(c.name for c in study.covariates))
+        with told_of(f"site {self.name!r}"):
+            columns = read_columns(self.data, wanted, study.policy.max_file_bytes)
+            w, y = _treatment(columns[study.treatment]), _finite_outcome(columns[study.outcome])
+            return _design(study, columns)[0], w, y
+
+
+def located(place: str, site: str, study: Study | None = None) -> Path | Query:
+    """A path, or a query, from what an operator types."""
+    if not place.startswith(SCHEME):
+        return Path(place)
+    return query_at(place, site, study.source.query if study and study.source else None)
+
+
+def absolute(place: str | Path) -> str:
+    """The same place for a process in another folder; the study's own query stays what it is."""
+    path = str(place).removeprefix(SCHEME)
+    if str(place).startswith(SCHEME):
+        return f"{SCHEME}{Path(path).resolve() if path else ''}"
+    return str(Path(path).resolve())
+
+
+def _wanted(study: Study) -> tuple[str, ...]:
+    """The columns that a study needs of a table."""
+    control = study.diagnostics.negative_control
+    return (study.treatment, study.outcome, *(c.name for c in study.covariates), *study.ids,
+            *((control,) if control else ()))
+
+
+def problems(study: Study, source: Source) -> list[FedciError]:
+    """Everything that keeps this source out of the study, not the first problem only; empty: `source.read` works."""
+    found: list[FedciError] = []
+
+    def tried(check, *given):
+        try:
+            with told_of(f"site {source.name!r}"):
+                return check(*given)
+        except FedciError as problem:
+            found.append(problem)
+        return None
+
+    most = study.policy.max_file_bytes
+    wanted = _wanted(study)
+    tried(study.check_site, source.name)
+    names = tried(column_names, source.data, most)
+    if names is not None:
+        tried(check_header, names, wanted)
+    present = [name for name in wanted if (names or ()).count(name) == 1]
+    columns = tried(read_columns, source.data, present, most) if present else None
+    if columns is not None:
+        _try_columns(study, columns, tried)
+    return found
+
+
+def _try_columns(study: Study, columns: Mapping[str, Column], tried) -> None:
+    """Each check of `_table` by itself, on the columns that are there."""
+    rows = len(next(iter(columns.values())).cells)
+    tried(_check_rows, study.policy, rows)
+    if rows == 0:
+        return
+    if study.treatment in columns:
+        w = tried(_treatment, columns[study.treatment])
+        if w is not None:
+            tried(_check_arms, study.policy, study.treatment, w)
+    if study.outcome in columns:
+        tried(_outcome, columns[study.outcome])
+    if study.diagnostics.negative_control in columns:
+        tried(_outcome, columns[study.diagnostics.negative_control])
+    tried(_check_level_shares, study, rows)
+    covariates = [one for one in study.covariates if one.name in columns]
+    blocks = {one: block for one in covariates
+              if (block := tried(_checked_block, study, columns[one.name], one)) is not None}
+    if blocks:
+        named = [(name, "level" if one.type == "categorical" else one.type) for one in blocks
+                 for name in one.design_columns()]
+        tried(_check_design, np.hstack(list(blocks.values())), *zip(*named, strict=True))
+    if study.links and all(name in columns for name in study.ids):
+        tried(_try_ids, study, columns)
+
+
+def _try_ids(study: Study, columns: Mapping[str, Column]) -> None:
+    ids = _ids(study, columns)
+    if len(study.ids) == 1:
+        _check_id_words(ids[study.ids[0]])
+    records({name: ids[name].to_numpy(object) for name in study.ids}, study.linkage.dates)
+
+
+def design_columns(study: Study) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Names and kinds of the d design columns; a categorical A, B, C becomes levels `stage=B`, `stage=C`."""
+    named = [(name, "level" if covariate.type == "categorical" else covariate.type)
+             for covariate in study.covariates for name in covariate.design_columns()]
+    names, kinds = zip(*named, strict=True)
+    return names, kinds
+
+
+def design_chunk(study: Study, columns: Mapping[str, Column], place: str) -> np.ndarray:
+    """x [n, d] from columns that were read; `place` stands before every error."""
+    with told_of(place):
+        return _design(study, columns)[0]
+
+
+def design_matrix(study: Study, frame: pd.DataFrame, site: str) -> tuple[np.ndarray, np.ndarray]:
+    """x [n, d] and missing [n, d] from a frame with the study's covariates; other columns are ignored."""
+    with told_of(f"site {site!r}"):
+        return _design(study, from_frame(frame, [c.name for c in study.covariates]))
+
+
+def design_from(study: Study, X: Any, site: str) -> tuple[np.ndarray, np.ndarray]:
+    """As `design_matrix`; X may also be an array [p, number of covariates] in the study's order."""
+    import pandas as pd
+
+    if isinstance(X, pd.DataFrame):
+        return design_matrix(study, X, site)
+    names = [c.name for c in study.covariates]
+    coded = [c.name for c in study.covariates if c.type == "categorical"]
+    if coded:
+        raise UsageError(f"X is an array, but {quoted(coded)} is categorical. "
+                         f"Pass a DataFrame with the columns {quoted(names)}")
+    return design_matrix(study, pd.DataFrame(_two_dimensional(X, len(names)), columns=names), site)
+
+
+def id_records(study: Study, table: Table) -> list[bytes]:
+    """One record for each row, as linkage needs them: none missing, each person once."""
+    with told_of(f"site {table.site!r}"):
+        if len(study.ids) == 1:  # with several columns such a word may be a name
+            _check_id_words(table.ids[study.ids[0]])
+        return records({name: table.ids[name].to_numpy(object) for name in study.ids}, study.linkage.dates)
+
+
+def _check_id_words(ids: pd.Series) -> None:
+    gone = ids.isna() | ids.str.strip().str.lower().isin(MISSING_WORDS)
+    if gone.any():
+        raise DataError(f"column {ids.name!r} has no id in {row_list(gone.to_numpy())}; linkage needs every id. "
+                        "Correct them, drop the rows, or set enabled = false under [linkage] of the study")
+
+
+def restricted(study: Study, table: Table, kept: np.ndarray, when: str = "after linkage") -> Table:
+    """The rows that linkage (or a refuter) leaves, which must meet the policy again; new warnings stand after the
+    old."""
+    with told_of(f"site {table.site!r}: {when}"):
+        if not len(kept):
+            raise SizeError(f"everyone is excluded: all {table.rows} people stay at other sites. "
+                            "Leave the site out, or raise linkage.keep in the study")
+        _check_rows(study.policy, len(kept))
+        found = _check_arms(study.policy, study.treatment, table.w[kept])
+        _check_varies(study.outcome, table.y[kept])
+        _check_level_shares(study, len(kept))
+    new = [f"site {table.site!r}: {when} {warning}" for warning in found]
+    return replace(table.take(kept), warnings=(*table.warnings, *new))
+
+
+# ── the design: one block of columns for each covariate ─────────────────────────────────────────────────────
+
+
+def _design(study: Study, columns: Mapping[str, Column]) -> tuple[np.ndarray, np.ndarray]:
+    x = np.hstack([_checked_block(study, columns[covariate.name], covariate) for covariate in study.covariates])
+    return x, np.isnan(x)
+
+
+def _checked_block(study: Study, column: Column, covariate: Covariate) -> np.ndarray:
+    block = _block(column, covariate)
+    _check_missing(column, np.isnan(block[:, 0]), allowed=study.imputes(covariate))
+    return block
+
+
+def _block(column: Column, covariate: Covariate) -> np.ndarray:
+    """[n, 1], or for a categorical [n, levels − 1]; NaN across the row where the value is missing."""
+    if covariate.type == "categorical":
+        codes = level_codes(column, covariate.levels)[:, None]
+        indicators = (codes == np.arange(1, len(covariate.levels))).astype(float)
+        return np.where(np.isnan(codes), np.nan, indicators)
+    if covariate.type == "binary":
+        return zeros_and_ones(column, "code it 1 for yes and 0 for no")[:, None]
+    values = numbers(column, "the study says it is numeric. Correct the cells, or declare it categorical")
+    if covariate.range:
+        low, high = covariate.range
+        refuse_rows(column, (values < low) | (values > high), f"outside the range [{low:g}, {high:g}]",
+                     "leave unknown values empty instead of writing a code, or correct the range")
+    return values[:, None]
+
+
+def _check_missing(column: Column, gone: np.ndarray, allowed: bool) -> None:
+    if gone.any() and not allowed:
+        raise column.error(f"has {count(gone.sum(), 'missing value')}; the study requires it. "
+                           f'Drop the rows, or set missing = "impute" for {column.name!r}.')
+
+
+def _two_dimensional(X: Any, width: int) -> np.ndarray:
+    try:
+        array = np.asarray(X, dtype=float)
+    except (TypeError, ValueError):
+        raise UsageError("X is no array of numbers. Pass one, or a DataFrame with the covariates") from None
+    if array.ndim != 2 or array.shape[1] != width:
+        raise UsageError(f"X has the shape {array.shape}, needs [rows, {width}]: "
+                         "one column for each covariate, in the study's order")
+    return array
+
+
+# ── the table: what only a whole site shows ─────────────────────────────────────────────────────────────────
+
+
+def _table(study: Study, site: str, columns: Mapping[str, Column]) -> Table:
+    rows = len(columns[study.treatment].cells)
+    _check_rows(study.policy, rows)
+    w = _treatment(columns[study.treatment])
+    arm_warnings = _check_arms(study.policy, study.treatment, w)
+    y = _outcome(columns[study.outcome])
+    _check_level_shares(study, rows)
+    x, missing = _design(study, columns)
+    names, kinds = design_columns(study)
+    warnings = [f"site {site!r}: {warning}" for warning in (*arm_warnings, *_check_design(x, names, kinds))]
+    control = study.diagnostics.negative_control
+    return Table(site, x, missing, w, y, names, kinds, _ids(study, columns), tuple(warnings),
+                 _outcome(columns[control]) if control else None)
+
+
+def _check_rows(policy: Policy, rows: int) -> None:
+    if rows == 0:
+        raise SizeError("the table has a header but no rows. Export it again")
+    if rows < policy.min_rows:
+        raise SizeError(f"the table has {count(rows, 'row')}, the policy {policy.name!r} needs "
+                        f"{policy.min_rows}. Add rows, or leave the site out")
+
+
+def _treatment(column: Column) -> np.ndarray:
+    w = zeros_and_ones(column, "code the treatment 1 for treated and 0 for not")
+    _check_known(column, np.isnan(w), "treatment")
+    return w
+
+
+def _outcome(column: Column) -> np.ndarray:
+    y = _finite_outcome(column)
+    _check_varies(column.name, y)
+    return y
+
+
+def _check_varies(name: str, y: np.ndarray) -> None:
+    if _is_constant(y):
+        raise DataError(f"column {name!r} is constant, so no effect can be seen in it. Check the export, or the study")
+
+
+def _finite_outcome(column: Column) -> np.ndarray:
+    y = numbers(column, "the outcome must be numeric. Correct the cells")
+    _check_known(column, np.isnan(y), "outcome")
+    return y
+
+
+def _check_known(column: Column, gone: np.ndarray, role: str) -> None:
+    if gone.any():
+        raise column.error(f"has no value in {row_list(gone)}; without its {role} a row cannot be used. "
+                           "Drop the rows")
+
+
+def _check_arms(policy: Policy, name: str, w: np.ndarray) -> list[str]:
+    """Both arms, each large enough. One alone, where that is allowed, is a warning."""
+    rows_of = {"treated": int(w.sum()), "untreated": int((1 - w).sum())}
+    present = [arm for arm, rows in rows_of.items() if rows]
+    if len(present) == 1 and not policy.allow_single_arm:
+        raise DataError(f"column {name!r} has only {present[0]} rows, and both arms are needed. "
+                        "Leave the site out, or set allow_single_arm = true in [policy]")
+    for arm in present:
+        if rows_of[arm] < policy.min_arm_rows:
+            raise SizeError(f"column {name!r} has {count(rows_of[arm], f'{arm} row')}, the policy "
+                            f"{policy.name!r} needs {policy.min_arm_rows}. Add rows, or leave the site out")
+    alone = present if len(present) == 1 else []
+    return [f"all rows are {arm}; effects here rest on the other sites" for arm in alone]
+
+
+def _check_level_shares(study: Study, rows: int) -> None:
+    most = int(study.policy.max_level_share * rows)
+    for covariate in study.covariates:
+        count = len(covariate.levels or ())
+        if count > most:
+            raise DataError(f"column {covariate.name!r} has {count} levels in the study; for {rows} rows "
+                            f"policy.max_level_share allows {most}. Merge levels, or add rows")
+
+
+def _ids(study: Study, columns: Mapping[str, Column]) -> pd.DataFrame | None:
+    """Text as it stands, leading zeros kept. Floating-point numbers have lost digits, and are refused."""
+    if not study.ids:
+        return None
+    import pandas as pd
+
+    for name in study.ids:
+        if pa.types.is_floating(columns[name].cells.type):
+            raise columns[name].error("holds ids as floating-point numbers, which lose digits. Store text")
+    return pd.DataFrame({name: words(columns[name]).to_pandas() for name in study.ids})
+
+
+def _check_design(x: np.ndarray, names: Sequence[str], kinds: Sequence[str]) -> list[str]:
+    """Columns that repeat each other or live on different scales; what is no error comes back as warnings."""
+    constant = np.array([_is_constant(column) for column in x.T])
+    two_valued = np.array([_is_two_valued(column) for column in x.T]) & ~constant
+    numeric = np.array([kind == "numeric" for kind in kinds]) & ~constant
+    many_valued = numeric & ~two_valued
+    _check_scales(x[:, numeric], _picked(names, numeric))
+    _check_dependence(x[:, many_valued], _picked(names, many_valued))
+    return [f"column {name!r} is constant here" for name in _picked(names, constant)] + [
+        f"columns {first!r} and {second!r} coincide here"
+        for first, second in _coinciding(x[:, two_valued], _picked(names, two_valued))]
+
+
+def _picked(names: Sequence[str], chosen: np.ndarray) -> list[str]:
+    return [name for name, keep in zip(names, chosen, strict=True) if keep]
+
+
+def _is_constant(values: np.ndarray) -> bool:
+    """Also true when all values are missing."""
+    known = values[~np.isnan(values)]
+    return known.size == 0 or bool(np.ptp(known) <= CONSTANT * np.abs(known).max())
+
+
+def _is_two_valued(values: np.ndarray) -> bool:
+    """As an indicator is, whatever the study calls it: two of them may coincide at a small site by chance."""
+    known = values[~np.isnan(values)]
+    return known.size == 0 or bool(((known == known.min()) | (known == known.max())).all())
+
+
+def _check_scales(x: np.ndarray, names: Sequence[str]) -> None:
+    if not names:
+        return
+    spread = np.nanstd(x, axis=0)
+    small, large = int(np.argmin(spread)), int(np.argmax(spread))
+    if spread[large] > SCALE_RATIO * spread[small]:
+        raise DataError(f"columns {names[small]!r} and {names[large]!r} differ in spread by more than "
+                        f"{SCALE_RATIO:g} times. Give one of them in another unit")
+
+
+def _check_dependence(x: np.ndarray, names: Sequence[str]) -> None:
+    """Numeric columns that another one, or several together, determine exactly."""
+    for first, second in _coinciding(x, names):
+        raise DataError(f"columns {first!r} and {second!r} say the same: one is the other, perhaps in "
+                        "another unit. Remove one from the study")
+    correlation = _correlation(x)
+    if correlation is None:
+        return
+    eigenvalues, vectors = np.linalg.eigh(correlation)
+    if eigenvalues[0] < DEPENDENT:
+        involved = _picked(names, np.abs(vectors[:, 0]) > 1e-4)  # rounding leaves about 1e-8 in the others
+        raise DataError(f"columns {quoted(involved)} depend on each other: one is computed from the rest. "
+                        "Remove one from the study")
+
+
+def _coinciding(x: np.ndarray, names: Sequence[str]) -> list[tuple[str, str]]:
+    """Pairs of columns with |correlation| = 1."""
+    correlation = _correlation(x)
+    if correlation is None:
+        return []
+    return [(names[i], names[j]) for i, j in combinations(range(len(names)), 2)
+            if abs(correlation[i, j]) > 1 - SAME]
+
+
+def _correlation(x: np.ndarray) -> np.ndarray | None:
+    """[d, d] over the complete rows; none where they cannot tell: n ≤ d, or a column is constant in them."""
+    complete = x[~np.isnan(x).any(axis=1)]
+    if x.shape[1] < 2 or len(complete) <= x.shape[1]:
+        return None
+    centred = complete - complete.mean(axis=0)
+    spread = np.sqrt((centred**2).sum(axis=0))
+    if (spread <= CONSTANT * np.abs(complete).max(axis=0)).any():
+        return None
+    centred /= spread
+    return centred.T @ centred

@@ -1,7 +1,7 @@
 """Whether a change of the code changed a number: fits of every kind, recorded before it and after it, compared.
 
-    python assurance/same_numbers.py record DIR           fit every case, each result saved in DIR/CASE
-    python assurance/same_numbers.py compare OLD NEW      every number of two recordings; exit 1 beyond 1e-12 relative
+    python assurance/same_numbers.py record DIR [CASE …]  fit every case (or these), each result saved in DIR/CASE
+    python assurance/same_numbers.py compare OLD NEW      every number of NEW's cases; exit 1 beyond 1e-12 relative
     python assurance/same_numbers.py load OLD             results of an earlier version read, and asked again
 
 Only what users have is used (FedCI, Study, Source, Result and the files of a result), so that one script runs on both
@@ -76,8 +76,10 @@ CASES: dict[str, tuple[dict, tuple[int, ...], bool]] = {
 }
 
 
-def record(folder: Path) -> None:
+def record(folder: Path, *names: str) -> None:
     for name, (changes, sizes, gaps) in CASES.items():
+        if names and name not in names:
+            continue
         sources = [Source(f"site-{s}", frame(n, s, gaps)) for s, n in enumerate(sizes)]
         result = FedCI(study(**changes), seed=3).fit(sources)
         result.save(folder / name, force=True)
@@ -139,7 +141,7 @@ def _leaves(tree, place: str):
 def compare(old: Path, new: Path) -> int:
     """How many things differ by more than LIMIT."""
     wrong = 0
-    for case in sorted(one.name for one in old.iterdir() if one.is_dir()):
+    for case in sorted(one.name for one in new.iterdir() if one.is_dir()):
         before, after = numbers(old / case), numbers(new / case)
         differences = {name: _difference(before[name], after[name]) for name in before.keys() & after.keys()}
         odd = sorted(before.keys() ^ after.keys()) + [name for name, size in differences.items() if not size <= LIMIT]
@@ -177,6 +179,7 @@ def load(old: Path) -> int:
 
 
 if __name__ == "__main__":
-    command, *folders = sys.argv[1:]
-    found = {"record": record, "compare": compare, "load": load}[command](*map(Path, folders))
-    sys.exit(1 if found else 0)
+    command, folder, *more = sys.argv[1:]
+    if command == "record":
+        sys.exit(record(Path(folder), *more))
+    sys.exit(1 if {"compare": compare, "load": load}[command](Path(folder), *map(Path, more)) else 0)

@@ -14,6 +14,7 @@ import json
 import sys
 from pathlib import Path
 
+import jax
 import numpy as np
 import pandas as pd
 
@@ -85,6 +86,7 @@ def record(folder: Path, *names: str) -> None:
         result.save(folder / name, force=True)
         np.savez(folder / name / "asked.npz", **asked(result))
         print(name, len(numbers(folder / name)), "numbered things", flush=True)
+        jax.clear_caches()  # compiled programs take places in the process's memory map, of which Linux gives 65,530
 
 
 def asked(result: Result) -> dict[str, np.ndarray]:

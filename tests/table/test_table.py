@@ -1,6 +1,6 @@
 """A site's table: the same arrays from every form of it, and mistakes told without a cell.
 
-tests/test_bad_inputs.py holds the table of mistakes; here stands what should work, and properties.
+tests/across/test_bad_inputs.py holds the table of mistakes; here stands what should work, and properties.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ import fedci
 from fedci import Result, Study
 from fedci.cli import commands as cli
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 PAGES = sorted(path.relative_to(ROOT).as_posix() for path in [*(ROOT / "docs").glob("*.md"), *ROOT.glob("*.md")])
 NOT_RUN, BEFORE = "not run: ", "before: "
 SHELL, OTHERS = ("sh", ""), {"python", "toml", "text"}

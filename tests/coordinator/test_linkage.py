@@ -32,7 +32,7 @@ from fedci.study.identity import RULE, TEXT, normalise, records
 from fedci.study.study import Linkage
 from tests_support import frame, study
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parents[1]
 VECTORS = json.loads((HERE / "vectors" / "linkage.json").read_text())
 PAGE = (HERE.parent / "docs" / "linkage.md").read_text()
 KEY, SECRET = bytes(range(32)), bytes(range(32, 64))

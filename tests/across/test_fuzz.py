@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from fuzz_targets import TARGETS, csv, messages, study
 
-CORPUS = Path(__file__).parent / "corpus"
+TESTS = Path(__file__).parents[1]
+CORPUS = TESTS / "corpus"
 MEMORY = 3 * 2**30
 """Bytes of address space: the libraries alone map about 1.5 GiB, and no file of the corpus is over 100 kB."""
 REPLAY = """
@@ -27,7 +28,7 @@ for name, target in TARGETS.items():
 
 def test_the_corpus_under_a_memory_limit():
     """Every file of it, in a process that may not take more; of each kind some are good and some are not."""
-    done = subprocess.run([sys.executable, "-c", REPLAY, str(Path(__file__).parent), str(CORPUS), str(MEMORY)],
+    done = subprocess.run([sys.executable, "-c", REPLAY, str(TESTS), str(CORPUS), str(MEMORY)],
                           capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     counts = {line.split()[0]: tuple(map(int, line.split()[1:])) for line in done.stdout.splitlines()}

@@ -40,7 +40,7 @@ from fedci.study.policy import POLICIES, STANDARD_ROUND_CAP
 from fedci.version import __version__
 from tests_support import frame, made_result, study
 
-TESTS = Path(__file__).parent
+TESTS = Path(__file__).parents[1]
 
 
 # --- the page of promises
@@ -69,7 +69,7 @@ def test_every_promise_names_tests_and_each_of_them_exists():
 
 
 def test_the_defaults_are_those_of_the_design():
-    """(The policy's own numbers: tests/test_study.py.)"""
+    """(The policy's own numbers: tests/study/test_study.py.)"""
     assert [secure_sum.threshold(m) for m in (3, 5, 10)] == [3, 4, 7]  # ⌊2m/3⌋ + 1
     assert (secure_sum.BITS, messages.MAX_BYTES, messages.MAX_NESTING) == (40, 16 * 2**20, 8)
     assert (STANDARD_ROUND_CAP, POLICIES["standard"].max_rounds) == (1000, 200)
@@ -244,7 +244,7 @@ def test_other_cells_stay(text):
 
 @pytest.fixture
 def small_disk(tmp_path):
-    """64 KiB; where nobody may mount one, the limit on the size of files stands in (tests/test_faults.py)."""
+    """64 KiB; where nobody may mount one, the limit on the size of files stands in (tests/across/test_faults.py)."""
     place = tmp_path / "disk"
     place.mkdir()
     if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(place)], capture_output=True,

@@ -1,5 +1,5 @@
 """Faults of messages, disks and clocks; what they cost is time, never a number. (Parties that die: tests/network and
-tests/test_secure_study.py.)"""
+tests/coordinator/test_masked_sums.py.)"""
 
 import subprocess
 import sys

@@ -240,7 +240,7 @@ def test_option_tables_are_the_parts_of_a_fit():
 
 # ── the page about it ───────────────────────────────────────────────────────────────────────────────────────
 
-PAGE = Path(__file__).parents[1] / "docs" / "study.md"
+PAGE = Path(__file__).parents[2] / "docs" / "study.md"
 PARTS = (Study, Covariate, Policy, ModelOptions, OptimiserOptions, PredictionOptions)
 
 

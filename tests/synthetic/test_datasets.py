@@ -11,7 +11,7 @@ from fedci.synthetic import datasets, ihdp
 from fedci.synthetic.datasets import Sizes, synthetic
 
 GENERATORS = [datasets.heterogeneous, datasets.overlap, datasets.linear, datasets.null]
-SHARED = Path(__file__).parents[2] / "shared" / "data" / "ihdp"
+SHARED = Path(__file__).parents[3] / "shared" / "data" / "ihdp"
 IHDP = Path(os.environ.get(ihdp.VARIABLE, SHARED))
 needs_ihdp = pytest.mark.skipif(not IHDP.is_dir(), reason=f"the IHDP files are not in {ihdp.VARIABLE} or shared/")
 

@@ -11,7 +11,7 @@ from fedci import Result
 from fedci.cli.demo import HOSPITALS, run_demo
 from tests_support import frame
 
-README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
+README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
 
 
 def test_the_demo_makes_hospitals_fits_them_and_compares_with_the_truth(tmp_path):

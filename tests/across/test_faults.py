@@ -132,8 +132,8 @@ LIMITED = """
 import resource, signal, sys
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 from fedci.errors import OutputError
-from fedci.federation.checkpoint import Mark, load
-from fedci.privacy.ledger import Ledger, Left
+from fedci.coordinator.checkpoint import Mark, load
+from fedci.site.ledger import Ledger, Left
 import numpy as np
 from pathlib import Path
 folder = Path(sys.argv[1])

@@ -92,3 +92,23 @@ def test_the_page_says_what_the_modules_say():
 def test_jax_is_not_loaded_before_a_fit(statement):
     code = f"{statement}; import sys; sys.exit('jax' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_two_files_know_the_engine():
+    """Another engine must stay a file's work."""
+    knowing = {name for name, path in MODULES.items() for node in ast.walk(ast.parse(path.read_text()))
+               if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "nvflare"}
+    assert knowing == {"network.flare", "network.provision"}
+
+
+def test_no_pickle_eval_or_shell_in_the_package():
+    banned = {"pickle", "marshal", "shelve", "dill", "cloudpickle"}
+    for name, path in MODULES.items():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                names = {alias.name.split(".")[0] for alias in node.names} | {getattr(node, "module", None)}
+                assert not names & banned, name
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                assert node.func.id not in {"eval", "exec", "__import__"}, name
+            if isinstance(node, ast.keyword) and node.arg in {"allow_pickle", "shell"}:
+                assert node.value.value is False, name

@@ -172,9 +172,9 @@ from pathlib import Path
 
 import numpy as np
 
-from fedci.benchmark import methods, runner
-from fedci.benchmark.baselines import Estimate, Learner
-from fedci.benchmark.suites import Choice
+from fedci.benchmark.run import methods, runner
+from fedci.benchmark.run.baselines import Estimate, Learner
+from fedci.benchmark.run.suites import Choice
 
 
 def fatal(x, w, y, seed):

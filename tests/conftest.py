@@ -28,6 +28,8 @@ install_import_hook("fedci.model", "beartype.beartype")
 settings.register_profile("fixed", derandomize=True, deadline=None)
 settings.load_profile("fixed")
 
+pytest_plugins = ["support.fits"]
+
 COVARIATES, SITES = 3, 3
 SMALL = {
     "kernel": "rbf(ard, scale)",

@@ -286,7 +286,6 @@ CALL = {
 }
 
 
-
 def constant_everywhere(inputs: Inputs) -> None:
     inputs.frame["bmi"] = float(SECRET_NUMBER)
     inputs.write_frame()

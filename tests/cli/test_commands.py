@@ -1,6 +1,6 @@
 """The commands end to end: from files to files."""
 
-import io
+
 import json
 from pathlib import Path
 
@@ -8,19 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import typer.main
-from rich.console import Console
 
 from fedci import Result
-from fedci.cli import commands, progress
-from fedci.coordinator.coordinator import Round
+from fedci.cli import commands
+from support.commanded import told
 from tests_support import frame, study
-
-
-def told(capsys, *arguments):
-    with pytest.raises(SystemExit) as left:
-        commands.main([str(word) for word in arguments])
-    said = capsys.readouterr()
-    return left.value.code, said.out, said.err
 
 
 @pytest.fixture
@@ -89,34 +81,3 @@ def test_simulated_files_are_told_as_json(tmp_path, capsys):
     code, out, _ = told(capsys, "simulate", "--out", tmp_path / "h", "--rows", 20, "--json")
     assert code == 0
     assert [Path(path).exists() for path in json.loads(out)["files"]] == [True] * 5
-
-
-def test_progress_tells_the_phase_then_the_time_left():
-    """The first round compiles: it is no measure of those to come."""
-    console = Console(file=io.StringIO(), force_terminal=True, width=140)
-
-    def shown():
-        return show.bar.tasks[0].fields["line"]
-
-    with progress.round_progress(console=console) as show:
-        show.watch("AskMoments", 0, 3)
-        assert shown() == "moments: site 1 of 3"
-        show(Round(1, 20, -5.0, 1.0, 30.0))
-        assert shown().endswith("1.0e+00")
-        show.watch("AskStatistics", 0, 3)
-        assert "round 1/20" in shown()
-        show(Round(3, 20, -4.0, 0.5, 32.0))
-        assert shown().endswith(", at most 17 s left")
-        show.watch("AskSharedEffects", 0, 3)
-        assert shown() == "effects: site 1 of 3"
-        show.begin("refuter placebo (1 of 2)")
-        show(Round(1, 20, -5.0, 1.0, 9.0))
-        assert shown().startswith("refuter placebo (1 of 2): round 1/20")
-    assert "round 1/20" in console.file.getvalue()
-
-
-def test_what_ends_before_the_first_round_leaves_no_line():
-    console = Console(file=io.StringIO(), width=140)
-    with progress.round_progress(console=console) as show:
-        show.watch("Hello", 0, 1)
-    assert console.file.getvalue().strip() == ""

@@ -1,18 +1,12 @@
 """Coordinator, sites and the seam between them."""
 
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from fedci import FedCI, Source
-from fedci.coordinator.coordinator import run_study
-from fedci.errors import FedciError, HandshakeError, MessageError, SizeError
-from fedci.model import padding
+from fedci.errors import FedciError
 from fedci.model.paper import elbo
-from fedci.protocol.engine import InProcessEngine
-from fedci.protocol.messages import AskMoments, Evaluate, Hello, Refusal, Reply, encode
-from fedci.site.site import Site
 from tests_support import fit, frame, hospitals, study
 
 
@@ -72,99 +66,11 @@ def test_sites_of_one_size_class_share_a_compilation(monkeypatch):
     assert len(traces) == 2
 
 
-@pytest.mark.parametrize("n, rows", [(0, 8), (1, 8), (8, 8), (9, 16), (33, 40), (50, 56), (64, 64), (65, 80),
-                                     (1000, 1024), (1025, 1280)])
-def test_size_classes(n, rows):
-    assert padding.size_class(n) == rows
-    assert n <= rows <= max(8, 1.25 * n + 8)
-
-
-def test_what_a_site_sends_does_not_grow_with_its_rows():
-    """Sums only: a site of 97 people sends exactly as many bytes per round as one of 53."""
-    sent = []
-    for n in (53, 97):
-        sites = {"a": Site(study(), Source("a", frame(n, 0)).read(study()))}
-        engine = _Recorder(InProcessEngine(sites))
-        run_study(engine, study(), study(options={"optimiser": {"rounds": 2}}).fit_options(), 0)
-        sent.append([{name: array.shape for name, array in reply.sums.items()} for reply in engine.replies])
-        assert all(n not in shape for reply in sent[-1] for shape in reply.values())
-    assert sent[0] == sent[1]
-
-
-class _Recorder:
-    def __init__(self, engine):
-        self.engine, self.sites, self.replies = engine, engine.sites, []
-
-    def exchange(self, requests):
-        replies = self.engine.exchange(requests)
-        self.replies += replies.values()
-        return replies
-
-
 def test_bytes_are_counted(result):
     for seen in result.traffic.values():
         assert seen.messages == len(result.outcome.fit.rounds) + 4  # hello, moments, units, effects
         assert seen.sent > 0
         assert seen.received > 0
-
-
-def _site():
-    plan = study()
-    return Site(plan, Source("a", frame(30, 0)).read(plan))
-
-
-def test_a_site_refuses_another_study_or_version():
-    site = _site()
-    good = Hello("run", 1, "a", "0.1.0", site.study.hash(), site.study.fit_options().model_dump(mode="json"))
-    assert isinstance(site.answer(good), Reply)
-    for wrong in (replace(good, version="9.9"), replace(good, study_hash="0" * 64)):
-        refusal = site.answer(wrong)
-        assert isinstance(refusal, Refusal)
-        assert refusal.code == HandshakeError.code
-        assert "here" in refusal.reason
-        assert "at the coordinator" in refusal.reason
-
-
-def test_a_site_answers_in_turn_and_for_itself_only():
-    site, arrays = _site(), (np.zeros(3), np.zeros((1, 2, 2)), np.zeros((1, 2, 2)))
-    assert "out of turn" in site.answer(AskMoments("run", 1, "a")).reason
-    assert "out of turn" in site.answer(Evaluate("run", 1, "a", *arrays)).reason
-    assert "another site" in site.answer(AskMoments("run", 1, "b")).reason
-    assert "does not answer" in site.answer(Refusal("run", 1, "a", "x", "y")).reason
-
-
-class _Lying:
-    """An engine whose second site answers for an earlier round."""
-
-    def __init__(self, engine):
-        self.engine, self.sites = engine, engine.sites
-
-    def exchange(self, requests):
-        replies = dict(self.engine.exchange(requests))
-        name = self.sites[1]
-        if isinstance(requests[name], Evaluate):
-            replies[name] = replace(replies[name], round=replies[name].round - 1)
-        return replies
-
-
-def test_a_late_answer_is_refused_by_name():
-    plan = study()
-    sites = {s.name: Site(plan, s.read(plan)) for s in hospitals(40, 37)}
-    with pytest.raises(MessageError, match="site-1"):
-        run_study(_Lying(InProcessEngine(sites)), plan, plan.fit_options(), 0)
-
-
-def test_a_refusal_keeps_its_error(monkeypatch):
-    monkeypatch.setattr(padding, "bytes_available", lambda: 10_000)
-    with pytest.raises(SizeError, match=r"site 'site-0'.*GiB") as problem:
-        fit(hospitals(40))
-    assert problem.value.exit_code == 2
-
-
-def test_memory_is_predicted_before_it_is_taken():
-    assert padding.bytes_needed(100_000, 8) > 8 * 100_000**2
-    with pytest.raises(SizeError, match="rows need about"):
-        padding.check_memory("a", 10**7, padding.bytes_needed(10**7, 8), "Take fewer.")
 
 
 def test_a_column_constant_everywhere_is_named():
@@ -196,9 +102,3 @@ def test_standard_policy_rounds_moments_and_suppresses_small_cells():
     assert not told.x.values[:, 2].any()
     assert all(float(f"{v:.4g}") == v for v in told.x.values.ravel())
     assert result.outcome.layout.scales.x_sd[2] == 0.5
-
-
-def test_messages_stay_small():
-    """A round of the default model is a few kilobytes each way, whatever the rows."""
-    theta, roots = np.zeros(66), np.zeros((8, 2, 2))
-    assert len(encode(Evaluate("r", 1, "s", theta, roots, roots))) < 3000

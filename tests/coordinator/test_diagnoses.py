@@ -1,54 +1,21 @@
 """Diagnostics over sites, up to the fit: federated = in one place; what a site refuses, hides and withholds."""
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from fedci import Source
-from fedci.coordinator.coordinator import agree_units, handshake
-from fedci.coordinator.diagnoses import design
-from fedci.coordinator.talk import Talk
-from fedci.diagnostics import balance, overlap, propensity
-from fedci.errors import MessageError, SiteError
-from fedci.protocol.engine import InProcessEngine
-from fedci.protocol.messages import DIAGNOSTICS, AskDiagnostic, Prepare, Refusal, Reply
-from fedci.site import diagnosing
-from fedci.site.site import Site
-from tests_support import frame, study
-
-STANDARD = {"name": "standard", "max_rounds": 200}
-
-
-def trial(rows: int, seed: int, shift: float = 0.0, steep: float = 1.0) -> pd.DataFrame:
-    """Treatment by a logistic model of age; `shift` moves age, in years."""
-    rng = np.random.default_rng((seed, 5))
-    age, bmi, sex = rng.normal(60, 10, rows) + shift, rng.normal(26, 4, rows), rng.integers(0, 2, rows)
-    w = (rng.uniform(size=rows) < 1 / (1 + np.exp(-steep * (age - shift - 60) / 10))).astype(int)
-    return pd.DataFrame({"age": age, "bmi": bmi, "sex": sex, "w": w, "y": age / 10 + w + rng.normal(size=rows)})
-
-
-def begun(frames, **changes) -> tuple[Talk, dict[str, Site], object]:
-    """Sites that know the common units, as they stand before the fit."""
-    plan = study(diagnostics={}, **changes)
-    sites = {name: Site(plan, Source(name, rows).read(plan)) for name, rows in frames.items()}
-    talk = Talk(InProcessEngine(sites), "run")
-    handshake(talk, plan, plan.fit_options())
-    return talk, sites, agree_units(talk, plan, plan.fit_options())
+from fedci.coordinator.diagnoses import design, tried
+from fedci.diagnostics import balance, overlap, propensity, sensitivity
+from fedci.errors import MessageError
+from fedci.protocol.messages import Refusal
+from support.trials import STANDARD, begun, trial
 
 
 def designed(frames, **changes):
     talk, sites, layout = begun(frames, **changes)
     return design(talk, next(iter(sites.values())).study, layout.moments, layout.indicators)
-
-
-@pytest.fixture(scope="module")
-def frames():
-    made = {f"s{k}": trial(120 + 30 * k, k) for k in range(3)}
-    made["s1"].loc[3:12, "bmi"] = np.nan
-    return made
 
 
 @pytest.fixture(scope="module")
@@ -233,90 +200,6 @@ def test_the_number_of_a_few_missing_values_stays_at_the_site():
     assert found.balance.columns[1].before is not None
 
 
-def ask(sites, kind="overlap", site="a", number=9, **changes):
-    base = {"centre": np.zeros(3), "spread": np.ones(3), "coefficients": np.zeros(5)}
-    base |= {"share": np.array(0.5)} if kind == "balance" else {}
-    return sites[site].answer(AskDiagnostic("run", number, site, kind, base | changes))
-
-
-@pytest.fixture
-def sites():
-    return begun({"a": trial(150, 0), "b": trial(120, 1)}, policy=STANDARD)[1]
-
-
-def test_weights_that_few_people_carry_are_refused_or_withheld(sites):
-    """Slopes that leave the youngest treated person with all the weight: their covariates would be the mean."""
-    table = sites["a"].table
-    young = np.sort(table.x[table.w == 1, 0])[:2]
-    steep = np.array([40.0 / (young[1] - young[0]), 0.0, 0.0, 0.0, 0.0])
-    scales = {"centre": np.array([young.mean(), 0.0, 0.0]), "coefficients": steep}
-    refused = ask(sites, "propensity", **scales)
-    assert isinstance(refused, Refusal)
-    assert refused.code == "disclosure"
-    told = ask(sites, "balance", **scales).sums
-    assert not told["told"][1:].any()
-    assert not told["mean"][1:].any()
-    assert not told["square"][1:].any()
-
-
-def test_small_bins_of_predictions_stay_at_the_site(sites, monkeypatch):
-    """What the model says of each person is given here; the bins around the middle are large, the outer ones small."""
-    table = sites["a"].table
-    predicted = table.x[:, 0] / 10
-    place = np.linspace(0.2, 0.8, 150)
-    place[:3] = 0.01
-    monkeypatch.setattr(site_diagnostics, "_left_out", lambda here, mean, root: (
-        np.column_stack([predicted, predicted + 1]), predicted, np.ones(150), place))
-    sites["a"].posterior = "given"
-    told = ask(sites, "outcome", edges=np.linspace(4.5, 7.5, 9), beta_mean=np.zeros((1, 0)),
-               beta_root=np.zeros((1, 0, 0))).sums
-    counts = np.bincount((place * 20).astype(int), minlength=20)
-    assert counts[0] == 3
-    assert told["places_hidden"][0]
-    assert told["places_hidden"].sum() >= 2  # a second one, or the total would tell the first
-    for shown in (told["places"], told["bins"][:, 0]):
-        assert not ((shown > 0) & (shown < 10)).any()
-    assert told["bins_hidden"].any()
-    assert not told["bins"][told["bins_hidden"]].any()
-    assert all(float(f"{v:.4g}") == v for v in told["bins"][:, 1:].ravel())
-    assert told["effect"][0] == 150
-    assert not any(150 in array.shape for array in told.values())
-
-
-def test_a_second_question_of_a_kind_is_refused_and_the_first_is_answered_again(sites):
-    first = ask(sites)
-    assert isinstance(first, Reply)
-    again = ask(sites, number=10)
-    assert all(np.array_equal(first.sums[name], again.sums[name]) for name in DIAGNOSTICS["overlap"])
-    other = ask(sites, coefficients=np.full(5, 1e-3))
-    assert (other.code, "answered at other parameters" in other.reason) == (SiteError.code, True)
-    told = Prepare("run", 11, "a", np.zeros(3), np.ones(3), 0.0, 1.0, np.zeros(24), 0, 2, np.zeros(0, int))
-    assert sites["a"].answer(told).code == SiteError.code  # nor do new units open it again: they are refused
-    assert ask(sites, coefficients=np.full(5, 1e-3)).code == SiteError.code
-    for step in range(propensity.STARTS * propensity.STEPS):
-        assert isinstance(ask(sites, "propensity", coefficients=np.full(5, 1e-5 * step)), Reply)
-    assert ask(sites, "propensity", coefficients=np.full(5, -1e-3)).code == SiteError.code
-
-
-@pytest.mark.parametrize("kind, changes", [
-    ("overlap", {"centre": np.zeros(2)}), ("overlap", {"spread": np.zeros(3)}), ("overlap", {"extra": np.zeros(1)}),
-    ("overlap", {"coefficients": np.zeros(3)}), ("overlap", {"coefficients": np.zeros((5, 1))}),
-    ("overlap", {"coefficients": np.zeros(5, int)}), ("overlap", {"coefficients": np.full(5, np.nan)}),
-    ("overlap", {"coefficients": np.zeros(20_000)}), ("balance", {"share": np.zeros(1)}),
-])
-def test_parameters_that_do_not_fit_are_refused(sites, kind, changes):
-    assert ask(sites, kind, **changes).code == MessageError.code
-
-
-def test_unknown_kinds_and_questions_out_of_turn_are_refused(sites):
-    assert "does not know" in ask(sites, "rows").reason
-    values = {"edges": np.zeros(9), "beta_mean": np.zeros((1, 0)), "beta_root": np.zeros((1, 0, 0))}
-    assert "out of turn" in ask(sites, "outcome", **values).reason
-    plan = study(diagnostics={})
-    fresh = Site(plan, Source("a", frame(40, 0)).read(plan))
-    assert "out of turn" in fresh.answer(AskDiagnostic("run", 1, "a", "overlap", {})).reason
-
-
 def test_a_site_that_may_not_tell_is_left_out_and_named():
     """Too few people for so many columns: refused by the site, and the others' diagnostics go on."""
     policy = STANDARD | {"statistics_per_row": 0.04}
@@ -377,37 +260,8 @@ def test_a_filter_that_takes_out_a_sum_is_named(frames):
 # --- a site's own effect
 
 
-@pytest.mark.parametrize(("treated", "e", "least", "tells"), [
-    (30, 0.5, 10, True),  # 30 of 60 people, all of one weight
-    (30, 0.01, 10, True),
-    (0, 0.5, 0, False),  # nobody treated: what would be told is the model's alone
-    (5, 0.5, 10, False)])
-def test_an_own_effect_rests_on_enough_people_of_both_arms(treated, e, least, tells):
-    assert own_effect(np.arange(60) < treated, np.full(60, e), least) is tells
-
-
-def test_an_own_effect_that_rests_on_one_person_is_not_told():
-    """One treated person whom the model takes for untreated counts a hundredfold: Σψ² would be their residual's
-    square."""
-    e = np.full(60, 0.5)
-    assert own_effect(np.arange(60) < 30, e, 10)
-    e[0] = 0.001
-    assert not own_effect(np.arange(60) < 30, e, 10)
-
-
-def own_effect(treated, e, least) -> bool:
-    table, rules = SimpleNamespace(w=treated.astype(float)), SimpleNamespace(min_cell=least)
-    return bool(diagnosing._tells_own_effect(SimpleNamespace(table=table, policy=rules), e))
-
-
-def test_few_people_at_one_site_are_not_nobody():
-    """A bin that one site hides and the others have nobody in is hidden, not empty; one that others fill has at least
-    their number."""
-    def counts(first, hidden):
-        bins, away = np.zeros((2, overlap.BINS), int), np.zeros((2, overlap.BINS), bool)
-        bins[1, :2], away[1, :2] = first, hidden
-        return SimpleNamespace(counts=bins, hidden=away)
-
-    found = overlap._histogram([counts((0, 12), (False, False)), counts((0, 0), (True, True))])
-    assert found.treated[:2] == (None, 12)
-    assert found.untreated[0] == 0
+def test_a_section_without_a_finite_answer_is_a_note_and_the_others_stand():
+    made, failed = tried({"fit": lambda: 1.0, "sensitivity": lambda: sensitivity.summary(
+        np.inf, 0.2, 0.6, 1.4, 2.0, 100, 0.3, (1.0, 0.5), ()), "heterogeneity": lambda: 1.0 / 0})
+    assert made == {"fit": 1.0}
+    assert [text.split("'")[1] for text in failed] == ["sensitivity", "heterogeneity"]

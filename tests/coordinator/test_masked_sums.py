@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from fedci import FedCI, Result, Source
@@ -15,7 +14,6 @@ from fedci.coordinator.coordinator import run_study
 from fedci.coordinator.talk import PlainSums, Talk
 from fedci.errors import (
     AwayError,
-    DisclosureError,
     FederationError,
     HandshakeError,
     MessageError,
@@ -23,43 +21,16 @@ from fedci.errors import (
     UsageError,
 )
 from fedci.privacy import agreement, secure_sum
-from fedci.privacy.agreement import Credentials
 from fedci.protocol import rounds
 from fedci.protocol.engine import InProcessEngine
-from fedci.protocol.messages import SUMMED, AskEffects, Evaluate, OpenSum, Refusal, TakeMaskKeys, decode, encode
-from fedci.site import masking
+from fedci.protocol.messages import SUMMED, AskEffects, Evaluate, OpenSum, TakeMaskKeys, decode, encode
 from fedci.site.door import Door
 from fedci.site.ledger import Ledger, read
 from fedci.site.site import Site
-from tests_support import Wire, hospitals, study
+from support.masked import SECURE, SIZES, local, one_round, plan, prepared, with_identities
+from tests_support import Wire, hospitals
 
-SIZES = (40, 37, 39)
-FEW = {"optimiser": {"rounds": 6}, "prediction": {"draws": 16}}
-SECURE = {"name": "simulation", "secure_sum": "auto", "check_trajectory": True}
 PLAIN = {"name": "simulation"}
-
-
-def plan(preset="classic", policy=SECURE, **changes):
-    few = FEW if preset == "classic" else FEW | {"model": {"knots": 3}}
-    return study(preset=preset, policy=policy, options=few, **changes)
-
-
-def local(agreed, sizes=SIZES, credentials=None):
-    return {source.name: Site(agreed, source.read(agreed), (credentials or {}).get(source.name))
-            for source in hospitals(*sizes)}
-
-
-def prepared(policy=SECURE, sizes=SIZES, change=lambda request, reply: reply, engine=Wire, **changes):
-    """(talk, rules) of a study whose fit is about to begin."""
-    agreed = plan(policy=policy, **changes)
-    talk = Talk(engine(local(agreed, sizes), change), "run")
-    options = agreed.fit_options()
-    coordinator.handshake(talk, agreed, options)
-    if agreed.policy.secures(len(sizes)):
-        talk.sums = masked_sums.agree(talk)
-    layout = coordinator.agree_units(talk, agreed, options)
-    talk.model, talk.tells = layout.model, agreed.policy.check_trajectory
-    return talk, coordinator.rules_of(layout, options, 0)
 
 
 # --- the same study
@@ -177,22 +148,6 @@ def test_two_sites_are_summed_in_the_clear_unless_masks_are_demanded():
 # --- what a site refuses
 
 
-def test_a_site_is_not_talked_out_of_its_masks():
-    """The study lists three sites; a coordinator that says two, or agrees on no keys, gets no sums."""
-    names = ("site-0", "site-1", "site-2")
-    agreed = plan(sites=names)
-    sites = local(agreed)
-    two = {name: sites[name] for name in names[:2]}
-    with pytest.raises(DisclosureError, match="no keys were agreed"):
-        run_study(InProcessEngine(two), agreed, agreed.fit_options(), 0)
-
-
-def with_identities(count=3):
-    keys = {f"site-{s}": Ed25519PrivateKey.generate() for s in range(count)}
-    peers = {name: key.public_key() for name, key in keys.items()}
-    return {name: Credentials(identity=key, peers=peers) for name, key in keys.items()}
-
-
 class Middle(InProcessEngine):
     """A coordinator that puts its own keys between the sites."""
 
@@ -215,65 +170,7 @@ def test_a_coordinator_in_the_middle_is_refused():
         masked_sums.agree(talk)
 
 
-def test_identities_let_the_true_keys_through_and_give_the_same_bytes_after_a_restart():
-    agreed, known = plan(), with_identities()
-    uploads = []
-    for _ in range(2):  # a site that starts again is a new object with the same identity
-        talk = Talk(Wire(local(agreed, credentials=known)), "run")
-        options = agreed.fit_options()
-        coordinator.handshake(talk, agreed, options)
-        talk.sums = masked_sums.agree(talk)
-        layout = coordinator.agree_units(talk, agreed, options)
-        talk.model = layout.model
-        rules = coordinator.rules_of(layout, options, 0)
-        talk.follow(rounds.evaluation(rules, rounds.begin(rules, layout.model.start(0))))
-        uploads.append([encode(reply) for request, reply in talk.engine.said if isinstance(request, Evaluate)])
-    assert uploads[0] == uploads[1]
-
-
-def test_a_cohort_of_two_or_of_one_site_twice_is_refused():
-    agreed = plan()
-    site = local(agreed)["site-0"]
-    site.options, site.run = agreed.fit_options(), "run"
-    own = site.answer(coordinator.secure.AskMaskKey("run", 1, "site-0")).notes["public"]
-    other = agreement.public_key(X25519PrivateKey.generate())
-    for publics in ({"site-0": own, "site-1": other}, {"site-0": own, "site-1": other, "site-2": other},
-                    {"site-1": other, "site-2": own, "site-3": own[::-1]}):
-        answer = site.answer(TakeMaskKeys("run", 2, "site-0", publics, {}))
-        assert isinstance(answer, Refusal)
-        assert answer.code in ("disclosure", "handshake")
-
-
 # --- opening
-
-
-def one_round(talk, rules):
-    return talk.follow(rounds.evaluation(rules, rounds.begin(rules, rules.model.start(0))))[0]
-
-
-def test_a_sum_opens_for_all_sites_right_after_it_or_not_at_all():
-    talk, rules = prepared()
-    one_round(talk, rules)
-    opening = [request for request, _ in talk.engine.said if isinstance(request, OpenSum)]
-    site = talk.engine.local[opening[0].site]
-    assert not isinstance(site.answer(opening[0]), Refusal)
-    some = {name: share for name, share in opening[0].shares.items() if name != "site-2"}
-    assert "all 3 sites or is not opened" in site.answer(replace(opening[0], shares=some)).reason
-    assert "right after it answered" in site.answer(replace(opening[0], round=opening[0].round + 2)).reason
-    swapped = dict(zip(opening[0].shares, reversed(opening[0].shares.values()), strict=True))
-    assert "was not asked the same" in site.answer(replace(opening[0], shares=swapped)).reason
-
-
-def test_an_early_sum_opens_again_after_a_long_run():
-    """A coordinator that goes on from its checkpoint walks the study's design anew, when sites have long forgotten."""
-    talk, rules = prepared()
-    for site in talk.engine.local.values():
-        later = {number: "0" * 64 for number in range(1000, 1000 + 2 * masking.KEPT)}
-        site.sums = replace(site.sums, digests=later)
-    objective, gradient = one_round(talk, rules)
-    assert np.isfinite(objective)
-    assert np.isfinite(gradient).all()
-    assert all(len(site.sums.digests) <= masking.KEPT + 1 for site in talk.engine.local.values())
 
 
 def test_a_site_that_answered_and_went_away_is_not_missed(monkeypatch):
@@ -310,15 +207,6 @@ def test_too_few_to_open_is_a_pause():
 
 
 # --- sites that break or lie
-
-
-def test_a_number_out_of_range_counts_as_a_failure(monkeypatch):
-    """The optimiser then steps back, and nobody learns whose it was."""
-    talk, rules = prepared()
-    monkeypatch.setattr(secure_sum, "SPARE", 43)
-    objective, gradient = one_round(talk, rules)
-    assert objective == -np.inf
-    assert not gradient.any()
 
 
 def test_garbage_under_a_mask_shows_as_an_absurd_sum():
@@ -379,55 +267,3 @@ def test_effects_of_a_site_are_averages_over_the_draws():
     assert found.sums["site-1"]["cate_mean"].shape == (1, 3)
     replies = [reply for request, reply in talk.engine.said if isinstance(request, AskEffects)]
     assert all(part.size < 50 for reply in replies for name, part in reply.sums.items() if name != "masked")
-
-
-# --- all parties in one process, which dies (parties that die alone: tests/network/test_killed.py)
-
-
-def test_a_run_in_one_process_goes_on_and_its_sites_follow_the_fit_again(tmp_path):
-    """The coordinator's checkpoint tells the new sites where the fit stood; from there they check each request."""
-    agreed, path = plan(), tmp_path / "kept.npz"
-    whole = FedCI(agreed).fit(hospitals(*SIZES))
-
-    def stop(seen):
-        if seen.number == 5:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        FedCI(agreed).fit(hospitals(*SIZES), progress=stop, checkpoint=path)
-    found = FedCI(agreed).fit(hospitals(*SIZES), checkpoint=path)
-    assert found.outcome.fit.theta.tobytes() == whole.outcome.fit.theta.tobytes()
-    assert found.ate().mean == whole.ate().mean
-    assert all(max(site.course.places) > site.preparation.round for site in found.local.values())
-
-
-# --- noise
-
-
-def test_a_study_under_noise_says_what_it_protects_and_what_is_left_to_see():
-    noisy = SECURE | {"epsilon": 4.0, "delta": 1e-5, "outcome_range": [-2.0, 12.0], "effect_bound": 5.0}
-    bounded = {"age": {"range": [20, 100]}, "bmi": {"range": [5, 60]}, "sex": {"type": "binary"}}
-    found = FedCI(plan(policy=noisy, covariates=bounded)).fit(hospitals(*SIZES))
-    words = found.summary()
-    assert "ε = 4 at δ = 1e-05 for moments, effects together" in words
-    assert "moments: protects one record of a site" in words
-    assert "effects: protects all that one site answers" in words
-    assert "the noise is larger than the signal" in words  # three sites hide no site
-    assert "Not covered by it: the sums of the fit." in words
-    assert found.outcome.effects.total["cate_mean"].shape == (1, 3)
-    with pytest.raises(UsageError, match="realised effects are not told"):
-        found.ate(of="ite")
-    again = FedCI(plan(policy=noisy, covariates=bounded)).fit(hospitals(*SIZES))
-    assert again.ate().mean == found.ate().mean  # the same people, the same noise: asking twice tells no more
-    assert found.ate().sd > 5.0  # the noise is in the interval
-
-
-def test_noised_gradients_reach_the_coordinator_clipped():
-    blind = {"optimiser": {"name": "adam", "rounds": 3, "tolerance": 0.0}, "prediction": {"draws": 16}}
-    noisy = SECURE | {"epsilon": 8.0, "delta": 1e-5, "noised": ["gradients"], "gradient_clip": 1.0}
-    agreed = study(policy=noisy, options=blind)
-    found = FedCI(agreed).fit(hospitals(*SIZES))
-    bare = FedCI(study(policy=SECURE, options=blind)).fit(hospitals(*SIZES))
-    assert [r.objective for r in found.outcome.fit.rounds] != [r.objective for r in bare.outcome.fit.rounds]
-    assert "gradients: protects all that one site answers; noise" in found.summary()
-    assert ", 3 times; signal to noise" in found.summary()

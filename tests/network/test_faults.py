@@ -7,9 +7,8 @@ replaced by a call: what a real engine does when processes die is tested in test
 import numpy as np
 import pytest
 
-from fedci.coordinator.checkpoint import Mark, load
 from fedci.coordinator.coordinator import run_study
-from fedci.errors import AwayError, FedciError
+from fedci.errors import AwayError
 from fedci.network import kit, party
 from fedci.network.rehearsal import SITES
 from fedci.protocol.messages import Evaluate, decode, encode
@@ -136,28 +135,6 @@ def test_a_replayed_or_changed_request_is_refused(keyed, study):
     for request in (again, replace(again, run="another"), replace(again, site="oslo", round=999),
                     Hello(run, 1, "lyon", "0.0", "x", {})):
         assert isinstance(decode(door.answer(encode(request))), Refusal), request
-
-
-def test_a_checkpoint_of_another_study_is_not_used_and_a_damaged_one_is_named(tmp_path):
-    mark, path = Mark("a", 0, SITES), tmp_path / "c.npz"
-    first = load(path, mark, "run-1")
-    first.linked = [{}, []]
-    first.write()
-    assert load(path, mark, "run-2").run == "run-1"
-    assert load(path, Mark("b", 0, SITES), "run-2").run == "run-2"
-    path.write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(FedciError, match="damaged"):
-        load(path, mark, "run-2")
-
-
-def test_a_disk_that_cannot_be_written_leaves_the_checkpoint_before(tmp_path, monkeypatch):
-    kept = load(tmp_path / "c.npz", Mark("a", 0, SITES), "run-1")
-    kept.write()
-    before = (tmp_path / "c.npz").read_bytes()
-    monkeypatch.setattr("os.fsync", lambda handle: (_ for _ in ()).throw(OSError(28, "No space left on device")))
-    with pytest.raises(FedciError, match="No space left"):
-        kept.write()
-    assert (tmp_path / "c.npz").read_bytes() == before
 
 
 def test_a_filter_that_takes_a_sum_out_is_named_with_its_site(keyed, study):
@@ -317,12 +294,3 @@ def test_killed_among_the_refuters_they_go_on_and_what_was_fitted_stays(masked, 
         assert [path.name for path in own.out.iterdir()] == [f"people-{found.outcome.run}.csv"]
     left = [path.name for path in kit.read(tmp_path / "kits" / "coordinator", "coordinator").run.iterdir()]
     assert not [name for name in left if name.startswith(("checkpoint", party.FITTED))]
-
-
-def test_places_of_another_run_are_not_taken_nor_damaged_ones(tmp_path):
-    np.savez(tmp_path / "place-a-1.npz", leg=np.array("start"))
-    for name in ("place-a-b-2.npz", "place-a-.npz", "place-a--3.npz", "place-A-4.npz"):
-        np.savez(tmp_path / name, leg=np.array("start"))
-    (tmp_path / "place-a-5.npz").write_bytes(b"PK damaged")
-    assert party._place_files(tmp_path, "a").keys() == {1, 5}
-    assert party._places(tmp_path, "a").keys() == {1}

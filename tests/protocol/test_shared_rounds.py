@@ -3,7 +3,6 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pandas as pd
 import pytest
 
 from fedci import FedCI, Result, Source, Study
@@ -218,18 +217,3 @@ def test_what_drives_the_outcome_is_reported(result):
     carrying = (table.iloc[1:3][["outcome", "effect"]].max(axis=1) >= 0.05).sum()
     assert ("No direction carries", "One direction carries", "Two directions carry")[carrying] in result.summary()
     assert any(name in table.covariates[1] for name in COVARIATES)
-
-
-def test_a_bend_is_found_where_it_is():
-    """y = 3·max(a, 0) + noise: a direction along `a` carries most of the outcome."""
-    rng = np.random.default_rng(4)
-    tables = []
-    for _ in range(2):
-        a, b, w = rng.normal(size=120), rng.normal(size=120), rng.integers(0, 2, 120)
-        y = 3 * np.maximum(a, 0) + w + 0.3 * rng.normal(size=120)
-        tables.append(pd.DataFrame({"a": a, "b": b, "w": w, "y": y}))
-    plan = Study(treatment="w", outcome="y", covariates={"a": {}, "b": {}}, policy="simulation", options=QUICK)
-    table = FedCI(plan).fit([Source(f"s{i}", t) for i, t in enumerate(tables)]).drivers()
-    best = table.iloc[1:3].sort_values("outcome").iloc[-1]
-    assert best.outcome > 0.4
-    assert best.covariates.startswith("a ")

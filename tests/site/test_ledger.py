@@ -1,33 +1,16 @@
 """The ledger: a whole chain is whole, and any change to it is found."""
 
-import io
+
 import json
 import os
 import stat
 
 import pytest
-from rich.console import Console
 
-from fedci.cli.ledger_view import show_ledger
 from fedci.errors import OutputError
 from fedci.site import ledger
-from fedci.site.ledger import GENESIS, HEAD, LEDGER, TORN, Head, Ledger, Left, Verdict, read, sha256, verify
-
-
-def left(number: int, **changes) -> Left:
-    plain = {"run": "r1", "round": number, "phase": "fit", "request": "Evaluate", "request_sha256": sha256(b"asked"),
-             "reply": "Reply", "reply_sha256": sha256(b"told"), "bytes": 100 + number,
-             "sums": {"gradient": [3, 2], "failed": []}}
-    return Left(**plain | changes)
-
-
-def written(folder, count: int = 4) -> list[dict]:
-    with Ledger(folder) as book:
-        return [book.append(left(number)) for number in range(1, count + 1)]
-
-
-def lines(folder) -> list[bytes]:
-    return (folder / LEDGER).read_bytes().splitlines(keepends=True)
+from fedci.site.ledger import GENESIS, HEAD, LEDGER, TORN, Head, Ledger, Verdict, read, sha256, verify
+from support.written import left, lines, written
 
 
 def test_what_is_appended_is_read_back_and_whole(tmp_path):
@@ -260,34 +243,3 @@ def test_totals_per_run_and_phase(tmp_path):
         ("r2", "moments", 1, 0, 12, 101, ("x",))]
     times = [entry["time"] for entry in ledger.read(tmp_path)]
     assert (found[0].first, found[0].last, found[2].last) == (times[0], times[1], times[3])
-
-
-def shown(folder) -> str:
-    console = Console(width=120, record=True, file=io.StringIO())
-    show_ledger(folder, console)
-    return console.export_text()
-
-
-def test_the_command_shows_totals_and_the_head(tmp_path):
-    head = written(tmp_path)[-1]["hash"]
-    text = shown(tmp_path)
-    assert f"the chain is whole: 4 entries, head {head}" in text
-    rows = [line.replace("│", " ").split() for line in text.splitlines()]
-    assert "what left this site, to the coordinator" in text
-    [fit] = [row for row in rows if row[:2] == ["r1", "fit"]]
-    assert fit[2] == ledger.read(tmp_path)[0]["time"][:10]
-    assert fit[-6:] == ["4", "0", "28", "410", "failed,", "gradient"]
-    assert [row[-4:] for row in rows if row[:2] == ["r1", "all"]] == [["4", "0", "28", "410"]]
-
-
-def test_the_command_names_the_first_broken_line(tmp_path):
-    written(tmp_path)
-    whole = lines(tmp_path)
-    (tmp_path / LEDGER).write_bytes(b"".join([whole[0], *whole[2:]]))
-    with pytest.raises(OutputError, match="broken at line 2"):
-        shown(tmp_path)
-
-
-def test_the_command_wants_a_ledger(tmp_path):
-    with pytest.raises(OutputError, match="holds no ledger"):
-        shown(tmp_path)

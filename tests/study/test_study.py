@@ -7,13 +7,15 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from fedci.errors import OutputError, StudyError
+from fedci.errors import (
+    StudyError,
+)
 from fedci.study.options import ROUND_CAP, ModelOptions, OptimiserOptions, PredictionOptions
-from fedci.study.policy import POLICIES, Policy, check_available, policy
-from fedci.study.study import MAX_NAME, OPTION_TABLES, Covariate, Study, check_site_id
+from fedci.study.policy import POLICIES, Policy
+from fedci.study.study import MAX_NAME, OPTION_TABLES, Covariate, Linkage, Study, check_site_id
+from support.refuted import REFUTE
+from tests_support import study
 
 EXAMPLE = """
 name = "statins"
@@ -56,8 +58,6 @@ def told(**changes) -> str:
 
 
 # ── forms ───────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 def test_the_example_file(tmp_path):
     (tmp_path / "study.toml").write_text(EXAMPLE)
     study = Study.read(tmp_path / "study.toml")
@@ -151,74 +151,6 @@ def test_only_the_studys_sites_take_part():
     small().check_site("anyone")
 
 
-# ── the file and the hash ───────────────────────────────────────────────────────────────────────────────────
-
-names = st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1, max_size=12)
-limits = st.tuples(st.floats(-math.inf, -1), st.floats(0, math.inf))
-treatments_of_missing = st.sampled_from([None, "refuse", "impute"])
-numeric = st.fixed_dictionaries({"range": st.none() | limits, "missing": treatments_of_missing})
-categorical = st.fixed_dictionaries({
-    "type": st.just("categorical"), "levels": st.lists(names, min_size=2, max_size=5, unique=True)})
-options = st.fixed_dictionaries({}, optional={
-    "model": st.fixed_dictionaries({}, optional={
-        "kernel": st.sampled_from(["rbf", "rbf(ard) + matern32(scale)"]),
-        "weight_sd": st.none() | st.floats(1e-3, 9),
-        "mean": st.just({"kind": "network", "trunk": (3, 4)}), "standardise": st.booleans()}),
-    "optimiser": st.fixed_dictionaries({}, optional={"rounds": st.integers(1, 200)})})
-policies = st.sampled_from(["standard", "simulation"]) | st.fixed_dictionaries({}, optional={
-    "name": st.sampled_from(["standard", "simulation"]), "min_rows": st.integers(2, 99),
-    "min_arm_rows": st.just(5),
-    "override_reason": st.text(st.characters(codec="utf-8"), max_size=9).map("x".__add__),
-}).filter(lambda table: "min_arm_rows" not in table or "override_reason" in table)
-
-sites = st.lists(st.from_regex(r"[a-z0-9-]{1,40}", fullmatch=True).filter(lambda name: name != "all"), max_size=3,
-                 unique=True)
-
-
-@st.composite
-def studies(draw) -> Study:
-    columns = draw(st.lists(names, min_size=3, max_size=7, unique_by=lambda name: name.split("=")[0]))
-    covariates = {name: draw(numeric | categorical | st.just({"type": "binary"})) for name in columns[2:]}
-    return Study(treatment=columns[0], outcome=columns[1], covariates=covariates, policy=draw(policies),
-                 preset="classic", options=draw(options), seed=draw(st.integers(0, 9)), sites=draw(sites),
-                 missing=draw(st.sampled_from(["refuse", "impute"])))
-
-
-@settings(max_examples=60, deadline=None)
-@given(study=studies())
-def test_the_file_says_all_of_the_study(study, tmp_path_factory):
-    path = tmp_path_factory.mktemp("study") / "study.toml"
-    study.write(path)
-    assert Study.read(path) == study
-    assert Study.read(path).hash() == study.hash()
-
-
-def test_the_file_may_begin_with_a_byte_order_mark(tmp_path):
-    (tmp_path / "study.toml").write_text(EXAMPLE, "utf-8-sig")
-    assert Study.read(tmp_path / "study.toml").name == "statins"
-
-
-def test_none_is_a_word_in_the_file(tmp_path):
-    study = small(preset="classic", options={"model": {"weight_sd": None}})
-    assert study.fit_options().model.weight_sd is None
-    assert small(preset="classic").fit_options().model.weight_sd is not None
-    assert 'weight_sd = "none"' in study.to_toml()
-
-
-@settings(max_examples=100, deadline=None)
-@given(data=st.binary(max_size=200) | st.text(max_size=200).map(str.encode))
-def test_any_file_is_a_study_or_a_study_error(data, tmp_path_factory):
-    path = tmp_path_factory.mktemp("study") / "study.toml"
-    path.write_bytes(data)
-    with pytest.raises(StudyError):
-        Study.read(path)
-
-
-def test_a_path_that_cannot_be_written_is_an_output_error(tmp_path):
-    with pytest.raises(OutputError, match="no such file"):
-        small().write(tmp_path / "nowhere" / "study.toml")
-
-
 def test_the_hash_is_of_the_meaning_and_not_of_the_words():
     assert len(small().hash()) == 64
     assert small(sites=["a", "b"]).hash() == small(sites=["b", "a"]).hash()
@@ -239,7 +171,6 @@ def test_option_tables_are_the_parts_of_a_fit():
 
 
 # ── the page about it ───────────────────────────────────────────────────────────────────────────────────────
-
 PAGE = Path(__file__).parents[2] / "docs" / "study.md"
 PARTS = (Study, Covariate, Policy, ModelOptions, OptimiserOptions, PredictionOptions)
 
@@ -260,63 +191,63 @@ def test_the_examples_of_the_page_are_valid(tmp_path):
         Study.read(tmp_path / "study.toml")
 
 
-# ── the policy ──────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_the_standard_policy_is_the_designs():
-    standard = POLICIES["standard"]
-    assert (standard.min_rows, standard.min_arm_rows, standard.min_cell) == (50, 20, 10)
-    assert (standard.moment_digits, standard.max_levels, standard.max_rounds) == (4, 40, 200)
-    assert (standard.parameters_per_row_warn, standard.max_level_share) == (0.33, 0.33)
-    assert not standard.allow_single_arm
-
-
-def test_a_policy_from_each_form():
-    assert policy("simulation") is POLICIES["simulation"]
-    assert policy(POLICIES["standard"]) is POLICIES["standard"]
-    assert policy({"min_rows": 80}) == Policy(min_rows=80)
-    stricter = policy({"name": "simulation", "min_rows": 80})
-    assert (stricter.min_rows, stricter.min_arm_rows, stricter.changes()) == (80, 1, {"min_rows": 80})
-
-
-@pytest.mark.parametrize("value, fragment", [
-    ("standart", "'standard'"), ({"min_row": 3}, "'min_rows'"), ({"min_rows": "80"}, "min_rows"),
-    ({"min_rows": 1}, "min_rows"), ({"min_arm_rows": 9}, "override_reason"),
-    ({"min_arm_rows": 9, "override_reason": "  "}, "override_reason"), ({"max_rounds": 1001}, "max_rounds"),
-    ({"moment_digits": None}, "moment_digits"), ({"epsilon": 0}, "epsilon"), ({"epsilon": -1.0}, "epsilon"),
-    ({"epsilon": math.inf}, "epsilon"), ({"epsilon": math.nan}, "epsilon"), ({"delta": 0}, "delta"),
-    ({"delta": 1}, "delta"), ({"delta": math.nan}, "delta"), ({"name": "none"}, "'none'"), (3, "int")])
-def test_a_policy_that_cannot_be(value, fragment):
-    with pytest.raises(StudyError, match="policy") as problem:
-        policy(value)
-    assert fragment in problem.value.message
-
-
-def test_an_override_needs_a_reason_and_keeps_it():
-    assert policy({"min_arm_rows": 9, "override_reason": "rare disease, board 12/3"}).override_reason
-    assert policy({"name": "simulation", "min_arm_rows": 1}).min_arm_rows == 1
-
-
-@pytest.mark.parametrize("value, sites, fragment", [
-    ({"secure_sum": True}, 2, "3 sites"), ({"secure_sum": True}, 1, "Add sites")])
-def test_secure_sums_of_two_are_refused(value, sites, fragment):
-    with pytest.raises(StudyError, match=fragment):
-        check_available(policy(value), sites)
-
-
-@pytest.mark.parametrize("value, masked", [
-    ("standard", {1: False, 2: False, 3: True, 10: True}), ("simulation", {2: False, 3: False}),
-    ({"secure_sum": False}, {3: False}), ({"secure_sum": True}, {3: True})])
-def test_sums_are_masked_from_three_sites_on(value, masked):
-    assert {sites: policy(value).secures(sites) for sites in masked} == masked
-
-
-def test_the_shipped_policies_are_available():
-    for shipped in POLICIES.values():
-        check_available(shipped, 1)
-
-
 def test_no_site_is_called_all():
     """Tables and reports call all sites together so."""
     with pytest.raises(StudyError, match="Give the site another name"):
         check_site_id("all")
+
+
+# ── the study file ──────────────────────────────────────────────────────────────────────────────────────────
+def test_linkage_in_a_study_file():
+    plan = study(ids=["pid", "birth date"], linkage={"keep": 2, "dates": {"birth date": "%d.%m.%Y"}})
+    assert type(plan).from_toml(plan.to_toml()) == plan
+    assert "[linkage]\nkeep = 2\ndates = { \"birth date\" = \"%d.%m.%Y\" }" in plan.to_toml()
+    assert "[linkage]" not in study(ids=["pid"]).to_toml()
+    hashes = {study(ids=["pid", "born"], linkage=linkage).hash() for linkage in (
+        {}, {"keep": 2}, {"enabled": False}, {"dates": {"born": "%d.%m.%Y"}}, {"dates": {"born": "%m.%d.%Y"}})}
+    assert len(hashes) == 5
+
+
+@pytest.mark.parametrize("changes, fragments", [
+    ({"ids": ["pid"], "linkage": {"kep": 2}}, ["linkage", "'kep'", "'keep'"]),
+    ({"ids": ["pid"], "linkage": {"keep": 0}}, ["linkage", "keep"]),
+    ({"ids": ["pid"], "linkage": {"enabled": 1}}, ["linkage", "enabled"]),
+    ({"ids": ["pid"], "linkage": {"dates": {"pdi": "%d.%m.%Y"}}}, ["'pdi'", "'pid'"]),
+    ({"ids": ["pid"], "linkage": {"dates": {"pid": "%d.%m.%y"}}}, ["linkage", "%Y, %m and %d"]),
+    ({"ids": ["pid"], "linkage": {"dates": {"pid": "%d %b %Y"}}}, ["%Y, %m and %d"]),
+    ({"ids": ["pid"], "linkage": {"dates": {"pid": "%d.%m.%Y 00"}}}, ["%Y, %m and %d"]),
+    ({"linkage": {"keep": 2}}, ["linkage", "no ids"]),
+])
+def test_a_mistake_in_linkage_is_one_study_error(changes, fragments):
+    with pytest.raises(StudyError) as problem:
+        study(**changes)
+    assert all(fragment in str(problem.value) for fragment in fragments), str(problem.value)
+
+
+def test_the_page_of_the_study_names_every_key():
+    page = PAGE.read_text()
+    assert all(f"`{key}`" in page for key in Linkage.model_fields)
+
+
+def test_the_table_of_a_study_file_is_read_and_written():
+    plan = study(diagnostics=REFUTE | {"blinded": True})
+    assert Study.from_toml(plan.to_toml()) == plan
+    assert plan.diagnostics.refute == ("placebo", "random-cause", "subset")
+    assert study(diagnostics={"refute": True}).diagnostics.refute == plan.diagnostics.refute
+    assert "[diagnostics]" not in study(diagnostics={}).to_toml()
+    assert plan.hash() != study(diagnostics=REFUTE).hash()
+
+
+@pytest.mark.parametrize("table, words", [
+    ({"enabled": False, "blinded": True}, "diagnostics.blinded needs the diagnostics"),
+    ({"enabled": False, "refute": True}, "diagnostics.refute needs"),
+    ({"refute": ["magic"]}, "diagnostics: 'refute.0'"),
+    ({"refute": ["placebo", "placebo"]}, "twice"),
+    ({"blind": True}, "unknown key 'blind'"),
+    ({"blinded": 1}, "'blinded'"),
+    ({"negative_control": "y"}, "already in outcome"),
+    ({"negative_control": "age"}, "already in"),
+])
+def test_a_wrong_table_is_told_by_its_key(table, words):
+    with pytest.raises(StudyError, match=words):
+        study(diagnostics=table)

@@ -6,50 +6,9 @@ import json
 import pytest
 
 from fedci.benchmark.pages import benchmark_page, figures
-from fedci.benchmark.pages.summary import summarise
-from fedci.benchmark.run.cells import Cell, SiteEffect, append
+from fedci.benchmark.run.cells import Cell, append
 from fedci.errors import SourceError, UsageError
-
-METHODS = (("FedCI", "fed"), ("FedCI", "com"), ("FedCI", "loc"), ("FedCI (no inter-dependency)", "fed"),
-           ("FedCI (paper)", "fed"), ("BART", "com"), ("oracle", "com"))
-
-
-def made_up():
-    """Two replications of everything a page shows; BCF fails."""
-    level = {method: 1.0 + 0.25 * place for place, (method, _) in enumerate(METHODS)}
-    for dataset in ("data-1", "null"):
-        for method, mode in METHODS:
-            for sources in (1, 3):
-                for replication in range(2):
-                    for protocol in ("P1", "P2", "P3"):
-                        yield Cell(dataset, method, mode, sources, replication, protocol,
-                                   pehe=level[method] / sources + 0.1 * replication, ate_error=0.2, coverage=0.9,
-                                   width=3.0, ate_covered=1.0, ate_width=0.5, ate_rejects=0.0, seconds=2.0)
-    yield Cell("data-1", "BCF", "com", 3, 0, "P2", failed="not installed")
-
-
-def effects():
-    return [SiteEffect(dataset, "FedCI", sources, 0, mean=4 + 1 / sources, sd=1 / sources, low=4 - 1 / sources,
-                       high=4 + 3 / sources, truth=4.0)
-            for dataset in ("data-2", "ihdp") for sources in (1, 2, 3)]
-
-
-@pytest.fixture(scope="module")
-def results(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("results")
-    append(folder / "cells.csv", made_up())
-    append(folder / "effects.csv", effects())
-    runs = [{"command": "fedci benchmark data-1", "started": "2025-01-02", "versions": {"numpy": "2.1"}, "seed": 7},
-            {"command": "fedci benchmark null", "versions": {"numpy": "2.1"}}]
-    (folder / "run.json").write_text(json.dumps({"runs": runs}))
-    return folder
-
-
-@pytest.fixture(scope="module")
-def written(results, tmp_path_factory):
-    path = tmp_path_factory.mktemp("docs") / "benchmarks.md"
-    benchmark_page.write(results, path)
-    return path
+from support.pages import made_up
 
 
 def with_runs_of_their_own(folder):
@@ -139,23 +98,6 @@ def test_without_rows_of_their_own_the_sections_are_absent(tmp_path):
     text = (tmp_path / "docs" / "page.md").read_text()
     assert not [name for name in ("Coverage over many replications", "What each ingredient brings") if name in text]
     assert "fedci benchmark for" not in text
-
-
-def test_figures_carry_no_date(results, written):
-    for path in (results / "figures").glob("*.svg"):
-        assert "<dc:date>" not in path.read_text()
-
-
-def test_a_figure_without_rows_is_not_drawn(tmp_path):
-    one = [Cell("data-1", "FedCI", "fed", 3, 0, "P2", pehe=1.0)]
-    assert figures.draw(tmp_path / "figures", summarise(one), effects()[:3]) == ["ate-data-2"]
-
-
-def test_labels_are_moved_apart_only_where_they_overlap():
-    assert figures.spread([0.1, 0.5, 0.9], 0.1) == pytest.approx([0.1, 0.5, 0.9])
-    assert figures.spread([0.5, 0.5, 0.9], 0.1) == pytest.approx([0.45, 0.55, 0.9])
-    assert figures.spread([0.5, 0.52, 0.58], 0.1) == pytest.approx([0.5333 - 0.1, 0.5333, 0.5333 + 0.1], abs=1e-3)
-    assert figures.spread([], 0.1) == []
 
 
 def test_nothing_to_show_is_a_clear_error(tmp_path):

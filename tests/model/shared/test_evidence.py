@@ -124,18 +124,3 @@ def test_draws_are_antithetic_and_of_unit_spread():
     np.testing.assert_allclose((normals**2).mean(0), 1.0)
     assert evidence.common_normals(3, 0, 16, 50) is normals
     assert not np.array_equal(evidence.common_normals(4, 0, 16, 50), normals)
-
-
-def test_hinges_are_straight_beyond_the_knots():
-    """Second differences vanish far out: the shared function never grows faster than a line."""
-    theta = MODEL.unravel(draws(1)[0])
-    along = jnp.linspace(400, 600, 5)[:, None] * jnp.ones((1, D))
-    z = basis.rows(theta, along, jnp.tile(jnp.array([0.0, 1.0]), (5, 1)), MODEL.options.knots)
-    np.testing.assert_allclose(np.diff(z, 2, axis=0), 0.0, atol=1e-8 * np.abs(z).max())
-
-
-def test_names_follow_the_vector():
-    names, mean = MODEL.names(), MODEL.prior[0]
-    assert len(names) == MODEL.size == len(set(names))
-    assert mean[names.index("noise[1]")] == -1.5
-    assert mean[names.index("hinges[1,0]")] == -0.3

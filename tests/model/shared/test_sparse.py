@@ -9,8 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedci.errors import SizeError
-from fedci.model import kernels, leave_one_out, padding, parallel, predict
+from fedci.model import leave_one_out, padding, parallel, predict
 from fedci.model.paper.paper import model_of
 from fedci.model.shared import evidence, inducing
 from fedci.study.options import SharedOptions
@@ -127,49 +126,6 @@ def test_leaving_a_person_out_is_the_exact_form_when_all_rows_induce(model, rows
     law = leave_one_out.BetaLaw(*evidence.collapse(total))
     found = [leave_one_out.left_out(model, NOTHING, site, draws, law, JITTER) for site in (exact, blocks(model, rows))]
     near(*(jax.tree.map(lambda leaf: leaf[:, :ROWS], one) for one in found))
-
-
-def test_more_inducing_inputs_contain_the_fewer(model, rows):
-    few, many = (inducing.choose(model.kernel, rows[0], count) for count in (5, 20))
-    np.testing.assert_array_equal(few, many[:5])
-    assert len(set(many)) == 20
-
-
-def test_every_person_is_in_one_block_of_their_arm(model, rows):
-    large = blocks(model, rows, 4)
-    people = np.asarray(large.mask) > 0
-    np.testing.assert_array_equal(np.sort(np.asarray(large.row)[people]), np.arange(ROWS))
-    for i, here in enumerate(people):
-        assert set(rows[1][np.asarray(large.row[i])[here]]) <= {int(large.arm[i])}
-
-
-@pytest.mark.parametrize("count", [1, 7, 1000, 5000, 123_456])
-def test_blocks_come_in_classes_and_waste_a_quarter_at_most(count):
-    made = inducing.blocks_of(count, 100)
-    assert count <= 100 * made <= 1.25 * (count + 100)
-
-
-def test_splitting_a_kernel_loses_nothing():
-    kernel = kernels.build("matern52(scale) + linear(scale) + constant + rbf*linear")
-    params = jax.tree.map(lambda leaf: leaf + 0.3, kernel.init(D))
-    x, z = jnp.asarray(np.random.default_rng(4).standard_normal((2, 6, D)))
-    parts = kernels.split(kernel, params)
-    whole = parts.constant**2 + parts.linear**2 * x @ z.T / D + parts.rest(x, z)
-    np.testing.assert_allclose(whole, kernels.cross(kernel, params, x, z), rtol=1e-12)
-    np.testing.assert_allclose(parts.constant**2 + parts.linear**2 * np.sum(x * x, 1) / D + parts.own(x),
-                               kernels.diagonal(kernel, params, x), rtol=1e-12)
-
-
-def test_memory_is_linear_in_the_rows_and_a_site_may_set_a_limit(monkeypatch):
-    need = [inducing.bytes_needed(rows, 20, 101) for rows in (10**5, 10**6, 10**7)]
-    assert need[2] / need[1] < 10.0
-    assert need[1] < 2**30
-    monkeypatch.setenv(padding.LIMIT, "0.01")
-    with pytest.raises(SizeError, match="site 'oslo': 1,000,000 rows need about .* 0.0 GiB are free"):
-        padding.check_memory("oslo", 10**6, need[1], "Take fewer.")
-    monkeypatch.setenv(padding.LIMIT, "much")
-    with pytest.raises(SizeError, match="FEDCI_MEMORY_GIB = 'much' is no number"):
-        padding.bytes_available()
 
 
 def test_draws_shared_out_among_cores_give_the_same_bits(model, rows, draws, monkeypatch):

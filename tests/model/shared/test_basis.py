@@ -1,0 +1,20 @@
+"""The basis of the function that all sites share."""
+
+
+import jax.numpy as jnp
+import numpy as np
+
+from fedci.model.shared import basis
+from fedci.model.shared.shared import SharedModel
+from fedci.study.options import SharedOptions
+
+D, SITES = 3, 2
+MODEL = SharedModel(SharedOptions(family="shared", directions=2, knots=4), D, D, SITES)
+
+
+def test_hinges_are_straight_beyond_the_knots():
+    """Second differences vanish far out: the shared function never grows faster than a line."""
+    theta = MODEL.unravel(draws(1)[0])
+    along = jnp.linspace(400, 600, 5)[:, None] * jnp.ones((1, D))
+    z = basis.rows(theta, along, jnp.tile(jnp.array([0.0, 1.0]), (5, 1)), MODEL.options.knots)
+    np.testing.assert_allclose(np.diff(z, 2, axis=0), 0.0, atol=1e-8 * np.abs(z).max())

@@ -15,6 +15,8 @@ HALF = range(3)
 """Fits on combined rows cost the most, and only their gap is printed."""
 SOURCES = (1, 3, 5)
 
+pytestmark = pytest.mark.slow  # the benchmark measures the same on ten replications
+
 
 def errors(method, sources: int, replications=REPLICATIONS) -> np.ndarray:
     return np.array([method(synthetic("DATA-1", r)[:sources])["pehe"] for r in replications])

@@ -17,7 +17,7 @@ from fedci.study.study import Diagnosing, Linkage
 
 
 class Engine:
-    """Sites of a folder. `breaks` are requests, in the order of the protocol, at which nobody answers: a name, or (name,
+    """Sites of a folder. `breaks` are requests, in the order of the protocol, that nobody answers: a name, or (name,
     other, count) for the first after `count` requests of the name `other`. With `half`, lyon has answered by then."""
 
     def __init__(self, folder, breaks=(), half=False):

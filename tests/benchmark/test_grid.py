@@ -1,6 +1,5 @@
 """`fedci benchmark`: a wrong call is one line, a folder holds one seed."""
 
-
 import pytest
 
 from fedci.benchmark.run import methods, runner

@@ -1,6 +1,5 @@
 """The commands end to end: from files to files."""
 
-
 import json
 from pathlib import Path
 

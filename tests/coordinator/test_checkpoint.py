@@ -1,6 +1,5 @@
 """Where a run stood: read by the run it belongs to, whole or not at all."""
 
-
 import pytest
 
 from fedci import FedCI

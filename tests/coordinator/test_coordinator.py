@@ -1,6 +1,5 @@
 """Coordinator, sites and the seam between them."""
 
-
 import numpy as np
 import pytest
 

@@ -12,14 +12,7 @@ from fedci.coordinator import coordinator, masked_sums
 from fedci.coordinator.checkpoint import Checkpoint, Mark
 from fedci.coordinator.coordinator import run_study
 from fedci.coordinator.talk import PlainSums, Talk
-from fedci.errors import (
-    AwayError,
-    FederationError,
-    HandshakeError,
-    MessageError,
-    StudyError,
-    UsageError,
-)
+from fedci.errors import AwayError, FederationError, HandshakeError, MessageError, StudyError, UsageError
 from fedci.privacy import agreement, secure_sum
 from fedci.protocol import rounds
 from fedci.protocol.engine import InProcessEngine

@@ -1,6 +1,5 @@
 """Diagnostics and refuters as part of a study: they change no effect, pass through doors, and are saved."""
 
-
 import numpy as np
 import pytest
 

@@ -1,6 +1,5 @@
 """Balance: pooled differences are those of all rows; what a site withholds is left out."""
 
-
 import numpy as np
 
 from fedci.diagnostics import balance

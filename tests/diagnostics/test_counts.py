@@ -1,6 +1,5 @@
 """Counts that may leave a site: no small one is shown, nor left over as a difference."""
 
-
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,6 +1,5 @@
 """Fit: residuals, places and calibration from sums are those of the rows."""
 
-
 import numpy as np
 import pytest
 from scipy.stats import norm

@@ -1,6 +1,5 @@
 """Heterogeneity: estimates against a regression and against the rows; intervals that hold the truth."""
 
-
 import numpy as np
 import pytest
 from scipy.integrate import quad

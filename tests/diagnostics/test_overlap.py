@@ -1,6 +1,5 @@
 """Overlap: preference scores, bins, and how far a site is from the others."""
 
-
 import numpy as np
 
 from fedci.diagnostics import overlap

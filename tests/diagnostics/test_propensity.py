@@ -1,6 +1,5 @@
 """The federated propensity model: the pooled one, finite for separated arms."""
 
-
 import numpy as np
 import pytest
 from scipy.optimize import minimize

@@ -1,6 +1,5 @@
 """Refuters are judged by what should happen."""
 
-
 import pytest
 
 from fedci.diagnostics import refuters

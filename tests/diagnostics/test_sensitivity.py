@@ -1,6 +1,5 @@
 """Sensitivity: closed forms against their definitions, the tilt against a linear programme."""
 
-
 import numpy as np
 import pytest
 from scipy.optimize import linprog

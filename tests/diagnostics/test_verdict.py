@@ -1,6 +1,5 @@
 """A verdict: which way is worse, and the sentence it makes."""
 
-
 from fedci.diagnostics.verdict import Verdict, graded
 from support.diagnosed import record
 

@@ -1,6 +1,5 @@
 """Certificates hold now, come from the kit's own authority, and end."""
 
-
 from datetime import UTC, datetime, timedelta
 
 import pytest

@@ -1,6 +1,5 @@
 """A kit is whole, private and hardened, and says what is not."""
 
-
 import pytest
 
 from fedci.errors import OutputError

@@ -1,6 +1,5 @@
 """What operators type: checks before anybody is reached, who is waited for, who is left out."""
 
-
 import pytest
 
 from fedci.errors import AwayError, MessageError, OutputError

@@ -1,6 +1,5 @@
 """What a job process does at each party."""
 
-
 import numpy as np
 import pytest
 

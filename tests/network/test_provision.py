@@ -1,6 +1,5 @@
 """One kit per party: private, whole, and nothing written of what cannot be made."""
 
-
 import stat
 
 import pytest

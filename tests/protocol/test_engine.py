@@ -1,6 +1,5 @@
 """The engine in one process counts what it carries."""
 
-
 import numpy as np
 
 from fedci.protocol.messages import Evaluate, encode

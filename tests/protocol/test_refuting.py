@@ -1,6 +1,5 @@
 """What a refuter changes, and nothing else; and only those the study asks for."""
 
-
 from dataclasses import replace
 
 import numpy as np

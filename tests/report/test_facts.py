@@ -1,6 +1,5 @@
 """The report's sentences follow from the result."""
 
-
 import re
 
 from fedci import Result

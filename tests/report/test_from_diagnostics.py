@@ -1,6 +1,5 @@
 """A study's own record of diagnostics fills the report's slots."""
 
-
 import pytest
 
 from fedci.report import plots, slots

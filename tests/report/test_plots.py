@@ -1,6 +1,5 @@
 """Plots: plain numbers in, inline SVG out."""
 
-
 import re
 
 import numpy as np

@@ -1,6 +1,5 @@
 """Ticks and marks of a plot."""
 
-
 import pytest
 
 from fedci.report.svg import Plot, ticks

@@ -1,6 +1,5 @@
 """Effects of new people from a file: those of the result, chunk by chunk."""
 
-
 import stat
 
 import numpy as np

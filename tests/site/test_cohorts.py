@@ -1,6 +1,5 @@
 """Cohorts that differ by few: the later one is refused."""
 
-
 import numpy as np
 import pytest
 

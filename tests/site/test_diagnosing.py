@@ -1,6 +1,5 @@
 """A site's side of the diagnostics: what it refuses, hides and withholds."""
 
-
 from types import SimpleNamespace
 
 import numpy as np

@@ -1,6 +1,5 @@
 """The ledger: a whole chain is whole, and any change to it is found."""
 
-
 import json
 import os
 import stat

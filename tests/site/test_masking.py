@@ -1,6 +1,5 @@
 """A site's side of the secure sums: its keys, its masks, and which sums it opens."""
 
-
 from dataclasses import replace
 
 import numpy as np
@@ -10,9 +9,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from fedci.coordinator import coordinator, masked_sums
 from fedci.coordinator.coordinator import run_study
 from fedci.coordinator.talk import Talk
-from fedci.errors import (
-    DisclosureError,
-)
+from fedci.errors import DisclosureError
 from fedci.privacy import agreement, secure_sum
 from fedci.protocol import rounds
 from fedci.protocol.engine import InProcessEngine

@@ -6,9 +6,7 @@ import math
 
 import pytest
 
-from fedci.errors import (
-    StudyError,
-)
+from fedci.errors import StudyError
 from fedci.study.policy import POLICIES, Policy, check_available, policy
 
 

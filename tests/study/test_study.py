@@ -8,9 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fedci.errors import (
-    StudyError,
-)
+from fedci.errors import StudyError
 from fedci.study.options import ROUND_CAP, ModelOptions, OptimiserOptions, PredictionOptions
 from fedci.study.policy import POLICIES, Policy
 from fedci.study.study import MAX_NAME, OPTION_TABLES, Covariate, Linkage, Study, check_site_id

@@ -8,10 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedci.errors import (
-    OutputError,
-    StudyError,
-)
+from fedci.errors import OutputError, StudyError
 from fedci.study.study import Study
 
 EXAMPLE = """

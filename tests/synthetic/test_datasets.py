@@ -1,6 +1,5 @@
 """The generators: sizes, truth, and streams that do not depend on the order of the calls."""
 
-
 import numpy as np
 import pytest
 

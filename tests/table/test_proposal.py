@@ -1,6 +1,5 @@
 """A study proposed from a table: its own file passes, and it holds nobody's extreme value."""
 
-
 import numpy as np
 import pandas as pd
 

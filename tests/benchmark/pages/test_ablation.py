@@ -1,6 +1,5 @@
 """What each ingredient brings, as two tables."""
 
-
 from fedci.benchmark.pages import ablation
 from fedci.benchmark.pages.summary import summarise
 from fedci.benchmark.run.methods import ABLATIONS

@@ -1,6 +1,5 @@
 """Coverage: exact binomial intervals, and the words beside the table."""
 
-
 import math
 
 import pytest

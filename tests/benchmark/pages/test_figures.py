@@ -1,6 +1,5 @@
 """Figures: no date in them, none without rows, labels apart."""
 
-
 import pytest
 
 from fedci.benchmark.pages import figures

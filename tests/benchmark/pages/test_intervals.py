@@ -1,6 +1,5 @@
 """Tables of intervals, costs and false alarms."""
 
-
 from fedci.benchmark.pages import intervals
 from fedci.benchmark.pages.summary import summarise
 from fedci.benchmark.run.cells import Cell

@@ -1,6 +1,5 @@
 """Numbers, titles and reasons in a table."""
 
-
 import math
 
 import pytest

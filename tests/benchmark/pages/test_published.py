@@ -1,15 +1,12 @@
 """The paper's tables as printed."""
 
-
 from collections import Counter
 from decimal import Decimal
 
 import pytest
 
 from fedci.benchmark.pages.published import datasets, numbers_of_sources, published
-from fedci.benchmark.pages.summary import (
-    Group,
-)
+from fedci.benchmark.pages.summary import Group
 
 BART = Group("data-1", "P2", "BART", "com", 3)
 

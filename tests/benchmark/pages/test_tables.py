@@ -1,6 +1,5 @@
 """The tables say what the rows say: numbers by hand, the right ones in bold, nothing that failed left out."""
 
-
 from fedci.benchmark.pages import intervals, tables
 from fedci.benchmark.pages.summary import summarise
 from fedci.benchmark.run.cells import Cell

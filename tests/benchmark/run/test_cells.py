@@ -1,6 +1,5 @@
 """Rows of figures survive their file."""
 
-
 import pytest
 
 from fedci.benchmark.run import cells

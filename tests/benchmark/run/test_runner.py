@@ -1,6 +1,5 @@
 """The grid: what is finished is never repeated, what fails is a row, and every figure is what its protocol says."""
 
-
 import signal
 import subprocess
 import sys

@@ -1,6 +1,5 @@
 """The data sets by name."""
 
-
 import numpy as np
 import pytest
 

@@ -1,6 +1,5 @@
 """The basis of the function that all sites share."""
 
-
 import jax.numpy as jnp
 import numpy as np
 

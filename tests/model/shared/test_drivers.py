@@ -1,6 +1,5 @@
 """What drives the outcome and the effect is found where it was planted."""
 
-
 import numpy as np
 import pandas as pd
 

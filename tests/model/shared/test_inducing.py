@@ -1,6 +1,5 @@
 """A large site's rows in blocks, and the inputs through which its own function is learnt."""
 
-
 import numpy as np
 import pytest
 

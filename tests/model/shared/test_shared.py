@@ -1,6 +1,5 @@
 """θ of the model `shared` as a vector with names."""
 
-
 from fedci.model.shared.shared import SharedModel
 from fedci.study.options import SharedOptions
 

@@ -51,6 +51,23 @@ SMALL = {
 }
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Whole files to a worker, and files that look at one fit to the same."""
+    from xdist.scheduler import LoadFileScheduling
+
+    from support.fits import USERS
+
+    together = {f"tests/{file}": fixture for fixture, files in USERS.items() for file in files}
+
+    class ByFit(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = super()._split_scope(nodeid)
+            return together.get(file, file)
+
+    return ByFit(config, log) if config.getoption("dist") == "loadfile" else None
+
+
 def pytest_collection_modifyitems(items):
     """Files with real processes take longest: begun last, they would keep one worker busy while the other rests."""
     items.sort(key=lambda item: "network" not in item.path.parts)

@@ -10,9 +10,9 @@ from fedci.errors import StudyError, UsageError
 from tests_support import fit, frame, hospitals, study
 
 
-@pytest.fixture(scope="module")
-def result():
-    return fit(hospitals(40, 37))
+@pytest.fixture
+def result(classic):
+    return classic
 
 
 def test_the_contract_of_the_issue(result):

@@ -16,9 +16,9 @@ def assert_same_study(one, two, rtol=0.0):
         np.testing.assert_allclose(one.ate(site).sd, two.ate(site).sd, rtol=rtol)
 
 
-@pytest.fixture(scope="module")
-def result():
-    return fit(hospitals(40, 37))
+@pytest.fixture
+def result(classic):
+    return classic
 
 
 def test_the_same_seed_gives_the_same_bits(result):

@@ -8,12 +8,12 @@ import pytest
 
 from fedci import Result
 from fedci.errors import OutputError, UsageError
-from tests_support import fit, frame, hospitals
+from tests_support import frame
 
 
-@pytest.fixture(scope="module")
-def result():
-    return fit(hospitals(40, 37), options={"optimiser": {"rounds": 20}})
+@pytest.fixture
+def result(classic):
+    return classic
 
 
 @pytest.fixture

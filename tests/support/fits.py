@@ -4,6 +4,21 @@ from dataclasses import replace
 
 import pytest
 
+USERS = {
+    "classic": ("across/test_public_api.py", "coordinator/test_coordinator.py", "result/test_storage.py"),
+    "refuted": ("coordinator/test_refits.py", "result/test_result.py"),
+    "place": ("cli/test_workflow.py", "result/test_comparison.py", "result/test_prediction.py", "site/test_release.py"),
+}
+"""Fixture → the files that look at it: one worker runs them all (tests/conftest.py)."""
+
+
+@pytest.fixture(scope="session")
+def classic():
+    """A small study of the preset `classic`, as fitted in one process."""
+    from tests_support import fit, hospitals
+
+    return fit(hospitals(40, 37))
+
 
 @pytest.fixture(scope="session")
 def refuted():

@@ -289,12 +289,12 @@ CALL = {
 def constant_everywhere(inputs: Inputs) -> None:
     inputs.frame["bmi"] = float(SECRET_NUMBER)
     inputs.write_frame()
-    inputs.monkeypatch.setattr(cli, "_fit", REAL_FIT)
+    inputs.monkeypatch.setattr(commands, "_fit", REAL_FIT)
 
 
 def too_many_rows(inputs: Inputs) -> None:
     inputs.monkeypatch.setattr("fedci.model.padding.bytes_available", lambda: 10_000)
-    inputs.monkeypatch.setattr(cli, "_fit", REAL_FIT)
+    inputs.monkeypatch.setattr(commands, "_fit", REAL_FIT)
 
 
 DAYS = [f"{1 + i % 28}.{1 + i // 28}.1998" for i in range(ROWS)]
@@ -318,7 +318,7 @@ BAD = {**FILE, **VALUES, **TREATMENT_AND_OUTCOME, **SIZE, **STUDY_FILE, **CALL, 
 
 @pytest.fixture
 def inputs(tmp_path, monkeypatch):
-    monkeypatch.setattr(cli, "_fit", lambda *_, **__: pytest.fail("a bad input reached the fit"))
+    monkeypatch.setattr(commands, "_fit", lambda *_, **__: pytest.fail("a bad input reached the fit"))
     return Inputs(tmp_path, monkeypatch)
 
 
@@ -347,7 +347,7 @@ def test_bad_input(inputs, capsys, spoil, fragments):
 def test_the_good_input_reaches_the_fit(inputs, capsys, monkeypatch):
     """Else the rows above could all fail for one wrong reason."""
     fits = []
-    monkeypatch.setattr(cli, "_fit", lambda *given, **named: fits.append((given, named)))
+    monkeypatch.setattr(commands, "_fit", lambda *given, **named: fits.append((given, named)))
     assert outcome_of(inputs.arguments(), capsys) == (0, "", "")
     [((_, sources, out), named)] = fits
     assert ([s.name for s in sources], out) == (["lyon"], inputs.out)
@@ -357,7 +357,7 @@ def test_the_good_input_reaches_the_fit(inputs, capsys, monkeypatch):
 
 def test_the_call_overrides_the_study(inputs, capsys, monkeypatch):
     fits = []
-    monkeypatch.setattr(cli, "_fit", lambda *_, **named: fits.append(named))
+    monkeypatch.setattr(commands, "_fit", lambda *_, **named: fits.append(named))
     study('policy = "simulation"\nseed = 5')(inputs)
     inputs.more = ["--preset", "paper", "--seed", "0", "--force", "--quiet"]
     full_folder(inputs)

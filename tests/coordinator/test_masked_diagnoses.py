@@ -16,6 +16,7 @@ from fedci.privacy import secure_sum
 from fedci.protocol.ask import diagnostic_shapes
 from fedci.protocol.messages import ANSWERS, DIAGNOSTICS, MASKED, OWN, AskDiagnostic, Refusal, asked, decode, encode
 from fedci.protocol.packing import unflatten
+from fedci.site import diagnosing
 from fedci.site.door import Door
 from fedci.site.ledger import Ledger, read
 from fedci.site.site import Site
@@ -172,7 +173,7 @@ def checked(frames, tmp_path_factory):
     """((what was told, the engine) masked and through doors, the same in the clear, the ledgers' folder)."""
     found, folder = [], tmp_path_factory.mktemp("doors")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(site_diagnostics, "_left_out", predictions)
+        patch.setattr(diagnosing, "_left_out", predictions)
         for policy in (MASKS, PLAIN):
             plan = study(diagnostics={}, policy=policy)
             sites = {name: Site(plan, Source(name, rows).read(plan)) for name, rows in frames.items()}

@@ -12,7 +12,8 @@ from jaxtyping import TypeCheckError
 
 from fedci.model import covariance, kernels
 
-MODULES = ("covariance", "elbo", "kernels", "means", "padding", "posterior", "predict", "structure", "wishart")
+MODULES = ("covariance", "kernels", "padding", "predict", "paper.elbo", "paper.means", "paper.paper", "paper.posterior",
+           "paper.wishart")
 
 
 def functions_and_classes(module):

@@ -86,14 +86,19 @@ def place(folder, plan):
     (folder / "linkage.key").chmod(0o600)
 
 
-def test_a_site_killed_in_every_state_costs_time_and_nothing_else(tmp_path):
+FEW = ("AskTokens", "TakeMaskKeys", "Prepare", "OpenSum", "Evaluate", "AskDiagnostic.outcome")
+"""One of each phase; parties that start anew in all others, in one process: test_faults.py."""
+
+
+@pytest.mark.parametrize("states", [FEW, pytest.param(STATES, marks=pytest.mark.slow)], ids=["few", "all"])
+def test_a_site_killed_in_every_state_costs_time_and_nothing_else(tmp_path, states):
     plan = make_study("classic", policy=SECURE,
                       options={"optimiser": {"rounds": 4}, "prediction": {"draws": 16}, "model": {}})
     for name in ("whole", "killed"):
         place(tmp_path / name, plan)
     _, expected = conducted(tmp_path / "whole", plan)
-    engine, found = conducted(tmp_path / "killed", plan, STATES)
-    assert sorted(engine.killed) == sorted(STATES)
+    engine, found = conducted(tmp_path / "killed", plan, states)
+    assert sorted(engine.killed) == sorted(states)
     assert found.excluded == expected.excluded
     assert sum(found.excluded.values()) == 18
     assert found.fit.theta.tobytes() == expected.fit.theta.tobytes()

@@ -39,7 +39,7 @@ class Session:
 
 
 def test_all_sites_or_enough_of_them_or_an_error_that_names_who_is_missing(made, monkeypatch):
-    monkeypatch.setattr(command, "LOOK", 0.01)
+    monkeypatch.setattr(operations, "LOOK", 0.01)
     own, said = kit.read(made[0] / "kits" / COORDINATOR), []
 
     def waited(session, quorum, wait=0.2):
@@ -69,8 +69,8 @@ def test_a_site_that_breaks_is_left_out_or_ends_the_run_as_the_study_says(kits, 
             return {"event": "failed", "code": "message", "reason": reason, "site": "oslo"}, at, False
         return {"event": "result", "out": "there"}, at, True
 
-    monkeypatch.setattr(command, "_follow_job", followed)
-    monkeypatch.setattr(command, "PAUSE", 0.0)
+    monkeypatch.setattr(operations, "_follow_job", followed)
+    monkeypatch.setattr(operations, "PAUSE", 0.0)
     if ends is None:
         with pytest.raises(MessageError, match="site 'oslo' answered with 'gradient'"):
             operations._conduct(own, session, None, said.append, 1.0, operations.Absence(quorum, 0.05))

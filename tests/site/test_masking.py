@@ -13,7 +13,7 @@ from fedci.errors import DisclosureError
 from fedci.privacy import agreement, secure_sum
 from fedci.protocol import rounds
 from fedci.protocol.engine import InProcessEngine
-from fedci.protocol.messages import Evaluate, OpenSum, Refusal, TakeMaskKeys, encode
+from fedci.protocol.messages import AskMaskKey, Evaluate, OpenSum, Refusal, TakeMaskKeys, encode
 from fedci.site import masking
 from support.masked import local, one_round, plan, prepared, with_identities
 from tests_support import Wire
@@ -51,7 +51,7 @@ def test_a_cohort_of_two_or_of_one_site_twice_is_refused():
     agreed = plan()
     site = local(agreed)["site-0"]
     site.options, site.run = agreed.fit_options(), "run"
-    own = site.answer(coordinator.secure.AskMaskKey("run", 1, "site-0")).notes["public"]
+    own = site.answer(AskMaskKey("run", 1, "site-0")).notes["public"]
     other = agreement.public_key(X25519PrivateKey.generate())
     for publics in ({"site-0": own, "site-1": other}, {"site-0": own, "site-1": other, "site-2": other},
                     {"site-1": other, "site-2": own, "site-3": own[::-1]}):

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import tests_support
 from fedci.cli import commands
 from fedci.errors import DataError, SizeError, StudyError, UsageError
 from fedci.table.table import Source, design_columns, design_from, design_matrix, problems
@@ -177,13 +178,13 @@ def test_check_tells_a_mistake(check):
 def test_no_problems_is_the_same_as_a_table_that_can_be_read(seed):
     """On tables damaged at random, `problems` is empty exactly where `Source.read` works."""
     rng = np.random.default_rng(seed)
-    table = frame(60, seed).astype(object)
+    table = tests_support.frame(60, seed).astype(object)
     for _ in range(rng.integers(0, 3)):
         table.iloc[rng.integers(60), rng.integers(5)] = rng.choice(np.array([None, "x", 7], object))
     source = Source("a", table)
     try:
-        source.read(study())
+        source.read(tests_support.study())
         readable = True
     except Exception:
         readable = False
-    assert (problems(study(), source) == []) is readable
+    assert (problems(tests_support.study(), source) == []) is readable

@@ -68,7 +68,7 @@ def test_a_run_that_is_stopped_goes_on_to_the_same_bits(place, tmp_path, capsys,
 def test_linkage_is_repeated_when_a_run_goes_on(tmp_path):
     """Sites in one process forget whom linkage left out; the resumed run must leave out the same people."""
     plan = study(options=SHORT, ids="id", missing="impute")
-    tables = [frame(rows, s).assign(id=[f"P{s}-{i}" for i in range(rows)]) for s, rows in enumerate((56, 49))]
+    tables = [frame(rows, s).assign(id=[f"P{s}-{i}" for i in range(rows)]) for s, rows in enumerate((40, 33))]
     tables[0].loc[20:23, "age"] = np.nan  # the shapes of the test above: compiled once
     tables[1] = pd.concat([tables[1], tables[0].iloc[:7]], ignore_index=True)
     sources = [Source(name, table) for name, table in zip("ab", tables, strict=True)]

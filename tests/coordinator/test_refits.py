@@ -14,9 +14,9 @@ from fedci.site.door import Door
 from fedci.site.ledger import Ledger, read
 from fedci.site.site import Site
 from support.refuted import QUICK, REFUTE, sources
-from tests_support import fit, frame, hospitals, study
+from tests_support import fit, frame, hospitals, small, study
 
-SHARED = QUICK | {"model": {"knots": 3}}
+SHARED = small(6)
 
 
 def test_diagnostics_change_no_number_of_the_study(refuted):

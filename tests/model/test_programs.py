@@ -11,13 +11,13 @@ import pytest
 
 FIT = """
 import numpy as np
-from tests_support import COVARIATES, frame
+from tests_support import COVARIATES, frame, small
 from fedci import FedCI, Source, Study
 import jax
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
 jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 study = Study(treatment="w", outcome="y", covariates=dict.fromkeys(COVARIATES, {}), policy="simulation",
-              options={"optimiser": {"rounds": 3}}, diagnostics={"enabled": False})
+              options=small(3), diagnostics={"enabled": False})
 result = FedCI(study, seed=0).fit([Source("lyon", frame(40, {seed}))])
 print(jax.config.jax_compilation_cache_dir, result.ate().mean.hex())
 """

@@ -8,8 +8,7 @@ pytest.importorskip("nvflare", reason="the extra `network` is not installed: pip
 
 from fedci.network.provision import new_network
 from fedci.network.rehearsal import make_people, make_study
-
-QUICK = {"model": {"knots": 3}, "optimiser": {"rounds": 12}, "prediction": {"draws": 16}}
+from tests_support import SMALL
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -23,7 +22,7 @@ def compiled_once():
 
 @pytest.fixture(scope="session")
 def study():
-    return make_study(options=QUICK)
+    return make_study(options=SMALL)
 
 
 @pytest.fixture(scope="session")

@@ -18,14 +18,11 @@ from fedci import Result
 from fedci.network import kit, processes, rehearsal
 from fedci.network.provision import new_network
 from fedci.site import ledger
+from tests_support import SMALL
 
 LONGEST = 240.0
-PRESETS = {
-    "default": {"model": {"knots": 3}, "optimiser": {"rounds": 12}, "prediction": {"draws": 16}},
-    "paper": {"model": {"mean": {"kind": "network", "trunk": [8], "head": [8]}},
-              "optimiser": {"rounds": 12}, "prediction": {"draws": 16}},
-}
-POLICIES = {"paper": {"name": "simulation", "secure_sum": True, "check_trajectory": True}}
+OPTIONS = {"default": SMALL, "classic": {"optimiser": {"rounds": 12}, "prediction": {"draws": 16}}}
+POLICIES = {"classic": {"name": "simulation", "secure_sum": True, "check_trajectory": True}}
 """One of the two runs is masked, and its sites follow the fit."""
 
 
@@ -34,8 +31,8 @@ class Network:
 
     def __init__(self, out: Path, preset: str, **changes):
         self.out = out
-        self.study = rehearsal.make_study(preset, options=PRESETS[preset], policy=POLICIES.get(preset, "simulation"),
-                                     **changes)
+        self.study = rehearsal.make_study(preset, options=OPTIONS[preset], policy=POLICIES.get(preset, "simulation"),
+                                          **changes)
         self.tables = rehearsal.make_people(out, self.study, people=40, twice=6)
         new_network(self.study, (), "localhost", out / "kits", rehearsal.free_port())
         self.running: dict[str, subprocess.Popen] = {}
@@ -138,8 +135,8 @@ def troubled(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def masked(tmp_path_factory):
-    """The paper's model under secure sums, with sites that follow the fit; nothing happens. (Network, its result)"""
-    with network(tmp_path_factory.mktemp("masked"), "paper") as made:
+    """The preset `classic` under secure sums, with sites that follow the fit; nothing happens. (Network, its result)"""
+    with network(tmp_path_factory.mktemp("masked"), "classic") as made:
         made.start_all()
         made.wait_end()
         made.wait_sites()

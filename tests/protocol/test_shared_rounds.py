@@ -15,14 +15,12 @@ from fedci.protocol import shared_rounds
 from fedci.protocol.engine import InProcessEngine
 from fedci.protocol.messages import AskStatistics, Evaluate, PullBack, Refusal
 from fedci.site.site import Site
-from tests_support import COVARIATES, fit, frame, hospitals, study
-
-QUICK = {"model": {"knots": 3}, "optimiser": {"rounds": 12}, "prediction": {"draws": 32}}
+from tests_support import COVARIATES, SMALL, fit, frame, hospitals, study
 
 
 @pytest.fixture(scope="module")
 def result():
-    return fit(hospitals(40, 37), options=QUICK, preset="default")
+    return fit(hospitals(40, 37), options=SMALL, preset="default")
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +104,7 @@ def test_draws_of_beta_have_the_posterior_mean_and_spread():
 
 
 def test_the_same_seed_gives_the_same_bits_in_any_order(result):
-    again = fit(hospitals(40, 37)[::-1], options=QUICK, preset="default")
+    again = fit(hospitals(40, 37)[::-1], options=SMALL, preset="default")
     assert again.ate().mean == result.ate().mean
     np.testing.assert_array_equal(again.outcome.fit.theta, result.outcome.fit.theta)
 
@@ -139,8 +137,8 @@ def test_a_trait_nobody_has_keeps_its_uncertainty():
     def with_trait(rows, seed, value):
         return frame(rows, seed).assign(trait=value)
 
-    covariates = {"age": {}, "bmi": {}, "sex": {"type": "binary"}, "trait": {"type": "binary"}}
-    plan = Study(treatment="w", outcome="y", covariates=covariates, policy="simulation", options=QUICK)
+    covariates = {"age": {}, "bmi": {}, "trait": {"type": "binary"}}
+    plan = Study(treatment="w", outcome="y", covariates=covariates, policy="simulation", options=SMALL)
     found = FedCI(plan).fit([Source("a", with_trait(40, 0, 0)), Source("b", with_trait(37, 1, 0))])
     without, having = (found.effect_posterior(with_trait(20, 7, value), "a").sd for value in (0, 1))
     assert having.mean() > 1.5 * without.mean()
@@ -194,7 +192,7 @@ def test_the_sites_ask_no_more_than_the_policy_allows():
     ({"directions": 0}, None), ({"common": False}, "common"), ({"tails": None}, None), ({"binary_sd": None}, None)])
 def test_every_ingredient_can_be_left_out(change, gone):
     """The ablations of docs/benchmarks.md: each fits, and the objective rises."""
-    found = fit(hospitals(40, 37), options=QUICK | {"model": {"knots": 3} | change}, preset="default")
+    found = fit(hospitals(40, 37), options=SMALL | {"model": {"knots": 3} | change}, preset="default")
     objectives = [r.objective for r in found.outcome.fit.rounds]
     assert objectives[-1] > objectives[0]
     assert not any(name.startswith(f"{gone}[") for name in found.outcome.layout.model.names())
@@ -202,7 +200,7 @@ def test_every_ingredient_can_be_left_out(change, gone):
 
 def test_a_point_posterior_stays_a_point_and_is_surer(result):
     """Same data and rounds: leaving out the uncertainty of θ must narrow the intervals."""
-    options = QUICK | {"model": {"knots": 3, "posterior": "point"}}
+    options = SMALL | {"model": {"knots": 3, "posterior": "point"}}
     found = fit(hospitals(40, 37), options=options, preset="default")
     _, log_sd = np.split(np.asarray(found.outcome.fit.theta), 2)
     np.testing.assert_allclose(np.exp(log_sd), shared_rounds.POINT_SD)

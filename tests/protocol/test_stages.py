@@ -21,14 +21,13 @@ from fedci.protocol.rounds import Rules
 from fedci.protocol.stages import some_of
 from fedci.site.limits import first_stage
 from fedci.study.options import FitOptions
-from tests_support import fit, frame, hospitals
+from tests_support import SMALL, fit, frame, hospitals, small
 
-QUICK = {"optimiser": {"rounds": 4, "draws": 4}, "prediction": {"draws": 16}}
 SIZES = (48, 24)
 
 
 def fitted(**model):
-    return fit(hospitals(*SIZES), preset="default", options=QUICK | {"model": {"knots": 3} | model},
+    return fit(hospitals(*SIZES), preset="default", options=small(4) | {"model": SMALL["model"] | model},
                diagnostics={"enabled": True})
 
 

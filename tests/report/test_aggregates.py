@@ -11,7 +11,7 @@ from fedci.report import aggregates, slots
 from fedci.report.page import render
 
 
-def test_effects_along_a_covariate_are_the_results_own(folder):
+def test_effects_along_a_covariate_are_the_results_own(folder, page):
     result = Result.load(folder)
     made = aggregates.aggregates(result)
     pooled = aggregates.Pooled(result)

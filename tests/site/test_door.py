@@ -39,11 +39,14 @@ from fedci.site.door import (
 from fedci.site.ledger import Ledger, Verdict, read, sha256, verify
 from fedci.site.site import Site
 from fedci.version import __version__
-from tests_support import frame, hospitals, study
+from tests_support import frame, hospitals, small, study
 
 NAME = "site-0"
 HAND_MADE = {"x_mean": np.zeros(3), "x_sd": np.ones(3), "y_mean": 0.0, "y_sd": 1.0, "u": np.zeros(24), "index": 0,
              "sites": 1, "indicators": np.zeros(0, int)}
+
+
+QUICK = {"optimiser": {"rounds": 2}, "prediction": {"draws": 16}}
 
 
 def make_site(rows: int = 40) -> Site:
@@ -116,7 +119,7 @@ class _Once:
 
 @pytest.mark.parametrize("preset", ["classic", "default"])
 def test_a_study_through_doors_is_the_study_in_process_bit_for_bit(tmp_path, preset):
-    plan = study(preset=preset, options={"optimiser": {"rounds": 2}, "prediction": {"draws": 16}})
+    plan = study(preset=preset, options=small(2) if preset == "default" else QUICK)
     tables = [source.read(plan) for source in hospitals(40, 37)]
     inside = run_study(InProcessEngine({t.site: Site(plan, t) for t in tables}), plan, plan.fit_options(), 0)
     ledgers = {t.site: Ledger(tmp_path / t.site) for t in tables}

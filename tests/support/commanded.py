@@ -3,9 +3,10 @@
 import pytest
 
 from fedci.cli import commands
+from tests_support import small
 
-SHORT = {"optimiser": {"rounds": 8, "draws": 4}, "prediction": {"draws": 32}}
-FAST = SHORT | {"model": {"directions": 1, "knots": 3}}
+SHORT = {"optimiser": {"rounds": 8}, "prediction": {"draws": 16}}
+FAST = small(8)
 NEW = 1300
 """New people: three chunks of the prediction's own, the last not full."""
 

@@ -49,7 +49,7 @@ def place(tmp_path_factory):
     folder = tmp_path_factory.mktemp("workflow")
     plan = study(preset="default", options=FAST)
     plan.write(folder / "study.toml")
-    for name, rows, seed in (("a", 55, 0), ("b", 50, 1)):  # one size class: compiled once
+    for name, rows, seed in (("a", 40, 0), ("b", 37, 1)):  # one size class: compiled once
         frame(rows, seed).to_csv(folder / f"{name}.csv", index=False)
     frame(NEW, 9).assign(patient=[f"P{i}" for i in range(NEW)]).to_csv(folder / "new.csv", index=False)
     FedCI(plan).fit([Source(name, folder / f"{name}.csv") for name in "ab"]).save(folder / "result")

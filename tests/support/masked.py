@@ -7,7 +7,7 @@ from fedci.coordinator.talk import Talk
 from fedci.privacy.agreement import Credentials
 from fedci.protocol import rounds
 from fedci.site.site import Site
-from tests_support import Wire, hospitals, study
+from tests_support import Wire, hospitals, small, study
 
 SIZES = (40, 37, 39)
 FEW = {"optimiser": {"rounds": 6}, "prediction": {"draws": 16}}
@@ -15,8 +15,7 @@ SECURE = {"name": "simulation", "secure_sum": "auto", "check_trajectory": True}
 
 
 def plan(preset="classic", policy=SECURE, **changes):
-    few = FEW if preset == "classic" else FEW | {"model": {"knots": 3}}
-    return study(preset=preset, policy=policy, options=few, **changes)
+    return study(preset=preset, policy=policy, options=FEW if preset == "classic" else small(6), **changes)
 
 
 def local(agreed, sizes=SIZES, credentials=None):

@@ -24,7 +24,7 @@ def test_the_judges_see_what_the_fit_reached():
     from fedci import FedCI, Source, Study
 
     study = Study(treatment="w", outcome="y", covariates=dict.fromkeys(COVARIATES, {}), policy="simulation",
-                  preset="classic", options={"optimiser": {"rounds": 5}, "prediction": {"draws": 8}},
+                  preset="classic", options={"optimiser": {"rounds": 5}, "prediction": {"draws": 16}},
                   diagnostics={"enabled": False})
     result = FedCI(study, seed=1).fit([Source("lyon", frame(40, 0)), Source("oslo", frame(40, 1))])
     draws = result.outcome.options.optimiser.draws

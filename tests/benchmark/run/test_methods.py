@@ -59,7 +59,7 @@ def small_suite() -> suites.Suite:
         return Records(x[list(COVARIATES)].to_numpy(float), *(np.asarray(column) for column in (
             x["w"], mu0 + x["w"] * effect, mu0, mu0 + effect, mu0, mu0 + effect)))
 
-    splits = [Split(hospital(s, 36), hospital(s + 5, 40), hospital(s, 36)) for s in range(2)]
+    splits = [Split(hospital(s, 40), hospital(s + 5, 40), hospital(s, 40)) for s in range(2)]
     return suites.Suite("small", lambda replication: splits, (1, 2), 2)
 
 
@@ -68,7 +68,7 @@ def test_fedci_in_its_modes_and_each_fit_is_made_once(monkeypatch):
     fit = methods.fedci_fit
     monkeypatch.setattr(methods, "fedci_fit", lambda variant, splits, *a, **k: made.append(len(splits)) or fit(
         variant, splits, *a, **k))
-    quick = methods.Variant("classic", {"optimiser": {"rounds": 5}, "prediction": {"draws": 8}})
+    quick = methods.Variant("classic", {"optimiser": {"rounds": 5}, "prediction": {"draws": 16}})
     monkeypatch.setitem(methods.OURS, "FedCI", quick)
     found = [row for row in methods.cells("FedCI", small_suite(), 0, (1, 2), methods.FEDCI_MODES, 0)
              if isinstance(row, Cell)]

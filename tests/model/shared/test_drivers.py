@@ -4,8 +4,7 @@ import numpy as np
 import pandas as pd
 
 from fedci import FedCI, Source, Study
-
-QUICK = {"model": {"knots": 3}, "optimiser": {"rounds": 12}, "prediction": {"draws": 32}}
+from tests_support import SMALL
 
 
 def test_a_bend_is_found_where_it_is():
@@ -13,10 +12,11 @@ def test_a_bend_is_found_where_it_is():
     rng = np.random.default_rng(4)
     tables = []
     for _ in range(2):
-        a, b, w = rng.normal(size=120), rng.normal(size=120), rng.integers(0, 2, 120)
+        a, b, c = rng.normal(size=(3, 120))
+        w = rng.integers(0, 2, 120)
         y = 3 * np.maximum(a, 0) + w + 0.3 * rng.normal(size=120)
-        tables.append(pd.DataFrame({"a": a, "b": b, "w": w, "y": y}))
-    plan = Study(treatment="w", outcome="y", covariates={"a": {}, "b": {}}, policy="simulation", options=QUICK)
+        tables.append(pd.DataFrame({"a": a, "b": b, "c": c, "w": w, "y": y}))
+    plan = Study(treatment="w", outcome="y", covariates=dict.fromkeys("abc", {}), policy="simulation", options=SMALL)
     table = FedCI(plan).fit([Source(f"s{i}", t) for i, t in enumerate(tables)]).drivers()
     best = table.iloc[1:3].sort_values("outcome").iloc[-1]
     assert best.outcome > 0.4

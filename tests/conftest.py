@@ -68,9 +68,16 @@ def pytest_xdist_make_scheduler(config, log):
     return ByFit(config, log) if config.getoption("dist") == "loadfile" else None
 
 
+LONGEST = ("network/test_network.py", "across/test_docs.py", "network", "cli/test_demo.py", "protocol", "model/shared")
+"""Files and folders that take longest: begun last, they would keep one worker busy while the other rests."""
+
+
 def pytest_collection_modifyitems(items):
-    """Files with real processes take longest: begun last, they would keep one worker busy while the other rests."""
-    items.sort(key=lambda item: "network" not in item.path.parts)
+    def place(item) -> int:
+        name = item.path.relative_to(Path(__file__).parent).as_posix()
+        return next((number for number, part in enumerate(LONGEST) if name.startswith(part)), len(LONGEST))
+
+    items.sort(key=place)
 
 
 @pytest.fixture(autouse=True, scope="module")

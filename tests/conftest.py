@@ -94,7 +94,7 @@ def room_for_what_is_compiled():
 
 def small_model(sites: int = SITES, **changes):
     """A model of three covariates; RBF kernels, so that a dense reference can be differentiated at distance 0."""
-    from fedci.model.paper.paper import model_of
+    from fedci.model.families import model_of
     from fedci.study.options import ModelOptions
 
     return model_of(ModelOptions.model_validate(SMALL | changes), COVARIATES, COVARIATES, sites)
@@ -104,7 +104,7 @@ def random_theta(model, seed: int = 0, spread: float = 0.3):
     """Θ away from its start, so that no parameter sits at a special value."""
     import jax.numpy as jnp
 
-    start = np.asarray(model.start(seed))
+    start = np.asarray(model.first_vector(seed))
     return jnp.asarray(start + spread * np.random.default_rng(seed).standard_normal(start.shape))
 
 
@@ -118,10 +118,10 @@ def random_rows(n: int, seed: int = 0):
 def unpadded_site(x, w, y, u, index: int = 0):
     import jax.numpy as jnp
 
-    from fedci.model.paper.elbo import SiteArrays
+    from fedci.model.exact import ExactRows
 
-    return SiteArrays(jnp.asarray(x), jnp.asarray(w), jnp.asarray(y), jnp.ones(len(y)), jnp.asarray(u),
-                      jnp.asarray(index))
+    return ExactRows(jnp.asarray(x), jnp.asarray(w), jnp.asarray(y), jnp.ones(len(y)), jnp.asarray(u),
+                     jnp.asarray(index), jnp.ones(len(y)))
 
 
 def random_study(model, sizes=(3, 6, 8), seed: int = 0):

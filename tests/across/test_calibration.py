@@ -14,9 +14,10 @@ from scipy import stats
 from scipy.special import ndtr
 
 from fedci import FedCI, Source, Study
+from fedci.model.families import model_of
 from fedci.model.kernels import build, cross
 from fedci.model.shared import basis
-from fedci.model.shared.shared import SharedModel, own_root
+from fedci.model.shared.shared import own_root
 from fedci.study.options import preset
 from fedci.table.moments import describe
 
@@ -93,7 +94,7 @@ def test_posteriors_are_calibrated(inter_dependency, capsys):
 # --- the model `shared`
 
 SHARED_ROWS, SHARED_RUNS, COLUMNS = 50, 100, [f"x{c}" for c in range(6)]
-SHARED = SharedModel(preset("default").model, len(COLUMNS), len(COLUMNS), SITES)
+SHARED = model_of(preset("default").model, len(COLUMNS), len(COLUMNS), SITES)
 
 
 @jax.jit

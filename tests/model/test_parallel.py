@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from fedci.model import parallel
-from fedci.model.paper.elbo import SiteArrays
-from fedci.model.paper.paper import model_of
+from fedci.model.exact import ExactRows
+from fedci.model.families import model_of
 from fedci.model.shared import evidence
 from fedci.study.options import SharedOptions
 
@@ -26,13 +26,13 @@ print("done")
 """
 
 
-def site(rows: int, covariates: int) -> SiteArrays:
+def site(rows: int, covariates: int) -> ExactRows:
     rng = np.random.default_rng(0)
-    return SiteArrays(rng.normal(size=(rows, covariates)), rng.integers(0, 2, rows), rng.normal(size=rows),
-                      np.ones(rows), np.zeros(1), np.asarray(0))
+    return ExactRows(rng.normal(size=(rows, covariates)), rng.integers(0, 2, rows), rng.normal(size=rows),
+                     np.ones(rows), np.zeros(1), np.asarray(0), np.ones(rows))
 
 
-def halves(people: SiteArrays, draws: int):
+def halves(people: ExactRows, draws: int):
     """Both halves of a round, and the coordinator's part between them."""
     covariates = people.x.shape[1]
     model = model_of(SharedOptions(family="shared"), covariates, covariates, 1)

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from fedci.model.families import model_of
 from fedci.model.paper import elbo, posterior
-from fedci.model.paper.paper import model_of
 from fedci.protocol import rounds
 from fedci.protocol.messages import Evaluate
 from fedci.protocol.rounds import MANY_PEOPLE, PLAIN, Rules

@@ -12,12 +12,12 @@ from fedci import Result
 from fedci.coordinator import coordinator
 from fedci.coordinator.talk import Talk
 from fedci.errors import MessageError, SizeError
+from fedci.model.family import FirstStage, Rules
 from fedci.model.padding import LIMIT
-from fedci.model.shared.inducing import Blocks
+from fedci.model.shared.sparse import Blocks
 from fedci.protocol import rounds, stages
 from fedci.protocol.engine import InProcessEngine
 from fedci.protocol.messages import AskStatistics
-from fedci.protocol.rounds import Rules
 from fedci.protocol.stages import some_of
 from fedci.site.limits import first_stage
 from fedci.study.options import FitOptions
@@ -40,8 +40,8 @@ def large():
 def test_the_fit_its_effects_and_its_diagnostics_are_the_exact_ones(large):
     """After four rounds of a search that doubles small differences, rounding through jitter leaves 1e-5."""
     exact = fitted()
-    assert isinstance(large.local["site-0"].prepared.arrays, Blocks)
-    assert not isinstance(large.local["site-1"].prepared.arrays, Blocks)
+    assert isinstance(large.local["site-0"].prepared.rows, Blocks)
+    assert not isinstance(large.local["site-1"].prepared.rows, Blocks)
     np.testing.assert_allclose(large.outcome.fit.theta, exact.outcome.fit.theta, rtol=1e-5, atol=1e-5)
     assert large.ate().mean == pytest.approx(exact.ate().mean, rel=1e-5)
     assert large.ate(of="ite").sd == pytest.approx(exact.ate(of="ite").sd, rel=1e-4)
@@ -89,14 +89,14 @@ def test_the_first_rounds_look_at_few_people_and_the_last_at_all(staged):
     assert 0 < sum(few) <= STAGED["optimiser"]["rounds"] // 2
     arms = [n for site in staged.outcome.layout.moments.values() for n in (site.treated, site.rows - site.treated)]
     prepared = [site.prepared for site in staged.local.values()]
-    assert sum(int(one.few[20].mask.sum()) for one in prepared) == sum(some_of(n, 20) for n in arms)
-    assert sum(int(one.arrays.mask.sum()) for one in prepared) == 200
+    assert sum(int(one.first.mask.sum()) for one in prepared) == sum(some_of(n, 20) for n in arms)
+    assert sum(int(one.rows.mask.sum()) for one in prepared) == 200
 
 
 def test_the_objective_that_is_reported_is_that_of_all_people(staged):
     outcome = staged.outcome
     rules = coordinator.rules_of(outcome.layout, outcome.options, outcome.seed)
-    assert rules.few.rows == 20
+    assert rules.first.rows == 20
     talk = Talk(InProcessEngine(staged.local), "again", outcome.layout.model)
     for site in staged.local.values():
         site.sums = site.course = None
@@ -134,4 +134,4 @@ def test_the_first_stage_is_the_largest_that_spares_half_the_work(staged):
     options = FitOptions.model_validate(outcome.options.model_dump() | {"optimiser": {"first_rows": 1000}})
     assert stages.first(outcome.layout.model, options, [site, site]) == (10_000, 20_000)
     small = SimpleNamespace(rows=1900, treated=950)
-    assert stages.first(outcome.layout.model, options, [small]) == stages.First()
+    assert stages.first(outcome.layout.model, options, [small]) == FirstStage()

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from fedci.model.family import Rules
 from fedci.protocol import trajectory
 from fedci.protocol.messages import AskEffects, Evaluate
-from fedci.protocol.rounds import Rules
 from fedci.study.options import preset
 
 ROUNDS = 3

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from fedci.errors import SiteError
+from fedci.model.family import Rules
 from fedci.protocol import trajectory
-from fedci.protocol.rounds import Rules
 from fedci.site.course import PLACES, Course
 from fedci.study.options import preset
 

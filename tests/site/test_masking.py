@@ -42,7 +42,7 @@ def test_identities_let_the_true_keys_through_and_give_the_same_bytes_after_a_re
         layout = coordinator.agree_units(talk, agreed, options)
         talk.model = layout.model
         rules = coordinator.rules_of(layout, options, 0)
-        talk.follow(rounds.evaluation(rules, rounds.begin(rules, layout.model.start(0))))
+        talk.follow(rounds.evaluation(rules, rounds.begin(rules, layout.model.first_vector(0))))
         uploads.append([encode(reply) for request, reply in talk.engine.said if isinstance(request, Evaluate)])
     assert uploads[0] == uploads[1]
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from fedci.model.paper.paper import model_of
-from fedci.model.shared.inducing import Blocks
+from fedci.model.families import model_of
+from fedci.model.shared.sparse import Blocks
 from fedci.site.prepared import Units, arrange, arrange_few
 from fedci.study.options import SharedOptions
 

@@ -49,4 +49,4 @@ def with_identities(count=3):
 
 
 def one_round(talk, rules):
-    return talk.follow(rounds.evaluation(rules, rounds.begin(rules, rules.model.start(0))))[0]
+    return talk.follow(rounds.evaluation(rules, rounds.begin(rules, rules.model.first_vector(0))))[0]

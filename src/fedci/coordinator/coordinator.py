@@ -24,15 +24,14 @@ from fedci.coordinator.talk import Talk, check_flags, check_numbers
 from fedci.diagnostics.findings import Diagnostics
 from fedci.diagnostics.fit import Step
 from fedci.errors import DataError, NumericalError
-from fedci.model.law import AnyModel
-from fedci.model.paper.paper import model_of
-from fedci.model.shared.evidence import Collapsed
-from fedci.model.shared.shared import SharedModel
+from fedci.model.families import model_of
+from fedci.model.family import Family, Rules
+from fedci.model.rows import BetaLaw
 from fedci.protocol import optimise, refuting, stages
 from fedci.protocol import rounds as exchanges
 from fedci.protocol.engine import Engine
 from fedci.protocol.messages import AskMoments, Hello, Prepare, Reply
-from fedci.protocol.rounds import CORRELATIONS, Rules
+from fedci.protocol.rounds import CORRELATIONS
 from fedci.study.options import FitOptions
 from fedci.study.policy import check_available
 from fedci.study.study import Study
@@ -69,7 +68,7 @@ class Layout:
     """What all parties agreed on before the fit."""
 
     sites: tuple[str, ...]
-    model: AnyModel
+    model: Family
     scales: Scales
     u: np.ndarray
     """[m, q] the sites' moments in model units."""
@@ -103,7 +102,7 @@ class Effects:
     sums L = 1: the site's averages over the draws, or no site at all."""
     total: dict[str, np.ndarray] | None = None
     """The same summed over sites, under secure sums; none: `sums` has all."""
-    beta: Collapsed | None = None
+    beta: BetaLaw | None = None
     """Model `shared`: β's law for each θ, which the checks need; not saved."""
 
 
@@ -213,7 +212,7 @@ def agree_units(talk: Talk, study: Study, options: FitOptions) -> Layout:
     indicators = np.flatnonzero(np.any([site.incomplete for site in told.values()], axis=0))
     model = model_of(options.model, len(names) + len(indicators), len(names), len(told))
     people, few = sum(site.rows for site in told.values()), stages.first(model, options, list(told.values()))
-    shown = u if study.policy.check_trajectory and not isinstance(model, SharedModel) else np.zeros((0, 0))
+    shown = u if study.policy.check_trajectory and model.needs_moments else np.zeros((0, 0))
     talk.ask_each({name: (lambda base, s=s: Prepare(*base, common.x_mean, common.x_sd, common.y_mean, common.y_sd,
                                                     u[s], s, len(told), indicators, people, *few, shown))
                    for s, name in enumerate(talk.sites)})

@@ -20,9 +20,9 @@ from fedci.diagnostics.findings import Diagnostics
 from fedci.effect import Effect, average
 from fedci.errors import DisclosureError, NumericalError
 from fedci.model import leave_one_out
-from fedci.model.law import AnyModel, draws_at
-from fedci.model.shared.evidence import Collapsed
-from fedci.protocol.ask import SITE_SHAPES, AskOf, Sums, diagnostic_shapes
+from fedci.model.family import Family, Sums
+from fedci.model.rows import BetaLaw
+from fedci.protocol.ask import SITE_SHAPES, diagnostic, diagnostic_shapes
 from fedci.protocol.messages import AskDiagnostic, Reply
 from fedci.study.study import Study
 from fedci.table.moments import SiteMoments, pool, scales
@@ -131,7 +131,7 @@ def _summed(talk: Talk, kind: str, values: Mapping[str, np.ndarray]) -> tuple[To
     """(a diagnostic's sum under masks, no reasons), or (none, a reason for every site): a site that refuses openly
     (its operator declined) keeps the sum of all closed."""
     try:
-        return talk.sums.total(talk, AskOf(kind, dict(values))), {}
+        return talk.sums.total(talk, diagnostic(kind, values)), {}
     except WITHHELD_ERRORS as problem:
         return None, dict.fromkeys(talk.sites, f"the diagnostic '{kind}' is not summed over the sites: {problem}")
 
@@ -220,10 +220,10 @@ def _site_counts(reply: Reply) -> overlap.SiteCounts:
 class Fitted:
     """What the checks need of a fitted study."""
 
-    model: AnyModel
+    model: Family
     theta: np.ndarray
     draws: Mapping[str, np.ndarray]
-    beta: Collapsed | None
+    beta: BetaLaw | None
     """Of each draw of θ; None in the model `paper`."""
     trace: tuple[fit.Step, ...]
     cap: int
@@ -304,14 +304,14 @@ def tried(sections: Mapping[str, Callable]) -> tuple[dict, tuple[str, ...]]:
     return made, tuple(failed)
 
 
-def _beta_law(fitted: Fitted) -> leave_one_out.BetaLaw:
+def _beta_law(fitted: Fitted) -> BetaLaw:
     draws = len(next(iter(fitted.draws.values())))
     which = leave_one_out.chosen(draws)
     if fitted.beta is None:
         return leave_one_out.no_beta(len(which))
-    most = max(1, LARGEST_LAW // fitted.beta.chol.shape[-1] ** 2)
+    most = max(1, LARGEST_LAW // fitted.beta.root.shape[-1] ** 2)
     which = which[:most]
-    return leave_one_out.BetaLaw(np.asarray(fitted.beta.mean)[which], np.asarray(fitted.beta.chol)[which])
+    return BetaLaw(np.asarray(fitted.beta.mean)[which], np.asarray(fitted.beta.root)[which])
 
 
 def _site_fit(reply: Reply) -> fit.SiteFit:
@@ -329,7 +329,7 @@ def _sensitivity(fitted: Fitted, sd: float, moments: Mapping[str, SiteMoments], 
     people, s = int(fitted.total["people"][0]), fitted.total
     effect = average([Effect(s["cate_mean"][:, 0], s["cate_var"][:, 0])], people)
     low, high = effect.interval()
-    noise = np.asarray(leave_one_out.noise_sd(fitted.model, fitted.theta, draws_at(fitted.model, fitted.draws, 0)))
+    noise = np.asarray(leave_one_out.noise_sd(fitted.model, fitted.theta, fitted.model.draws_at(fitted.draws, 0)))
     noise = tuple(float(v) for v in fitted.y_sd * np.sqrt(np.mean(noise**2, axis=0)))
     dof = people - len(before.names) - len(moments) - 1
     return sensitivity.summary(effect.mean, effect.sd, low, high, sd, dof,

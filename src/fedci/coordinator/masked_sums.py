@@ -8,10 +8,11 @@ import numpy as np
 
 from fedci.coordinator.talk import Talk, Total
 from fedci.errors import AwayError, FederationError, MessageError, SiteError
+from fedci.model.family import Ask
 from fedci.privacy import secure_sum
-from fedci.protocol.ask import SITE_SHAPES, Ask, AskOf
+from fedci.protocol.ask import SITE_SHAPES
 from fedci.protocol.messages import MASKED, OWN, AskMaskKey, OpenSum, Reply, TakeCheckKey, TakeMaskKeys
-from fedci.protocol.packing import JITTERED, is_wide, masked_size, rescaled, unflatten, with_jitter
+from fedci.protocol.packing import JITTERED, masked_size, rescaled, unflatten, with_jitter
 
 
 def agree(talk: Talk) -> SecureSums:
@@ -37,10 +38,10 @@ def _noted(reply: Reply, name: str, kind: type):
 class SecureSums:
     """Two exchanges for one sum: masked answers, then shares of the seeds that open their sum."""
 
-    def total(self, talk: Talk, ask: Ask | AskOf) -> Total:
+    def total(self, talk: Talk, ask: Ask) -> Total:
         replies = talk.ask_sum(ask)
         expected = with_jitter(talk.shapes(ask))
-        wide = is_wide(talk.model, ask.kind)
+        wide = not talk.model.is_bounded(ask.name)
         uploads = {site: _upload(reply, masked_size(expected, wide)) for site, reply in replies.items()}
         seeds = _seeds(talk.sites, _open(talk, replies))
         total = secure_sum.opened([uploads[site] for site in talk.sites], [seeds[site] for site in talk.sites])

@@ -8,8 +8,8 @@ from typing import NamedTuple, Protocol, TypeVar
 import numpy as np
 
 from fedci.errors import MessageError, from_code
-from fedci.model.law import AnyModel
-from fedci.protocol.ask import Ask, Sums, shapes
+from fedci.model.family import Ask, Family, Sums
+from fedci.protocol.ask import request_of, shapes
 from fedci.protocol.engine import Engine
 from fedci.protocol.messages import ANSWERS, MASKED, SUMMED, Message, Refusal, Reply, asked
 
@@ -40,7 +40,7 @@ class SumsOverSites(Protocol):
 class Talk:
     """Numbers the exchanges of a run, checks that answers belong to them, and turns refusals into errors."""
 
-    def __init__(self, engine: Engine, run: str, model: AnyModel | None = None):
+    def __init__(self, engine: Engine, run: str, model: Family | None = None):
         self.engine, self.run, self.round, self.model = engine, run, 0, model
         self.sites = tuple(sorted(engine.sites))
         self.sums: SumsOverSites = PlainSums()
@@ -101,11 +101,11 @@ class Talk:
 
     def ask_sum(self, ask: Ask) -> dict[str, Reply]:
         """The sites' answers to be summed, in this round."""
-        return self.ask_each({name: (lambda base, s=s: ask.to(base, s, self.previous))
+        return self.ask_each({name: (lambda base, s=s: request_of(ask, base, s, self.previous))
                               for s, name in enumerate(self.sites)})
 
     def shapes(self, ask: Ask) -> dict[str, tuple[int, ...]]:
-        return shapes(self.model, ask.kind, ask.arrays, self.averaged)
+        return shapes(self.model, ask, self.averaged)
 
     def follow(self, steps: Generator[Ask, Sums, Answer]) -> tuple[Answer, Total | None]:
         """(what the steps of `protocol.rounds` come to, the last sum on their way)."""

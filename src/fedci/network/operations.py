@@ -123,8 +123,8 @@ class Answers:
 
     def __init__(self, study: Study):
         options = study.fit_options()
-        exchanges = 2 if options.model.family == "shared" else 1
-        self.most = options.optimiser.rounds * exchanges * (2 if study.policy.secures(len(study.sites)) else 1)
+        exchanges = options.optimiser.rounds * options.model.exchanges_per_round
+        self.most = exchanges * (2 if study.policy.secures(len(study.sites)) else 1)
         self.run, self.count, self.last = None, 0, (0.0, 0)
         """`last`: when a line was said, and after how many answers."""
 

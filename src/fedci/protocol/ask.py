@@ -1,68 +1,50 @@
-"""One thing asked of all sites, and the shapes of what they answer."""
+"""A request made of what is asked of all sites (`model.family.Ask`), and the shapes of what they answer."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 import numpy as np
 
 from fedci.diagnostics import fit
-from fedci.model.law import AnyModel
-from fedci.model.shared import evidence
-from fedci.protocol.messages import AskDiagnostic, Evaluate, Message, PullBack
+from fedci.model.family import Ask, Family, Shapes, Sums, shapes_of
+from fedci.protocol.messages import DIAGNOSTICS, TYPES, AskDiagnostic, Message
 
-Sums = Mapping[str, np.ndarray]
-"""Named sums over all sites."""
 POPULATIONS = ("all", "treated", "control")
 """Whom an average effect is over: ATE, ATT, ATC."""
 
 
-class Ask(NamedTuple):
-    """A request without its addressee. 'g' [L, m, 2] has a part for each site; all else is the same for all."""
-
-    kind: type[Message]
-    arrays: dict[str, np.ndarray]
-
-    def to(self, base: tuple, index: int, previous: Sums) -> Message:
-        """The request to the site of this index."""
-        arrays = {name: np.asarray(part) for name, part in self.arrays.items()}
-        own = {"g": arrays["g"][:, index]} if "g" in arrays else {}
-        return self.kind(*base, **arrays | own, previous=dict(previous))
+def diagnostic(kind: str, arrays: Mapping[str, np.ndarray]) -> Ask:
+    """A diagnostic that is summed over sites."""
+    return Ask(f"AskDiagnostic.{kind}", dict(arrays))
 
 
-class AskOf(NamedTuple):
-    """A diagnostic that is summed over sites, as an `Ask`: the same for all of them."""
+def request_of(ask: Ask, base: tuple, index: int, previous: Sums) -> Message:
+    """The request to the site of this index."""
+    arrays = {name: np.asarray(part) for name, part in ask.arrays.items()}
+    message, _, kind = ask.name.partition(".")
+    if kind in DIAGNOSTICS:
+        return AskDiagnostic(*base, kind, arrays)
+    own = {"g": arrays["g"][:, index]} if "g" in arrays else {}
+    return TYPES[message](*base, **arrays | own, previous=dict(previous))
 
-    diagnostic: str
-    arrays: dict[str, np.ndarray]
-    kind = AskDiagnostic
 
-    def to(self, base: tuple, index: int, previous: Sums) -> Message:
-        return AskDiagnostic(*base, self.diagnostic, dict(self.arrays))
+def arrays_of(request: Message) -> dict[str, np.ndarray]:
+    """The arrays that a request of the fit asks with."""
+    return {name: part for name, part in vars(request).items() if isinstance(part, np.ndarray)}
 
 
-def shapes(model: AnyModel, kind: type[Message], arrays: Mapping[str, np.ndarray],
-           averaged: bool = False) -> dict[str, tuple[int, ...]]:
+def shapes(model: Family, ask: Ask, averaged: bool = False) -> Shapes:
     """Of each named sum that answers a request with these arrays; `averaged`: effects are told as of one draw."""
-    if kind is Evaluate:
-        roots = arrays["phi_roots"].shape
-        return {"objective": (), "gradient": arrays["theta"].shape, "phi_roots": roots, "sigma_roots": roots,
-                "failed": ()}
-    if kind is AskDiagnostic:
-        return diagnostic_shapes(arrays)
-    if kind is PullBack:
-        return {"gradient": arrays["thetas"].shape}
-    if "correlations" not in arrays:
-        return evidence.shapes(model, len(arrays["thetas"])) | {"failed": ()}
-    draws = arrays["betas"].shape[0] * arrays["betas"].shape[1] if "betas" in arrays else len(arrays["phi_roots"])
-    draws = 1 if averaged else draws
-    each, noise = len(POPULATIONS), len(arrays["correlations"])
-    return {"cate_mean": (draws, each), "cate_var": (draws, each), "ite_mean": (draws, noise, each),
-            "ite_var": (draws, noise, each), "ite_sd": (noise,), "people": (each,)}
+    if ask.name.partition(".")[2] in DIAGNOSTICS:
+        return diagnostic_shapes(ask.arrays)
+    given = model.gives(ask.name, shapes_of(ask.arrays))
+    if averaged and "cate_mean" in given:
+        return {name: (1, *shape[1:]) if name.endswith(("_mean", "_var")) else shape for name, shape in given.items()}
+    return given
 
 
-def diagnostic_shapes(arrays: Mapping[str, np.ndarray]) -> dict[str, tuple[int, ...]]:
+def diagnostic_shapes(arrays: Mapping[str, np.ndarray]) -> Shapes:
     """Of the sums that answer a diagnostic with these arrays: calibration has `edges`, the propensity model none."""
     if "edges" in arrays:
         bins = len(arrays["edges"]) + 1

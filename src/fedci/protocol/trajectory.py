@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fedci.model.family import Ask, Rules, Sums
 from fedci.protocol import optimise, rounds
-from fedci.protocol.ask import Ask, Sums
-from fedci.protocol.messages import Message
-from fedci.protocol.rounds import Rules
+from fedci.protocol.ask import request_of
+from fedci.protocol.messages import Message, asked
 
 START, ROUND, EFFECTS = "start", "round", "effects"
 TOLERANCE = 1e-6
@@ -65,9 +65,9 @@ def _after(rules: Rules, place: Place, value) -> Place:
 
 def differs(ask: Ask, request: Message, index: int) -> str | None:
     """What of a request is not as expected, in a word; None: it is."""
-    if type(request) is not ask.kind:
-        return f"a {type(request).__name__} instead of a {ask.kind.__name__}"
-    expected = ask.to(("", 0, ""), index, {})
+    if asked(request) != ask.name:
+        return f"a {asked(request)} instead of a {ask.name}"
+    expected = request_of(ask, ("", 0, ""), index, {})
     return next((name for name in ask.arrays if not _near(getattr(request, name), getattr(expected, name))), None)
 
 

@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
-import jax.numpy as jnp
 import numpy as np
 
 from fedci.coordinator.coordinator import CORRELATIONS, Outcome
@@ -18,10 +17,6 @@ from fedci.diagnostics.sensitivity import half_width
 from fedci.effect import Effect, average, check_alpha
 from fedci.errors import UsageError
 from fedci.model import padding
-from fedci.model.law import draws_at
-from fedci.model.paper import posterior
-from fedci.model.shared import drivers
-from fedci.model.shared.shared import SharedModel
 from fedci.protocol import optimise
 from fedci.protocol.ask import POPULATIONS
 from fedci.protocol.engine import Traffic
@@ -242,24 +237,11 @@ class Result:
         """At a site with nobody in the study and average moments: the prior of f, and of g given the sites'."""
         layout, fit = self.outcome.layout, self.outcome.fit
         units = Units(*layout.scales, layout.indicators)
-        arrays = padding.no_rows(layout.model.covariates, layout.pooled_u)
-        return stream_cate(layout.model, fit.theta, arrays, self._draws_elsewhere(), units.covariates(x),
-                           layout.model.options.jitter, units.y_sd, outcome_noise)
-
-    def _draws_elsewhere(self):
-        layout, drawn = self.outcome.layout, self.outcome.effects.draws
-        if isinstance(layout.model, SharedModel):
-            return draws_at(layout.model, drawn, 0)
-        return draws_at(layout.model, drawn, 0)._replace(g=self._new_g(drawn["g"]))
-
-    def _new_g(self, g: np.ndarray):
-        layout, model, draws = self.outcome.layout, self.outcome.layout.model, len(g)
-        if not model.options.inter_dependency:
-            return jnp.zeros((draws, 2))
-        normals = np.random.default_rng(np.random.SeedSequence((self.outcome.seed, 4))).standard_normal((draws, 2))
-        theta = model.unravel(jnp.asarray(self.outcome.fit.theta))
-        return posterior.g_elsewhere(model, theta, jnp.asarray(layout.u), jnp.asarray(layout.pooled_u[model.x_moments]),
-                                     jnp.asarray(g), jnp.asarray(normals))
+        nobody = padding.no_rows(layout.model.covariates, layout.pooled_u)
+        draws = layout.model.draws_elsewhere(self.outcome.effects.draws, fit.theta, layout.u, layout.pooled_u,
+                                             self.outcome.seed)
+        return stream_cate(layout.model, fit.theta, nobody, draws, units.covariates(x), layout.model.options.jitter,
+                           units.y_sd, outcome_noise)
 
     # --- tables and words
 
@@ -291,9 +273,9 @@ class Result:
 
         self._check_open()
         layout = self.outcome.layout
-        if not isinstance(layout.model, SharedModel):
+        found = layout.model.drivers(layout.model.draws_at(self.outcome.effects.draws, 0))
+        if found is None:
             return None
-        found = drivers.drivers(layout.model, draws_at(layout.model, self.outcome.effects.draws, 0))
         names = design_columns(self.study)[0]
         names = [*names, *(f"{names[i]} missing" for i in layout.indicators)]
         largest = [", ".join(f"{names[c]} {column[c]:+.2f}" for c in np.argsort(-np.abs(column))[:strongest])

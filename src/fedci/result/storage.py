@@ -27,12 +27,11 @@ from fedci.coordinator.coordinator import Effects, Fit, Layout, Outcome, Round
 from fedci.diagnostics.findings import Diagnostics
 from fedci.errors import OutputError
 from fedci.files import check_folder, private_file
-from fedci.model.law import draws_at
-from fedci.model.paper.paper import model_of
+from fedci.model.families import model_of
 from fedci.protocol.engine import Traffic
 from fedci.result.result import Result
 from fedci.site.people import Posterior
-from fedci.site.prepared import Prepared, Units, arrange
+from fedci.site.prepared import Prepared, Units
 from fedci.site.site import Site
 from fedci.study.options import FitOptions, validated
 from fedci.study.study import Study
@@ -206,7 +205,7 @@ def site_at_end(study: Study, outcome: Outcome, index: int, x: np.ndarray, w: np
     site = Site(study, table)
     site.kept = kept
     units = Units(*layout.scales, layout.indicators)
-    arrays = arrange(layout.model, units.covariates(x), w, units.outcome(y), layout.u[index], index)
-    site.options, site.prepared = outcome.options, Prepared(layout.model, units, arrays, {})
-    site.posterior = Posterior(outcome.fit.theta, draws_at(layout.model, drawn.draws, index), jitter)
+    rows = layout.model.rows(units.covariates(x), w, units.outcome(y), layout.u[index], index)
+    site.options, site.prepared = outcome.options, Prepared(layout.model, units, rows)
+    site.posterior = Posterior(outcome.fit.theta, layout.model.draws_at(drawn.draws, index), jitter)
     return site

@@ -8,10 +8,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from fedci.errors import SiteError
+from fedci.model.family import Ask, Rules, Sums
 from fedci.protocol import trajectory
-from fedci.protocol.ask import Ask, Sums
 from fedci.protocol.messages import Message
-from fedci.protocol.rounds import Rules
 from fedci.protocol.trajectory import Place
 
 PLACES = 16

@@ -20,16 +20,13 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy.special import ndtr
 
 from fedci.diagnostics import balance, counts, fit, heterogeneity, overlap
 from fedci.diagnostics import propensity as propensities
 from fedci.errors import DisclosureError, MessageError, NumericalError, SiteError
 from fedci.model import leave_one_out
-from fedci.model.law import AnyModel
-from fedci.model.paper.elbo import SiteArrays
-from fedci.model.shared.inducing import Blocks
-from fedci.model.shared.shared import SharedModel
+from fedci.model.family import Family
+from fedci.model.rows import BetaLaw, Rows
 from fedci.protocol.ask import SITE_SHAPES, diagnostic_shapes
 from fedci.protocol.messages import AskDiagnostic
 from fedci.study.policy import Policy
@@ -46,8 +43,8 @@ class Here:
     table: Table
     policy: Policy
     indicators: np.ndarray
-    model: AnyModel
-    arrays: SiteArrays | Blocks
+    model: Family
+    arrays: Rows
     index: int
     y_mean: float
     y_sd: float
@@ -237,7 +234,7 @@ def _overlap(here: Here, values: dict) -> dict[str, np.ndarray]:
 def _outcome(here: Here, values: dict, masked: bool = False) -> dict[str, np.ndarray]:
     """Sums over the site's people of what the model says of each without them; without coefficients no effect. Masked
     ones are in model units, which keeps them in the range of the secure sum, and need no rounding."""
-    q = here.model.columns if isinstance(here.model, SharedModel) else 0
+    q = here.model.columns
     if here.posterior is None:
         raise SiteError(f"site '{here.table.site}' was asked out of turn: it waits for the effects' draws first")
     asked = _shapes(here, ("edges", (fit.CALIBRATION_BINS - 1,)), ("beta_mean", (-1, q)), ("beta_root", (-1, q, q)))
@@ -283,12 +280,12 @@ def _left_out(here: Here, mean: np.ndarray, root: np.ndarray):
     if len(which) != count or len(root) != count:
         raise MessageError(f"site '{here.table.site}': the law of β is not that of the draws it was given")
     draws = jax.tree.map(lambda leaf: leaf[jnp.asarray(which)], q.draws)
-    beta = leave_one_out.BetaLaw(jnp.asarray(mean), jnp.asarray(root))
+    beta = BetaLaw(jnp.asarray(mean), jnp.asarray(root))
     found = jax.device_get(leave_one_out.left_out(here.model, q.vector, here.arrays, draws, beta, q.jitter))
     arms, means, var = found.arms[:, :n], found.mean[:, :n], found.var[:, :n]
     if not (np.isfinite(arms).all() and np.isfinite(means).all() and (var > 0).all()):
         raise NumericalError(f"site '{here.table.site}': leaving one person out is not stable. Raise model.jitter")
     y = (here.table.y - here.y_mean) / here.y_sd
-    place = ndtr((y - means) / np.sqrt(var)).mean(0)
+    place = here.model.likelihood.place(y, means, var).mean(0)
     sd = np.sqrt(var.mean(0) + means.var(0))
     return (here.y_mean + here.y_sd * arms.mean(0), here.y_mean + here.y_sd * means.mean(0), here.y_sd * sd, place)

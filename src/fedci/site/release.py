@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,6 +26,9 @@ from fedci.study.options import FitOptions
 from fedci.study.study import Study
 from fedci.table.moments import Moments, SiteMoments, describe_site
 from fedci.table.table import Table
+
+if TYPE_CHECKING:
+    from fedci.model.family import Family
 
 MOMENT_NAMES = ("mean", "variance", "skewness", "kurtosis")
 POPULATIONS, CORRELATIONS = 3, 4
@@ -123,15 +127,14 @@ def _moment_sums(told: SiteMoments) -> Iterator[Sum]:
 
 def _later_sums(study: Study, table: Table, told: SiteMoments, options: FitOptions) -> Iterator[Sum]:
     """By the model's own count of its parameters; other sites' missing values may add columns to it."""
-    from fedci.model.paper.paper import model_of
+    from fedci.model.families import model_of
     from fedci.site.limits import check_statistics
 
     described = len(table.columns)
     model = model_of(options.model, described + int(told.incomplete.sum()), described, 2)
     cohort = len(study.sites) if study.policy.secures(len(study.sites)) else 1
     check_statistics(study, table.site, table.rows, model, cohort)
-    of_family = _shared_sums if options.model.family == "shared" else _paper_sums
-    yield from of_family(model, options)
+    yield from _fit_sums(model, options)
     if study.diagnostics.enabled and study.policy.epsilon is None:
         yield from _diagnostic_sums(model.covariates, max(len(study.sites), 2))
 
@@ -167,30 +170,24 @@ def _diagnostic_sums(columns: int, sites: int) -> Iterator[Sum]:
     yield Sum("checks", "treated_share", (2,), 1, "people, and sum of their propensities")
 
 
-def _shared_sums(model, options: FitOptions) -> Iterator[Sum]:
-    from fedci.model.shared.evidence import shapes
-    from fedci.protocol.shared_rounds import BETAS
-
-    rounds, draws, size = options.optimiser.rounds, options.optimiser.draws, model.size
-    last = max(options.prediction.draws // BETAS, 1)
-    means = {"gram": "products of the basis columns, weighted", "cross": "basis columns times the outcome",
-             "square": "the outcome's square, weighted", "log_det": "size of the site's own covariance"}
-    for count, times in ((1, 1), (draws, rounds), (last, 1)):
-        for name, shape in shapes(model, count).items():
-            yield Sum("fit", name, shape, times, means[name])
-        yield Sum("fit", "failed", (), times, "whether the numbers ran away")
-    yield Sum("fit", "gradient", (draws, size), rounds, "slope of the objective in the model's parameters")
-    yield from _effect_sums(last * BETAS)
+MEANINGS = {
+    "AskStatistics": {"gram": "products of the basis columns, weighted", "cross": "basis columns times the outcome",
+                      "square": "the outcome's square, weighted", "log_det": "size of the site's own covariance",
+                      "failed": "whether the numbers ran away"},
+    "PullBack": {"gradient": "slope of the objective in the model's parameters"},
+    "Evaluate": {"objective": "the site's part of the objective", "gradient": "its slope in the model's parameters",
+                 "phi_roots": "its slope in the draws of Φ", "sigma_roots": "its slope in the draws of Σ",
+                 "failed": "whether the numbers ran away"},
+}
 
 
-def _paper_sums(model, options: FitOptions) -> Iterator[Sum]:
-    rounds, draws = options.optimiser.rounds, options.optimiser.draws
-    yield Sum("fit", "objective", (), rounds, "the site's part of the objective")
-    yield Sum("fit", "gradient", (model.size,), rounds, "its slope in the model's parameters")
-    yield Sum("fit", "phi_roots", (draws, 2, 2), rounds, "its slope in the draws of Φ")
-    yield Sum("fit", "sigma_roots", (draws, 2, 2), rounds, "its slope in the draws of Σ")
-    yield Sum("fit", "failed", (), rounds, "whether the numbers ran away")
-    yield from _effect_sums(options.prediction.draws)
+def _fit_sums(model: Family, options: FitOptions) -> Iterator[Sum]:
+    for name, asked, times in model.questions(options):
+        shapes = model.gives(name, asked | {"correlations": (CORRELATIONS,)})
+        if "cate_mean" in shapes:
+            yield from _effect_sums(shapes["cate_mean"][0])
+        else:
+            yield from (Sum("fit", part, shape, times, MEANINGS[name][part]) for part, shape in shapes.items())
 
 
 def _effect_sums(draws: int) -> Iterator[Sum]:

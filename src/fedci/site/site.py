@@ -7,11 +7,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from fedci.errors import (
@@ -23,18 +23,12 @@ from fedci.errors import (
     SiteError,
     UsageError,
 )
-from fedci.model import predict
-from fedci.model.law import AnyModel
-from fedci.model.paper import elbo
-from fedci.model.paper.paper import model_of
-from fedci.model.paper.posterior import Roots
-from fedci.model.shared import evidence
-from fedci.model.shared.evidence import Statistics
-from fedci.model.shared.inducing import Blocks
-from fedci.model.shared.shared import SharedModel
+from fedci.model.families import model_of
+from fedci.model.family import Ask, Family, FirstStage, Rules, Sums
+from fedci.model.rows import Rows, SiteEffects
 from fedci.privacy.agreement import Credentials
 from fedci.protocol import refuting, stages
-from fedci.protocol.ask import Ask, Sums, shapes
+from fedci.protocol.ask import arrays_of, shapes
 from fedci.protocol.messages import (
     MASKED,
     OWN,
@@ -63,18 +57,15 @@ from fedci.protocol.messages import (
     WrapLinkKey,
     asked,
 )
-from fedci.protocol.packing import JITTERED, is_wide, rescaled, with_jitter
-from fedci.protocol.rounds import Rules
+from fedci.protocol.packing import JITTERED, rescaled, with_jitter
 from fedci.site import diagnosing
 from fedci.site.cohorts import Releases
 from fedci.site.course import Course
 from fedci.site.limits import (
-    check_arrays,
+    check_asked,
     check_memory,
     check_options,
-    check_shapes,
     check_statistics,
-    check_thetas,
     check_unchanged,
     check_units,
     first_stage,
@@ -83,28 +74,13 @@ from fedci.site.linking import SiteLinkage
 from fedci.site.masking import SiteSums, digest, site_secret
 from fedci.site.noising import SiteNoise, site_noise
 from fedci.site.people import People, Posterior, summed_sd
-from fedci.site.prepared import Prepared, Units, arrange, arrange_few
+from fedci.site.prepared import Prepared, Units
 from fedci.study.options import FitOptions, validated
 from fedci.study.policy import SECURE_SUM_SITES
 from fedci.study.study import Study
 from fedci.table.moments import describe_site
 from fedci.table.table import Table, id_records, restricted
 from fedci.version import __version__
-
-JITTERS = 7
-"""The ladder: the model's jitter, then ten times more, … six times (1e-10 → 1e-4)."""
-
-
-class Last(NamedTuple):
-    """Of the last statistics a site gave: at which θ, over how many people, with what jitter, and their parts."""
-
-    thetas: np.ndarray
-    few: float
-    jitter: float
-    kept: evidence.Kept
-
-    def is_of(self, request: PullBack) -> bool:
-        return self.few == float(request.few) and np.array_equal(self.thetas, request.thetas)
 
 
 class Site:
@@ -130,8 +106,8 @@ class Site:
         self.preparation: Prepare | None = None
         """The request that it came from."""
         self.posterior: Posterior | None = None
-        self.last: Last | None = None
-        """The last statistics; their pull-back goes on from them."""
+        self.memory: Any = None
+        """What the model keeps of the last question of the fit for the next one."""
         self.run, self.seed, self.secret = "", 0, site_secret(self.credentials)
         self.sums: SiteSums | None = None
         """The secure sums of this run; none: not agreed on."""
@@ -250,22 +226,22 @@ class Site:
         x = units.covariates(self.table.x)
         model = model_of(self.options.model, x.shape[1], self.table.x.shape[1], request.sites)
         w, y, treated = self.table.w, units.outcome(self.table.y), int(self.table.w.sum())
-        few = first_stage(self.name, self.options, request)
-        fewest = sum(stages.some_of(n, few.rows) for n in (treated, len(w) - treated)) if few.rows else len(w)
+        stage = first_stage(self.name, self.options, request)
+        fewest = sum(stages.some_of(n, stage.rows) for n in (treated, len(w) - treated)) if stage.rows else len(w)
         check_statistics(self.study, self.name, fewest, model, len(self.sums.cohort) if self.masked else 1)
-        arrays = arrange(model, x, w, y, request.u, request.index)
-        some = {few.rows: arrange_few(model, x, w, y, arrays, few.rows)} if few.rows else {}
-        self.prepared, self.preparation = Prepared(model, units, arrays, some), request
+        rows = model.rows(x, w, y, request.u, request.index)
+        first = model.rows_of_stage(rows, stages.chosen(w, stage.rows), x, w, y) if stage.rows else None
+        self.prepared, self.preparation = Prepared(model, units, rows, stage, first), request
         if self.study.policy.check_trajectory:
             places = self.course.places if self.course else {}  # asked again, it still knows where the fit stood
-            course = Course(self.name, self._rules(request, model, few), request.index, places)
+            course = Course(self.name, self._rules(request, model, stage), request.index, places)
             self.course = course if places else course.restored(self.earlier)
         return self._reply(request, {})
 
-    def _rules(self, request: Prepare, model: AnyModel, few: stages.First) -> Rules:
+    def _rules(self, request: Prepare, model: Family, stage: FirstStage) -> Rules:
         shape = (request.sites, len(request.u))
-        if isinstance(model, SharedModel):
-            return Rules(model, self.options, self.seed, np.zeros(shape), request.people, few)
+        if not model.needs_moments:
+            return Rules(model, self.options, self.seed, np.zeros(shape), request.people, stage)
         if request.all_u.shape != shape or not np.array_equal(request.all_u[request.index], request.u):
             raise MessageError(f"site '{self.name}': the moments of all sites are missing, and it cannot follow the "
                                f"fit without them")
@@ -307,18 +283,18 @@ class Site:
     def _summed(self, request: Message) -> Reply:
         """The answer to a request of the fit: followed if the policy says so, and masked under secure sums."""
         ready = self._require(self.prepared, "the common units")
-        compute = {Evaluate: self._evaluate, AskStatistics: self._statistics, PullBack: self._pull_back}
         self._check_count(request)
         if self.course is not None:
             self.course = self.course.followed(request, self._told)
-        reply = self._with_noise(request, compute.get(type(request), self._effects)(request))
+        effects = isinstance(request, AskEffects | AskSharedEffects)
+        reply = self._with_noise(request, (self._effects if effects else self._round)(request))
         if not self.masked:
             return reply
         steps = round(np.log10(reply.notes.get("jitter", ready.model.options.jitter) / ready.model.options.jitter))
         sums = rescaled(reply.sums, 1.0 / ready.units.y_sd) | {JITTERED: np.array(steps)}
         self.sums, hidden, shares = self.sums.mask(request, sums,
-                                                  is_wide(ready.model, type(request)))
-        own = self._own_averages(reply) if isinstance(request, AskEffects | AskSharedEffects) else {}
+                                                  not ready.model.is_bounded(asked(request)))
+        own = self._own_averages(reply) if effects else {}
         return self._reply(request, {MASKED: hidden} | own, shares=shares)
 
     def _noise(self) -> SiteNoise | None:
@@ -336,7 +312,7 @@ class Site:
     def _check_count(self, request: Message) -> None:
         """A fit asks no more often than the policy's rounds: each answer tells one more function of the rows."""
         rounds, most = self.evaluations | {request.round}, self.study.policy.max_rounds
-        exchanges = 2 * most + 3 if isinstance(self.prepared.model, SharedModel) else most + 1  # and start, effects
+        exchanges = self.prepared.model.exchanges(most)
         if len(rounds) > exchanges:
             raise DisclosureError(f"site '{self.name}': this run has asked {exchanges} times, which is all that the "
                                   f"policy's {most} rounds take. Start another run, or agree on more rounds")
@@ -355,9 +331,9 @@ class Site:
     def _told(self, request: Message, ask: Ask, number: int) -> Sums:
         """The sum of the exchange before, as the coordinator tells it; under secure sums the sites' checks bind it."""
         model = self.course.rules.model
-        expected = shapes(model, ask.kind, ask.arrays, self.study.policy.noises("effects"))
+        expected = shapes(model, ask, self.study.policy.noises("effects"))
         if self.masked:
-            return self.sums.told(request.previous, number, with_jitter(expected), is_wide(model, ask.kind))
+            return self.sums.told(request.previous, number, with_jitter(expected), not model.is_bounded(ask.name))
         found = request.previous
         if any(name not in found or found[name].shape != shape for name, shape in expected.items()):
             raise MessageError(f"site '{self.name}': the sum of round {number} is not told with the next request, and "
@@ -378,106 +354,44 @@ class Site:
 
     # --- what is summed
 
-    def _evaluate(self, request: Evaluate) -> Reply:
-        """The named sums of one round. A numerical failure is counted, not raised: the optimiser then steps back."""
-        ready = self._require(self.prepared, "the common units")
-        check_shapes(self.name, self.prepared.model, request)
-        roots = Roots(request.phi_roots, request.sigma_roots)
-        for jitter in self._jitters(ready.model):
-            value, (gradient, by_roots) = jax.device_get(
-                elbo.evaluate_site(ready.model, request.theta, roots, ready.arrays, jitter))
-            if all(np.isfinite(part).all() for part in (value, gradient, *by_roots)):
-                return self._reply(request, {
-                    "objective": value, "gradient": gradient, "phi_roots": by_roots.phi,
-                    "sigma_roots": by_roots.sigma, "failed": 0}, **self._jitter_note(jitter))
-        zeros = np.zeros_like(request.phi_roots)
-        return self._reply(request, {"objective": 0.0, "gradient": np.zeros_like(request.theta), "phi_roots": zeros,
-                                     "sigma_roots": zeros, "failed": 1})
+    def _round(self, request: Message) -> Reply:
+        """The named sums of a question of the fit. A numerical failure is counted, not raised: the optimiser then steps
+        back."""
+        ready, name, arrays = self.prepared, asked(request), arrays_of(request)
+        check_asked(self.name, ready.model, name, arrays)
+        answer = ready.model.answer(name, arrays, self._rows(arrays), self.memory)
+        self.memory = answer and answer.memory
+        answer = self._require(answer, "statistics that are finite")
+        return self._reply(request, answer.sums, **self._jitter_note(answer.jitter))
 
-    def _statistics(self, request: AskStatistics) -> Reply:
-        """The sums of the first half of a round; a numerical failure is counted, as in `_evaluate`."""
-        check_thetas(self.name, self.prepared.model, request)
-        found = self._learnt(request)
-        if self.last is not None:
-            return self._reply(request, found._asdict() | {"failed": 0}, **self._jitter_note(self.last.jitter))
-        return self._reply(request, {name: np.zeros_like(part) for name, part in found._asdict().items()}
-                           | {"failed": 1})
-
-    def _learnt(self, request: AskStatistics | PullBack) -> Statistics:
-        """The statistics at the request's θ, with the least jitter that makes them finite; none does: no `last`."""
-        ready, self.last = self._require(self.prepared, "the common units"), None
-        for jitter in self._jitters(ready.model):
-            found, kept = evidence.first_half(ready.model, request.thetas, self._rows(request), jitter)
-            found = jax.device_get(found)
-            if all(np.isfinite(part).all() for part in found):
-                self.last = Last(request.thetas, float(request.few), jitter, kept)
-                break
-        return found
-
-    def _pull_back(self, request: PullBack) -> Reply:
-        ready = self._require(self.prepared, "the common units")
-        check_thetas(self.name, self.prepared.model, request)
-        cotangents = Statistics(*(getattr(request, name) for name in Statistics._fields))
-        check_arrays(self.name, dict(zip(Statistics._fields, cotangents, strict=True)),
-                           evidence.shapes(ready.model, len(request.thetas)))
-        if self.last is None or not self.last.is_of(request):  # a site that started again in between
-            self._learnt(request)
-        last = self._require(self.last, "statistics that are finite")
-        gradient = evidence.second_half(ready.model, request.thetas, self._rows(request), last.jitter, cotangents,
-                                        last.kept)
-        return self._reply(request, {"gradient": gradient})
-
-    def _rows(self, request: AskStatistics | PullBack) -> elbo.SiteArrays | Blocks:
-        """Those that the request is about."""
-        check_arrays(self.name, {"few": request.few}, {"few": ()})
-        if request.few and int(request.few) not in self.prepared.few:
-            raise MessageError(f"site '{self.name}': sums over {float(request.few):g} people are no stage of this fit")
-        return self.prepared.few[int(request.few)] if request.few else self.prepared.arrays
-
-    def _jitters(self, model: AnyModel) -> list[float]:
-        return [model.options.jitter * 10.0**k for k in range(JITTERS)]
+    def _rows(self, arrays: Mapping[str, np.ndarray]) -> Rows:
+        """Those that the question is about."""
+        few, ready = float(arrays.get("few", 0.0)), self.prepared
+        if few and few != ready.stage.rows:
+            raise MessageError(f"site '{self.name}': sums over {few:g} people are no stage of this fit")
+        return ready.first if few else ready.rows
 
     def _jitter_note(self, jitter: float) -> dict:
         return {"jitter": jitter} if jitter != self.prepared.model.options.jitter else {}
 
     def _effects(self, request: AskEffects | AskSharedEffects) -> Reply:
-        ready = self._require(self.prepared, "the common units")
-        vector, draws = self._received_draws(request)
-        for jitter in self._jitters(ready.model):
-            own = jax.device_get(self._sums_of_effects(ready, vector, draws, request.correlations, jitter))
+        ready, name, arrays = self.prepared, asked(request), arrays_of(request)
+        check_asked(self.name, ready.model, name, arrays)
+        vector, draws = ready.model.received(arrays)
+        for jitter in ready.model.jitters:
+            own = jax.device_get(ready.rows.effects(ready.model, vector, draws, request.correlations, jitter))
             if all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(own)):
                 self.posterior = Posterior(vector, draws, jitter)
                 return self._reply(request, self._effect_sums(own, request.correlations), **self._jitter_note(jitter))
         raise NumericalError(f"site '{self.name}': the covariance of the outcomes is not positive definite even with "
                              f"jitter {jitter:g}. Look for repeated rows, or raise model.jitter.")
 
-    @staticmethod
-    def _sums_of_effects(ready: Prepared, vector, draws, correlations, jitter) -> predict.SiteEffects:
-        """Over everyone, the treated and the controls."""
-        if isinstance(ready.arrays, Blocks):
-            return predict.block_effects(ready.model, ready.arrays, draws, correlations, jitter)
-        mask, w = ready.arrays.mask, ready.arrays.w
-        weights = np.stack([mask, mask * w, mask * (1 - w)])
-        return predict.site_effects(ready.model, vector, ready.arrays, draws, weights, correlations, jitter)
-
-    def _received_draws(self, request: AskEffects | AskSharedEffects):
-        """(Θ, draws) of the request, checked; the model `shared` has a θ for each draw and no Θ."""
-        if isinstance(request, AskEffects):
-            check_shapes(self.name, self.prepared.model, request)
-            roots = Roots(jnp.asarray(request.phi_roots), jnp.asarray(request.sigma_roots))
-            return np.asarray(request.theta), predict.Draws(roots, jnp.asarray(request.g))
-        check_thetas(self.name, self.prepared.model, request)
-        shape = (len(request.thetas), request.betas.shape[1] if request.betas.ndim == 3 else 1,
-                 self.prepared.model.columns)
-        check_arrays(self.name, {"betas": request.betas}, {"betas": shape})
-        return np.zeros(0), predict.SharedDraws(jnp.asarray(request.thetas), jnp.asarray(request.betas))
-
-    def _effect_sums(self, own: predict.SiteEffects, correlations: np.ndarray) -> dict:
+    def _effect_sums(self, own: SiteEffects, correlations: np.ndarray) -> dict:
         """Per population and draw, in outcome units: Σ τ(x_i) 'cate' [L, 3], Σ τ_i 'ite' [L, C, 3]; and Σ_i sd(τ_i)
         from every eighth draw, which is enough for a mean over people and costs n³ only there."""
         s, ready, q, w = self.prepared.units.y_sd, self.prepared, self.posterior, self.table.w
         some = jax.tree.map(lambda leaf: leaf[::8], q.draws)
-        spread = summed_sd(ready.model, replace(q, draws=some), ready.arrays, correlations, s)
+        spread = summed_sd(ready.model, replace(q, draws=some), ready.rows, correlations, s)
         return {"cate_mean": s * own.cate.mean, "cate_var": s**2 * own.cate.var,
                 "ite_mean": s * own.ite.mean, "ite_var": s**2 * own.ite.var,
                 "ite_sd": spread, "people": np.array([len(w), w.sum(), len(w) - w.sum()], np.int64)}
@@ -488,8 +402,8 @@ class Site:
             raise DisclosureError(f"site '{self.name}': diagnostics are sums without noise, and this study promises "
                                   f"differential privacy: none are answered")
         self.diagnosed = diagnosing.admitted(self.diagnosed, request)
-        here = diagnosing.Here(self.table, policy, ready.units.indicators, ready.model, ready.arrays,
-                                     int(ready.arrays.index), ready.units.y_mean, ready.units.y_sd, self.posterior,
+        here = diagnosing.Here(self.table, policy, ready.units.indicators, ready.model, ready.rows,
+                                     int(ready.rows.index), ready.units.y_mean, ready.units.y_sd, self.posterior,
                                      not self.masked or policy.site_effects, self._is_silent(request.round))
         if not self.masked or asked(request) not in SUMMED:
             return self._reply(request, diagnosing.answer(here, request))

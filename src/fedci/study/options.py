@@ -170,6 +170,9 @@ class SharedOptions(Options):
 
     standardise: ClassVar[bool] = True
     moments_spread: ClassVar[str] = "variance"
+    exchanges_per_round: ClassVar[int] = 2
+    noises_gradients: ClassVar[bool] = False
+    """Whether a site's gradient can be clipped and noised: here it comes of sums that are told as they are."""
 
     family: Literal["shared"]
     directions: Annotated[int, Field(ge=0, le=8)] = 2
@@ -200,6 +203,8 @@ class ModelOptions(Options):
     """The model `paper`."""
 
     binary_sd: ClassVar[float | None] = None
+    exchanges_per_round: ClassVar[int] = 1
+    noises_gradients: ClassVar[bool] = True
 
     family: Literal["paper"] = "paper"
     kernel: Kernel = "matern52(scale)"

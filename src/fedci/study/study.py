@@ -317,7 +317,7 @@ class Study(_Stated):
                     raise StudyError(f"covariates.{one.name}: where values are missing is told without noise. Set "
                                      f'missing = "refuse" under differential privacy of the moments')
         optimiser = options.optimiser
-        blind = options.model.family == "paper" and optimiser.name != "lbfgs" and optimiser.tolerance == 0
+        blind = options.model.noises_gradients and optimiser.name != "lbfgs" and optimiser.tolerance == 0
         if self.policy.noises("gradients") and not blind:
             raise StudyError("policy.noised has 'gradients': they need the model of the presets 'classic' or 'paper', "
                              "an optimiser other than lbfgs, and optimiser.tolerance = 0 (the objective is not told)")

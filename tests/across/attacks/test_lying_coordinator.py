@@ -57,7 +57,7 @@ def ready(**policy):
 
 def crafted(model) -> np.ndarray:
     """Θ whose units open one after another along a line."""
-    theta = model.unravel(jnp.asarray(model.start(0)))
+    theta = model.unravel(jnp.asarray(model.first_vector(0)))
     line = np.array([1.0, 0.31, 0.11])
     layer = {"weight": np.tile(line[:, None], (1, UNITS)), "bias": -np.linspace(-2.5, 2.5, UNITS)}
     head = {"layer0": {"weight": np.ones((UNITS, 1)), "bias": np.zeros(1)}}
@@ -82,7 +82,7 @@ def crafting(model, only=None):
 
 
 def first_round(talk, rules):
-    return talk.follow(rounds.evaluation(rules, rounds.begin(rules, rules.model.start(0))))
+    return talk.follow(rounds.evaluation(rules, rounds.begin(rules, rules.model.first_vector(0))))
 
 
 def test_crafted_weights_give_people_away_where_nobody_checks():
@@ -132,7 +132,7 @@ def test_the_masked_sum_of_crafted_weights_is_of_all_people_together():
     """Masks alone, without the course: the answers are of all sites' people, and whose they are is not told."""
     talk, rules = ready(secure_sum="auto")
     talk.engine.lie = crafting(rules.model)
-    talk.total(next(rounds.evaluation(rules, rounds.begin(rules, rules.model.start(0)))))
+    talk.total(next(rounds.evaluation(rules, rounds.begin(rules, rules.model.first_vector(0)))))
     assert all(reply.sums.keys() == {"masked"} for reply in talk.engine.replies[-1].values())
 
 
@@ -148,8 +148,8 @@ def lying_about_the_sum(request):
 def test_a_sum_that_is_none_is_refused(policy, error):
     """Under masks by the sites' own checks; in the clear only because the next Θ does not follow from it."""
     talk, rules = ready(check_trajectory=True, **policy)
-    honest = talk.follow(rounds.evaluation(rules, rounds.begin(rules, rules.model.start(0))))
+    honest = talk.follow(rounds.evaluation(rules, rounds.begin(rules, rules.model.first_vector(0))))
     talk.engine.lie = lambda name, request: lying_about_the_sum(request)
-    following = rounds.after(rules, rounds.begin(rules, rules.model.start(0)), *honest[0])
+    following = rounds.after(rules, rounds.begin(rules, rules.model.first_vector(0)), *honest[0])
     with pytest.raises(error, match="is not what the sites sent|left the agreed course"):
         talk.follow(rounds.evaluation(rules, following))

@@ -14,7 +14,6 @@ import pytest
 
 from fedci.model import padding
 from fedci.model.paper import elbo, posterior
-from fedci.model.paper.paper import Model
 from fedci.model.paper.posterior import Roots
 from fedci.study.policy import POLICIES
 from fedci.table.moments import describe, describe_in_model_units, describe_site, no_scales

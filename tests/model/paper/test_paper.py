@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedci.model.paper.paper import Model
+from fedci.model.paper.paper_family import PaperFamily
 from fedci.study.options import ModelOptions
 
 
@@ -16,7 +16,7 @@ def test_vector_and_dict_are_the_same_numbers(make):
     theta = model.unravel(vector)
     assert len(vector) == model.size == len(model.names())
     np.testing.assert_array_equal(jax.flatten_util.ravel_pytree(theta)[0], vector)
-    np.testing.assert_array_equal(model.start(3), jax.flatten_util.ravel_pytree(model.init(3))[0])
+    np.testing.assert_array_equal(model.first_vector(3), jax.flatten_util.ravel_pytree(model.initial(3))[0])
 
 
 def test_names_say_which_entry_is_which(make):
@@ -37,14 +37,14 @@ def test_theta_has_no_source_level_without_inter_dependency(make):
 
 def test_only_networks_draw_on_the_seed(make):
     plain, network = make.model(), make.model(mean={"kind": "network", "trunk": [4]})
-    np.testing.assert_array_equal(plain.start(0), plain.start(1))
-    assert not np.array_equal(network.start(0), network.start(1))
-    np.testing.assert_array_equal(network.start(5), network.start(5))
+    np.testing.assert_array_equal(plain.first_vector(0), plain.first_vector(1))
+    assert not np.array_equal(network.first_vector(0), network.first_vector(1))
+    np.testing.assert_array_equal(network.first_vector(5), network.first_vector(5))
 
 
 def test_equal_models_are_one(make):
     model = make.model()
-    copy = Model(ModelOptions.model_validate(model.options.model_dump()), 3, 3, 3)
+    copy = PaperFamily(ModelOptions.model_validate(model.options.model_dump()), 3, 3, 3)
     assert copy == model
     assert hash(copy) == hash(model)
     assert make.model() is model
@@ -62,4 +62,4 @@ def test_x_moments_stand_between_the_outcomes_and_the_treatments(make):
 
 def test_everything_is_float64(make):
     model = make.model(mean={"kind": "network", "trunk": [4]})
-    assert all(leaf.dtype == np.float64 for leaf in jax.tree.leaves(model.init(0)))
+    assert all(leaf.dtype == np.float64 for leaf in jax.tree.leaves(model.initial(0)))

@@ -3,12 +3,12 @@
 import jax.numpy as jnp
 import numpy as np
 
+from fedci.model.families import model_of
 from fedci.model.shared import basis
-from fedci.model.shared.shared import SharedModel
 from fedci.study.options import SharedOptions
 
 D, SITES = 3, 2
-MODEL = SharedModel(SharedOptions(family="shared", directions=2, knots=4), D, D, SITES)
+MODEL = model_of(SharedOptions(family="shared", directions=2, knots=4), D, D, SITES)
 
 
 def test_hinges_are_straight_beyond_the_knots():

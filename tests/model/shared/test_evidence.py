@@ -7,13 +7,13 @@ import pytest
 from jax.scipy.stats import multivariate_normal
 
 from fedci.model import covariance, kernels, padding
+from fedci.model.families import model_of
 from fedci.model.shared import basis, evidence
 from fedci.model.shared.evidence import Statistics
-from fedci.model.shared.shared import SharedModel
 from fedci.study.options import SharedOptions
 
 D, SITES = 3, 2
-MODEL = SharedModel(SharedOptions(family="shared", directions=2, knots=4), D, D, SITES)
+MODEL = model_of(SharedOptions(family="shared", directions=2, knots=4), D, D, SITES)
 JITTER = 1e-10
 
 
@@ -80,7 +80,7 @@ def test_beta_given_the_sums_is_the_dense_posterior(total):
         z = basis.rows(theta, x, covariance.arms(w), MODEL.options.knots)
         cov = dense_covariance(theta)
         np.testing.assert_allclose(e @ found.mean[one], e @ z.T @ np.linalg.solve(cov, y), rtol=1e-6, atol=1e-8)
-        spread = jax.scipy.linalg.solve_triangular(found.chol[one], e.T, lower=True)
+        spread = jax.scipy.linalg.solve_triangular(found.root[one], e.T, lower=True)
         expected = jnp.diag(e @ e.T - e @ z.T @ np.linalg.solve(cov, z @ e.T))
         np.testing.assert_allclose(jnp.sum(spread**2, 0), expected, rtol=1e-6, atol=1e-8)
 

@@ -5,7 +5,7 @@ import pytest
 
 from fedci.errors import SizeError
 from fedci.model import padding
-from fedci.model.paper.paper import model_of
+from fedci.model.families import model_of
 from fedci.model.shared import inducing
 from fedci.study.options import SharedOptions
 

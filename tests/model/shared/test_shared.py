@@ -1,10 +1,10 @@
 """θ of the model `shared` as a vector with names."""
 
-from fedci.model.shared.shared import SharedModel
+from fedci.model.families import model_of
 from fedci.study.options import SharedOptions
 
 D, SITES = 3, 2
-MODEL = SharedModel(SharedOptions(family="shared", directions=2, knots=4), D, D, SITES)
+MODEL = model_of(SharedOptions(family="shared", directions=2, knots=4), D, D, SITES)
 
 
 def test_names_follow_the_vector():

@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 
 from fedci.model import leave_one_out, padding, parallel, predict
-from fedci.model.paper.paper import model_of
+from fedci.model.families import model_of
+from fedci.model.rows import BetaLaw, Moments
 from fedci.model.shared import evidence, inducing
+from fedci.model.shared.evidence import SharedDraws
 from fedci.study.options import SharedOptions
 
 ROWS, D, DRAWS, BETAS = 45, 3, 3, 2
@@ -43,7 +45,7 @@ def thetas(model):
 @pytest.fixture(scope="module")
 def draws(model, thetas):
     betas = np.random.default_rng(2).standard_normal((DRAWS, BETAS, model.columns))
-    return predict.SharedDraws(jnp.asarray(thetas), jnp.asarray(betas))
+    return SharedDraws(jnp.asarray(thetas), jnp.asarray(betas))
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +55,14 @@ def exact(rows):
 
 def blocks(model, rows, count=ROWS, block=16):
     return inducing.cut(*rows, np.zeros(4), 0, model.kernel, count, block)
+
+
+def in_order(parts):
+    """Realised effects of all people, in the order of the rows."""
+    parts = list(parts)
+    order = np.argsort(np.concatenate([places for places, _ in parts]))
+    return Moments(*(np.concatenate([getattr(moments, name) for _, moments in parts], -1)[..., order]
+                     for name in ("mean", "var")))
 
 
 def near(a, b):
@@ -84,46 +94,37 @@ def test_the_cut_into_blocks_changes_nothing(model, rows, thetas):
 
 
 def test_sums_of_effects_are_the_exact_ones_when_all_rows_induce(model, rows, draws, exact):
-    weights = np.stack([exact.mask, exact.mask * exact.w, exact.mask * (1 - exact.w)])
-    near(predict.site_effects(model, NOTHING, exact, draws, weights, CORRELATIONS, JITTER),
-         predict.block_effects(model, blocks(model, rows), draws, CORRELATIONS, JITTER))
+    near(*(site.effects(model, NOTHING, draws, CORRELATIONS, JITTER) for site in (exact, blocks(model, rows))))
 
 
 def test_predictions_are_the_exact_ones_when_all_rows_induce(model, rows, draws, exact):
     new = np.random.default_rng(3).standard_normal((5, D))
-    known = predict.known(model, blocks(model, rows), draws, JITTER)
+    known = blocks(model, rows).known(model, draws, JITTER)
     for at in (predict.cate_at, predict.outcomes_at):
         near(at(model, NOTHING, exact, draws, new, JITTER), at(model, NOTHING, known, draws, new, JITTER))
 
 
 def test_realised_effects_are_the_exact_ones_when_all_rows_induce(model, rows, draws, exact):
-    large = blocks(model, rows)
-    known = predict.known(model, large, draws, JITTER)
-    expected = predict.ite_each(model, NOTHING, exact, draws, CORRELATIONS, JITTER)
-    for i, people in enumerate(np.asarray(large.mask) > 0):
-        each = predict.ite_of_block(model, known, large.x[i], large.y[i], large.arm[i], CORRELATIONS)
-        place = np.asarray(large.row[i])[people]
-        near(jax.tree.map(lambda leaf, p=people: leaf[..., p], each),
-             jax.tree.map(lambda leaf, p=place: leaf[..., p], expected))
+    near(*(in_order(site.realised(model, NOTHING, draws, CORRELATIONS, JITTER))
+           for site in (exact, blocks(model, rows))))
 
 
 def test_sums_of_effects_are_the_sums_over_people_whatever_the_inducing_inputs(model, rows, draws):
     """Means exactly; Σ_i E τ(x_i) and Σ_i E τ_i from the rows of G are those of the people one by one."""
     large = blocks(model, rows, 7)
-    known = predict.known(model, large, draws, JITTER)
-    found = predict.block_effects(model, large, draws, CORRELATIONS, JITTER)
+    known = large.known(model, draws, JITTER)
+    found = large.effects(model, NOTHING, draws, CORRELATIONS, JITTER)
     x, w, _ = rows
     each = predict.cate_at(model, NOTHING, known, draws, x, JITTER).mean
     np.testing.assert_allclose(found.cate.mean, np.stack([each @ t for t in (w >= 0, w, 1 - w)], 1), rtol=1e-8)
-    realised = sum(predict.ite_of_block(model, known, large.x[i], large.y[i], large.arm[i], CORRELATIONS).mean
-                   @ large.mask[i] for i in range(len(large.x)))
+    realised = in_order(large.realised(model, NOTHING, draws, CORRELATIONS, JITTER)).mean.sum(-1)
     np.testing.assert_allclose(found.ite.mean[..., 0], realised, rtol=1e-8, atol=1e-8)
 
 
 def test_leaving_a_person_out_is_the_exact_form_when_all_rows_induce(model, rows, draws, exact):
     """With the law of β̃ of this site and others, as a study has it."""
     total = evidence.statistics(model, draws.theta, exact, JITTER)
-    law = leave_one_out.BetaLaw(*evidence.collapse(total))
+    law = BetaLaw(*evidence.collapse(total))
     found = [leave_one_out.left_out(model, NOTHING, site, draws, law, JITTER) for site in (exact, blocks(model, rows))]
     near(*(jax.tree.map(lambda leaf: leaf[:, :ROWS], one) for one in found))
 

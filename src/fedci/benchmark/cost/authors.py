@@ -39,11 +39,10 @@ def measure(course: str) -> dict:
 def judged(result, seed: int = 1, draws: int = JUDGES) -> float:
     """L at the fitted Θ under the draws of that seed."""
     from fedci.model.paper import posterior
-    from fedci.protocol import rounds
 
     rules, talk = asked_again(result)
     uniforms = posterior.common_uniforms(seed, 0, draws)
-    return float(talk.follow(rounds.evaluate(rules.model, rules.u, result.outcome.fit.theta, uniforms))[0][0])
+    return float(talk.follow(rules.model.evaluate(rules.u, result.outcome.fit.theta, uniforms))[0][0])
 
 
 def main(arguments: list[str]) -> None:

@@ -37,7 +37,7 @@ def measure() -> list[dict]:
     import jax.numpy as jnp
     import numpy as np
 
-    from fedci.model.paper.paper import model_of
+    from fedci.model.families import model_of
     from fedci.model.shared import evidence, sparse
     from fedci.model.shared.inducing import cut
     from fedci.study.options import preset

@@ -53,7 +53,7 @@ def measure(sites: int, rows: int, repeats: int) -> dict:
     from fedci.protocol import rounds
 
     both = {secure: prepared(sites, rows, secure) for secure in (False, True)}
-    theta = np.asarray(both[True][1].model.start(0))
+    theta = np.asarray(both[True][1].model.first_vector(0))
     seconds: dict[bool, list[float]] = {False: [], True: []}
     for repeat in range(repeats + 1):
         for secure, (talk, rules) in both.items():

@@ -25,28 +25,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 from jax.scipy.linalg import solve_triangular
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float
 
 from fedci.model import covariance, kernels
+from fedci.model.exact import ExactRows, batch_size, observed_covariance
 from fedci.model.paper import means, posterior, wishart
-from fedci.model.paper.paper import MOMENTS, Model, Theta, Vector
+from fedci.model.paper.paper import MOMENTS, PaperModel, Theta, Vector
 from fedci.model.paper.posterior import Roots
-from fedci.model.parallel import on_processor
-
-BATCH_ELEMENTS = 2**21
-"""A GPU evaluates draws side by side while their covariances hold at most this many numbers (16 MiB)."""
-
-
-class SiteArrays(NamedTuple):
-    """A site's rows in model units, padded so that sites of different size share one compilation."""
-
-    x: Float[Array, "n d"]
-    w: Int[Array, "n"]
-    y: Float[Array, "n"]
-    mask: Float[Array, "n"]
-    """1 for a person, 0 for padding; padding has no influence on any result."""
-    u: Float[Array, "q"]
-    index: Int[Array, ""]
 
 
 class Residual(NamedTuple):
@@ -58,7 +43,8 @@ class Residual(NamedTuple):
     g_variance: Float[Array, ""]
 
 
-def site_term(model: Model, theta: Theta, roots: Roots, site: SiteArrays, jitter: Float[Array, ""]) -> Float[Array, ""]:
+def site_term(model: PaperModel, theta: Theta, roots: Roots, site: ExactRows,
+              jitter: Float[Array, ""]) -> Float[Array, ""]:
     """E_q[log p(y^s | g^s, Φ, Σ)], (Φ, Σ) averaged over the draws."""
     h, g_variance = posterior.g_at_site(model, theta, site.u, site.index)
     residual = Residual(kernels.cross(model.kernel, theta["kernel"], site.x, site.x),
@@ -67,7 +53,7 @@ def site_term(model: Model, theta: Theta, roots: Roots, site: SiteArrays, jitter
 
 
 def draw_term(residual: Residual, root_phi: Float[Array, "2 2"], root_sigma: Float[Array, "2 2"],
-              site: SiteArrays, jitter: Float[Array, ""]) -> Float[Array, ""]:
+              site: ExactRows, jitter: Float[Array, ""]) -> Float[Array, ""]:
     """E_q(g)[log p(y^s | g^s, Φ, Σ)] for one (Φ, Σ)."""
     z = covariance.arms(site.w) @ root_phi * site.mask[:, None]
     e = site.mask * site.y - jnp.sum(z * (residual.mean + residual.h), 1)
@@ -75,19 +61,6 @@ def draw_term(residual: Residual, root_phi: Float[Array, "2 2"], root_sigma: Flo
     quadratic, log_det = weighted_quadratic(c, jnp.column_stack([e, z]), jnp.array([1.0, 0.0, 0.0]).at[1:].set(
         residual.g_variance))
     return -0.5 * (quadratic + log_det + jnp.sum(site.mask) * math.log(2.0 * math.pi))
-
-
-def observed_covariance(root_phi, root_sigma, k, site: SiteArrays, jitter) -> Float[Array, "n n"]:
-    """K_obs of the site's people, and a unit diagonal for its padding (which then adds 0 to every term)."""
-    phi, sigma = root_phi @ root_phi.T, root_sigma @ root_sigma.T
-    return steady(jnp.outer(site.mask, site.mask) * covariance.observed(phi, sigma, k, site.w), site, jitter)
-
-
-def steady(c: Float[Array, "n n"], site: SiteArrays, jitter) -> Float[Array, "n n"]:
-    """Jitter for people, relative to their mean variance; a unit diagonal for padding."""
-    rows = jnp.sum(site.mask)
-    lift = jitter * jnp.trace(c) / jnp.maximum(rows, 1.0)
-    return c + jnp.diag(jnp.where(site.mask > 0, lift, 1.0))
 
 
 @jax.custom_vjp
@@ -120,7 +93,7 @@ weighted_quadratic.defvjp(_weighted_quadratic_forward, _weighted_quadratic_backw
 
 
 @jax.custom_vjp
-def _mean_over_draws(residual: Residual, roots, site: SiteArrays, jitter):
+def _mean_over_draws(residual: Residual, roots, site: ExactRows, jitter):
     """Average of `draw_term` over the draws.
 
     Its gradient is summed draw by draw on the way forward: memory stays at a few n × n matrices however many
@@ -163,16 +136,7 @@ def _no_gradient(leaf):
 _mean_over_draws.defvjp(_mean_over_draws_forward, _mean_over_draws_backward)
 
 
-def batch_size(draws: int, n: int) -> int:
-    """How many draws are side by side: one on a processor (`model.parallel`), on a GPU the largest divisor of `draws`
-    whose covariances stay within BATCH_ELEMENTS."""
-    if on_processor():
-        return 1
-    fitting = [b for b in range(1, draws + 1) if draws % b == 0 and b * n * n <= BATCH_ELEMENTS]
-    return max(fitting, default=1)
-
-
-def global_term(model: Model, theta: Theta, u: Float[Array, "m q"]) -> Float[Array, ""]:
+def global_term(model: PaperModel, theta: Theta, u: Float[Array, "m q"]) -> Float[Array, ""]:
     """− KL(q(g)‖p(g)) − KL(q(Φ)‖p(Φ)) − KL(q(Σ)‖p(Σ)) + log priors of μ's weights and of the kernels' logs."""
     options = model.options
     total = -wishart.divergence(wishart.posterior(options.phi, theta["phi"]), wishart.prior(options.phi))
@@ -182,7 +146,7 @@ def global_term(model: Model, theta: Theta, u: Float[Array, "m q"]) -> Float[Arr
     return total + log_prior(model, theta)
 
 
-def log_prior(model: Model, theta: Theta) -> Float[Array, ""]:
+def log_prior(model: PaperModel, theta: Theta) -> Float[Array, ""]:
     """Gaussian priors of the point estimates, up to a constant: μ's weights around 0, log-scales of k and γ around
     their start. κ has none: it belongs to q, and what q may be is not ours to prefer."""
     total = jnp.zeros(())
@@ -208,7 +172,7 @@ def _sum_of_squares(tree) -> Float[Array, ""]:
 
 
 @partial(jax.jit, static_argnames="model")
-def evaluate_site(model: Model, vector: Float[Array, "p"], roots: Roots, site: SiteArrays, jitter):
+def evaluate_site(model: PaperModel, vector: Float[Array, "p"], roots: Roots, site: ExactRows, jitter):
     """(site term, (gradient in Θ, gradient in the draws)): what a site answers each round.
 
     Compiled once per model and padded shape, so sites of one size class share it.
@@ -220,7 +184,7 @@ def evaluate_site(model: Model, vector: Float[Array, "p"], roots: Roots, site: S
 
 
 @partial(jax.jit, static_argnames="model")
-def evaluate_global(model: Model, vector: Float[Array, "p"], u: Float[Array, "m q"]):
+def evaluate_global(model: PaperModel, vector: Float[Array, "p"], u: Float[Array, "m q"]):
     """(data-free term, its gradient in Θ): what the coordinator adds each round."""
     return jax.value_and_grad(lambda v: global_term(model, model.unravel(v), u))(vector)
 
@@ -233,7 +197,7 @@ class Drawn(NamedTuple):
     """[2, L, 2, 2, k]: ∂(Φ^{1/2}, Σ^{1/2})/∂(the k parameters of q(Φ) and q(Σ))."""
 
 
-def draw(model: Model, vector: Vector, uniforms: Vector) -> Drawn:
+def draw(model: PaperModel, vector: Vector, uniforms: Vector) -> Drawn:
     """(Φ^{1/2}, Σ^{1/2}) for Θ and the uniforms, with their derivative: eight parameters only, so it is cheap, and the
     gradient needs no second pass through the quantile function."""
     options, places = (model.options.phi, model.options.sigma), wishart_places(model)
@@ -241,7 +205,7 @@ def draw(model: Model, vector: Vector, uniforms: Vector) -> Drawn:
     return Drawn(Roots(*roots), jacobian)
 
 
-def pull_back(model: Model, jacobian: Vector, by_roots: Roots) -> np.ndarray:
+def pull_back(model: PaperModel, jacobian: Vector, by_roots: Roots) -> np.ndarray:
     """The sites' summed gradient in the draws, as a gradient in Θ: Σ_l ⟨by_roots_l, ∂roots_l/∂Θ⟩."""
     gradient, at = np.zeros(model.size), 0
     small = np.tensordot(np.stack(by_roots), jacobian, 4)
@@ -252,7 +216,7 @@ def pull_back(model: Model, jacobian: Vector, by_roots: Roots) -> np.ndarray:
     return gradient
 
 
-def wishart_places(model: Model) -> tuple[slice, slice]:
+def wishart_places(model: PaperModel) -> tuple[slice, slice]:
     """Where the parameters of q(Φ) and of q(Σ) stand in the vector."""
     return model.place("phi"), model.place("sigma")
 

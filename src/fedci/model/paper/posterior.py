@@ -21,7 +21,7 @@ from scipy.stats import qmc
 
 from fedci.model import kernels
 from fedci.model.paper import means, wishart
-from fedci.model.paper.paper import Model, Theta
+from fedci.model.paper.paper import PaperModel, Theta
 from fedci.study.options import WishartOptions
 
 UNIFORMS = 6
@@ -56,7 +56,7 @@ def common_uniforms(seed: int, stream: int, draws: int) -> np.ndarray:
     return points
 
 
-def roots(model: Model, theta: Theta, uniforms: Float[Array, "L 6"]) -> Roots:
+def roots(model: PaperModel, theta: Theta, uniforms: Float[Array, "L 6"]) -> Roots:
     """Draws of (Φ, Σ) from q, one per row of uniforms."""
     return wishart_roots(model.options.phi, model.options.sigma, theta["phi"], theta["sigma"], uniforms)
 
@@ -72,7 +72,7 @@ def wishart_roots(phi: WishartOptions, sigma: WishartOptions, phi_params: dict, 
                                        wishart.root_draw(q_sigma, c[2:], z[1])))(chi2, normals)
 
 
-def g_at_site(model: Model, theta: Theta, u: Float[Array, "q"], site: Int[Array, ""]):
+def g_at_site(model: PaperModel, theta: Theta, u: Float[Array, "q"], site: Int[Array, ""]):
     """(h(u^s) [2], U_ss): mean and variance of g^s under q, the same variance for both arms."""
     if not model.options.inter_dependency:
         return jnp.zeros(2), jnp.zeros(())
@@ -80,12 +80,12 @@ def g_at_site(model: Model, theta: Theta, u: Float[Array, "q"], site: Int[Array,
     return model.posterior_mean.evaluate(theta["posterior_mean"], u, site), variance
 
 
-def g_posterior(model: Model, theta: Theta, u: Float[Array, "m q"]) -> SourceLevel:
+def g_posterior(model: PaperModel, theta: Theta, u: Float[Array, "m q"]) -> SourceLevel:
     cov = kernels.cross(model.posterior_kernel, theta["posterior_kernel"], u, u)
     return SourceLevel(_by_site(model.posterior_mean, theta["posterior_mean"], u), _steady(model, cov))
 
 
-def g_prior(model: Model, theta: Theta, u: Float[Array, "m q"]) -> SourceLevel:
+def g_prior(model: PaperModel, theta: Theta, u: Float[Array, "m q"]) -> SourceLevel:
     x = u[:, model.x_moments]
     cov = kernels.cross(model.source_kernel, theta["source_kernel"], x, x)
     return SourceLevel(_by_site(model.source_mean, theta["source_mean"], x), _steady(model, cov))
@@ -95,12 +95,12 @@ def _by_site(mean: means.Mean, params, inputs):
     return jax.vmap(lambda row, s: mean.evaluate(params, row, s))(inputs, jnp.arange(inputs.shape[0]))
 
 
-def _steady(model: Model, cov):
+def _steady(model: PaperModel, cov):
     """Sites with alike moments make M and U nearly singular: the source level needs more jitter than 1e-10."""
     return cov + (_steadier(model) - 1.0) * jnp.diag(jnp.diag(cov))
 
 
-def _steadier(model: Model) -> float:
+def _steadier(model: PaperModel) -> float:
     """The factor of the diagonal of M and U; the sites' U_ss carries it too, so that there is one q."""
     return 1.0 + max(model.options.jitter, 1e-8)
 
@@ -123,7 +123,7 @@ def draw_g(law: SourceLevel, normals: Float[Array, "L m 2"]) -> Float[Array, "L 
     return law.mean + jnp.einsum("st,ltj->lsj", jnp.linalg.cholesky(law.cov), normals)
 
 
-def g_elsewhere(model: Model, theta: Theta, u: Float[Array, "m q"], x_new: Float[Array, "k"],
+def g_elsewhere(model: PaperModel, theta: Theta, u: Float[Array, "m q"], x_new: Float[Array, "k"],
                 g: Float[Array, "L m 2"], normals: Float[Array, "L 2"]) -> Float[Array, "L 2"]:
     """Draws of g at a site outside the study with covariate moments x̃*: p(g* | g) of the source-level GP.
 

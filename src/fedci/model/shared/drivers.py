@@ -20,8 +20,8 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from fedci.model import kernels
-from fedci.model.law import SharedDraws
 from fedci.model.shared import basis
+from fedci.model.shared.evidence import SharedDraws
 from fedci.model.shared.shared import SharedModel, own_root
 
 PEOPLE = 512

@@ -22,12 +22,13 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 
-from fedci.model.description import Description, Theta, names_of
+from fedci.model import kernels
+from fedci.model.family import Family, Theta, names_of
 from fedci.model.shared import basis
 
 
-class SharedModel(Description):
-    """θ, its prior and its place in one vector."""
+class SharedModel(Family):
+    """θ, its prior and its place in one vector; what it does stands in `shared_family`."""
 
     @property
     def columns(self) -> int:
@@ -49,6 +50,17 @@ class SharedModel(Description):
     def heavy_tailed(self) -> np.ndarray:
         """[p] which of θ have Student's t, with their sd as its scale."""
         return _heavy_tailed(self)
+
+    def design(self, theta: Theta, x: Float[Array, "n d"], arms: Float[Array, "n 2"]) -> Float[Array, "n q"]:
+        """z of each person, `arms` picking (or weighing) the two outcomes."""
+        return basis.rows(theta, x, arms, self.options.knots)
+
+    def k(self, theta: Theta, x: Float[Array, "n d"]) -> Float[Array, "n n"]:
+        return kernels.cross(self.kernel, theta["kernel"], x, x)
+
+    def roots(self, theta: Theta) -> tuple[Float[Array, "2 2"], Float[Array, "2 2"]]:
+        """(Φ^{1/2}, Σ^{1/2})."""
+        return own_root(theta), noise_root(theta)
 
     def unravel(self, vector: Float[Array, "p"]) -> Theta:
         return _unraveller(self)(vector)

@@ -1,6 +1,6 @@
-"""The rounds of the model `shared`: statistics out and summed, their cotangents back, one gradient per draw of θ.
+"""What a fit of the model `shared` asks: statistics out and summed, their cotangents back, one gradient per draw of θ.
 
-Generators, as in `protocol.rounds`: they yield what is asked, and are sent the sums over all sites.
+Generators: they yield what is asked, and are sent the sums over all sites; nothing here knows who answers.
 """
 
 from __future__ import annotations
@@ -10,16 +10,17 @@ from collections.abc import Generator
 import jax.numpy as jnp
 import numpy as np
 
+from fedci.model.family import Ask, Sums
+from fedci.model.rows import BetaLaw
 from fedci.model.shared import basis, evidence
 from fedci.model.shared.evidence import Statistics
 from fedci.model.shared.shared import SharedModel
-from fedci.protocol.ask import Ask, Sums
-from fedci.protocol.messages import AskSharedEffects, AskStatistics, PullBack
 
 START_SD = 0.1
 """Of q at the start: narrow, so that the first rounds find the place and the later ones the width."""
 POINT_SD = 1e-6
 """Of q where it is a point; it stays."""
+STATISTICS, PULL_BACK, EFFECTS = "AskStatistics", "PullBack", "AskSharedEffects"
 BETAS = 8
 """Draws of β for each draw of θ: they cost a site no factorisation."""
 
@@ -43,7 +44,7 @@ def _ridge_directions(model: SharedModel, mean: dict, few: float) -> Generator[A
     """
     flat = mean | {"linear": np.array([-1.0, -1.0, 0.0]), "noise": np.full(2, -1.0)}
     flat |= {name: np.array([-6.0, -6.0, 0.0]) for name in ("common",) if name in mean}
-    total = yield Ask(AskStatistics, {"thetas": model.ravel(flat)[None], "few": np.array(float(few))})
+    total = yield Ask(STATISTICS, {"thetas": model.ravel(flat)[None], "few": np.array(float(few))})
     coefficients = _linear_part(model, flat, np.asarray(evidence.collapse(_statistics(total)).mean[0]))
     two = coefficients / np.maximum(np.linalg.norm(coefficients, axis=0), 1e-12)
     more = np.random.default_rng(0).standard_normal((model.covariates, model.options.directions))
@@ -70,33 +71,33 @@ def evaluate(model: SharedModel, q: np.ndarray, people: int,
     thetas = evidence.draw(q, normals)
     if not np.isfinite(thetas).all():
         return failed
-    total = yield Ask(AskStatistics, {"thetas": thetas, "few": np.array(float(few))})
+    total = yield Ask(STATISTICS, {"thetas": thetas, "few": np.array(float(few))})
     if total["failed"] > 0:
         return failed
     values, cotangents = evidence.log_evidence(_statistics(total), float(people))
     if not np.isfinite(values).all():
         return failed
     back = {name: np.asarray(part) for name, part in cotangents._asdict().items()}
-    by_theta = (yield Ask(PullBack, {"thetas": thetas, "few": np.array(float(few))} | back))["gradient"]
+    by_theta = (yield Ask(PULL_BACK, {"thetas": thetas, "few": np.array(float(few))} | back))["gradient"]
     objective, gradient = evidence.objective(model, q, normals, np.asarray(values), by_theta)
     return (objective, gradient) if np.isfinite(objective) and np.isfinite(gradient).all() else failed
 
 
 def gather(model: SharedModel, q: np.ndarray, draws: int, seed: int, correlations: np.ndarray
-           ) -> Generator[Ask, Sums, tuple[dict[str, np.ndarray], evidence.Collapsed]]:
+           ) -> Generator[Ask, Sums, tuple[dict[str, np.ndarray], BetaLaw]]:
     """(named draws, β's law): θ from q, then β given θ and all sites' sums; with them each site sums its people's
     effects."""
     count = max(draws // BETAS, 1)
     thetas = evidence.draw(q, evidence.common_normals(seed, 10**6, count, model.size))
-    found = evidence.collapse(_statistics((yield Ask(AskStatistics, {"thetas": thetas, "few": np.array(0.0)}))))
+    found = evidence.collapse(_statistics((yield Ask(STATISTICS, {"thetas": thetas, "few": np.array(0.0)}))))
     drawn = {"thetas": thetas, "betas": draw_betas(found, seed)}
-    yield Ask(AskSharedEffects, drawn | {"correlations": correlations})
+    yield Ask(EFFECTS, drawn | {"correlations": correlations})
     return drawn, found
 
 
-def draw_betas(found: evidence.Collapsed, seed: int) -> np.ndarray:
+def draw_betas(found: BetaLaw, seed: int) -> np.ndarray:
     """[L, B, q] antithetic draws of N(P⁻¹v, P⁻¹): mean ± P^{−T/2} ε."""
-    mean, chol = np.asarray(found.mean), np.asarray(found.chol)
+    mean, chol = np.asarray(found.mean), np.asarray(found.root)
     rng = np.random.default_rng(np.random.SeedSequence((seed, 6)))
     normals = rng.standard_normal((len(mean), mean.shape[1], BETAS // 2))
     away = np.swapaxes(np.linalg.solve(np.swapaxes(chol, 1, 2), normals), 1, 2)

@@ -9,9 +9,10 @@ from fedci import FedCI, Result, Source, Study
 from fedci.coordinator.talk import Talk
 from fedci.errors import DisclosureError
 from fedci.model import covariance, kernels, predict
-from fedci.model.shared import basis, evidence
+from fedci.model.rows import BetaLaw
+from fedci.model.shared import basis, course, evidence
+from fedci.model.shared.evidence import SharedDraws
 from fedci.model.shared.shared import own_root
-from fedci.protocol import shared_rounds
 from fedci.protocol.engine import InProcessEngine
 from fedci.protocol.messages import AskStatistics, Evaluate, PullBack, Refusal
 from fedci.site.site import Site
@@ -40,10 +41,10 @@ def test_the_gradient_is_the_derivative_of_the_objective(result, talk):
     """Central differences along three random lines, relative 1e-5: the objective is smooth with common draws."""
     model, rng = result.outcome.layout.model, np.random.default_rng(0)
     normals = evidence.common_normals(0, 0, 4, model.size)
-    q, _ = talk.follow(shared_rounds.start(model))
+    q, _ = talk.follow(course.start(model))
 
     def at(vector):
-        return talk.follow(shared_rounds.evaluate(model, vector, 77, normals))[0]
+        return talk.follow(course.evaluate(model, vector, 77, normals))[0]
 
     _, gradient = at(q)
     for _ in range(3):
@@ -57,10 +58,10 @@ def test_one_site_with_all_rows_has_the_same_sums_without_the_sites_own_function
     model = result.outcome.layout.model
     theta = model.unravel(jnp.asarray(model.prior[0]))
     vector = model.ravel(theta | {"phi": jnp.array([-30.0, -30.0, 0.0])})[None]
-    parts = [talk.engine.local[name].prepared.arrays for name in talk.sites]
+    parts = [talk.engine.local[name].prepared.rows for name in talk.sites]
     apart = [evidence.statistics(model, vector, part, 1e-12) for part in parts]
     together = parts[0]._replace(**{name: jnp.concatenate([getattr(part, name) for part in parts])
-                                    for name in ("x", "w", "y", "mask")})
+                                    for name in ("x", "w", "y", "mask", "weight")})
     for one, name in zip(evidence.statistics(model, vector, together, 1e-12), evidence.Statistics._fields, strict=True):
         np.testing.assert_allclose(one, sum(getattr(part, name) for part in apart), rtol=1e-7, atol=1e-7)
 
@@ -68,8 +69,8 @@ def test_one_site_with_all_rows_has_the_same_sums_without_the_sites_own_function
 def test_effects_of_a_draw_are_the_dense_conditionals(result):
     """τ(x) given (θ, β̃) at the site: m₁ − m₀ and f^s conditioned on y − m_w(x), by plain linear algebra."""
     site = result.local["site-0"]
-    model, arrays, draws = site.prepared.model, site.prepared.arrays, site.posterior.draws
-    one = predict.SharedDraws(draws.theta[:1], draws.beta[:1, :2])
+    model, arrays, draws = site.prepared.model, site.prepared.rows, site.posterior.draws
+    one = SharedDraws(draws.theta[:1], draws.beta[:1, :2])
     x_new = arrays.x[:3] + 0.1
     found = predict.cate_at(model, np.zeros(0), arrays, one, x_new, 0.0)
     n, theta = 40, model.unravel(one.theta[0])
@@ -95,8 +96,8 @@ def test_effects_of_a_draw_are_the_dense_conditionals(result):
 def test_draws_of_beta_have_the_posterior_mean_and_spread():
     rng = np.random.default_rng(0)
     root = np.tril(rng.normal(size=(4, 4))) + 3 * np.eye(4)
-    found = evidence.Collapsed(np.ones((500, 4)), np.broadcast_to(root, (500, 4, 4)))
-    betas = shared_rounds.draw_betas(found, 0)
+    found = BetaLaw(np.ones((500, 4)), np.broadcast_to(root, (500, 4, 4)))
+    betas = course.draw_betas(found, 0)
     np.testing.assert_allclose(betas.mean(1), 1.0, atol=1e-12)  # antithetic
     away = (betas - 1.0).reshape(-1, 4)
     expected = np.linalg.inv(root @ root.T)
@@ -179,7 +180,7 @@ def test_what_leaves_is_as_large_as_documented(result):
     numbers = sum(int(np.prod(shape)) for shape in shapes.values())
     assert numbers == 16 * (model.columns * (model.columns + 1) // 2 + model.columns + 2)
     assert model.size == (model.covariates + 5) * 2 + 14
-    arrays = result.local["site-0"].prepared.arrays
+    arrays = result.local["site-0"].prepared.rows
     leaves = jax.tree.leaves(evidence.statistics(model, np.zeros((16, model.size)), arrays, 1e-8))
     assert [leaf.shape for leaf in leaves] == list(shapes.values())
 
@@ -203,7 +204,7 @@ def test_a_point_posterior_stays_a_point_and_is_surer(result):
     options = SMALL | {"model": {"knots": 3, "posterior": "point"}}
     found = fit(hospitals(40, 37), options=options, preset="default")
     _, log_sd = np.split(np.asarray(found.outcome.fit.theta), 2)
-    np.testing.assert_allclose(np.exp(log_sd), shared_rounds.POINT_SD)
+    np.testing.assert_allclose(np.exp(log_sd), course.POINT_SD)
     assert found.ate().sd < result.ate().sd
 
 

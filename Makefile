@@ -84,6 +84,7 @@ benchmark: .venv-benchmark
 	$(GRID)/ablation $(PAPERS) --methods $(ABLATION) --modes fed --no-imputation
 	$(MAKE) docs
 
+# docs/benchmarks.md, docs/benchmarks/ and their figures, from the results on disk.
 docs: .venv
 	$(BIN)/python -m fedci.benchmark.pages.benchmark_page benchmarks/results docs/benchmarks.md
 

@@ -21,6 +21,7 @@ from fedci.benchmark.pages.markdown import (
 from fedci.benchmark.pages.published import BASELINE_PROTOCOL, BLOCKS, FEDCI_PROTOCOL, Published, published
 from fedci.benchmark.pages.published import METHODS as PAPER_METHODS
 from fedci.benchmark.pages.published import numbers_of_sources as published_sources
+from fedci.benchmark.pages.standing import peers
 from fedci.benchmark.pages.summary import (
     LIMIT,
     OURS,
@@ -35,7 +36,6 @@ from fedci.benchmark.pages.summary import (
     is_ours,
     main_mode,
     numbers_of_sources,
-    paired,
     paired_to_ours,
     repeats,
     rows_of,
@@ -236,8 +236,8 @@ def headline(summaries: Summaries, protocol: str = "P2") -> str:
     """√PEHE of federated FedCI, of the best baseline that has the combined rows, and of the parametric limit."""
     rows = [_headline_row(summaries, ours) for ours in select(summaries, protocol=protocol, method=OURS, mode="fed")]
     header = ["data set", "sources", "FedCI, federated", "best baseline on combined rows", "its √PEHE",
-              "FedCI's on the same replications", "difference, paired", "FedCI better in", "replications compared",
-              "parametric limit"]
+              "FedCI's on the same replications", "FedCI ÷ baseline", "difference, paired", "FedCI better in",
+              "replications compared", "parametric limit"]
     return table(header, rows) if rows else ""
 
 
@@ -250,19 +250,17 @@ def _headline_row(summaries: Summaries, ours: Summary) -> list[str]:
 
 
 def _best_baseline(summaries: Summaries, ours: Summary) -> list[str]:
-    """Name, its √PEHE and ours, difference, wins and replications. All are over the replications both have, and the
-    best is the one with the least difference: one that was run on a few easy ones is held against FedCI on those."""
-    group = ours.group
-    rivals = [s for s in select(summaries, dataset=group.dataset, protocol=group.protocol, sources=group.sources,
-                                mode="com") if is_baseline(s.group.method)]
-    compared = [(found, theirs) for theirs in rivals if (found := paired(theirs, ours, "pehe"))]
-    if not compared:
-        return [NONE] * 6
-    found, theirs = min(compared, key=lambda one: one[0].difference)
-    both = common(theirs, ours, "pehe")
-    means = [plus_minus(*summary.over("pehe", both)[:2]) for summary in (theirs, ours)]
-    return [theirs.group.method, *means, plus_minus(found.difference, found.se, sign="+"),
-            f"{found.wins} of {found.count}", f"{found.count} of {len(ours.done)}"]
+    """Name, its √PEHE and ours, ratio, difference, wins and replications, all over the replications both have: one
+    that was run on a few easy ones is held against FedCI on those."""
+    rivals = peers(summaries, ours)
+    if not rivals:
+        return [NONE] * 7
+    best, difference = rivals[0], rivals[0].paired
+    both = common(best.summary, ours, "pehe")
+    means = [plus_minus(*summary.over("pehe", both)[:2]) for summary in (best.summary, ours)]
+    return [best.method, *means, plus_minus(best.relative, best.relative_se),
+            plus_minus(difference.difference, difference.se, sign="+"),
+            f"{difference.wins} of {difference.count}", f"{difference.count} of {len(ours.done)}"]
 
 
 # --- failures

@@ -54,7 +54,8 @@ class Wire(InProcessEngine):
 
 def made_result(plan: Study, tables: dict[str, pd.DataFrame], draws: int = 6, seed: int = 0):
     """A result of the model `shared` whose numbers were drawn, not fitted: whole in every part, in no time."""
-    from fedci.coordinator.coordinator import CORRELATIONS, Effects, Fit, Layout, Outcome, Round
+    from fedci.coordinator.coordinator import Effects, Fit, Layout, Outcome, Round
+    from fedci.effect import CORRELATIONS
     from fedci.model.paper.paper import model_of
     from fedci.protocol.engine import Traffic
     from fedci.protocol.shared_rounds import BETAS

@@ -8,14 +8,13 @@ from typing import NamedTuple
 import numpy as np
 
 from fedci.diagnostics import fit
+from fedci.effect import sum_shapes
 from fedci.model.law import AnyModel
 from fedci.model.shared import evidence
 from fedci.protocol.messages import AskDiagnostic, Evaluate, Message, PullBack
 
 Sums = Mapping[str, np.ndarray]
 """Named sums over all sites."""
-POPULATIONS = ("all", "treated", "control")
-"""Whom an average effect is over: ATE, ATT, ATC."""
 
 
 class Ask(NamedTuple):
@@ -56,10 +55,7 @@ def shapes(model: AnyModel, kind: type[Message], arrays: Mapping[str, np.ndarray
     if "correlations" not in arrays:
         return evidence.shapes(model, len(arrays["thetas"])) | {"failed": ()}
     draws = arrays["betas"].shape[0] * arrays["betas"].shape[1] if "betas" in arrays else len(arrays["phi_roots"])
-    draws = 1 if averaged else draws
-    each, noise = len(POPULATIONS), len(arrays["correlations"])
-    return {"cate_mean": (draws, each), "cate_var": (draws, each), "ite_mean": (draws, noise, each),
-            "ite_var": (draws, noise, each), "ite_sd": (noise,), "people": (each,)}
+    return sum_shapes(1 if averaged else draws, len(arrays["correlations"]))
 
 
 def diagnostic_shapes(arrays: Mapping[str, np.ndarray]) -> dict[str, tuple[int, ...]]:

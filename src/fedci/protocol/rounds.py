@@ -15,6 +15,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
+from fedci.effect import CORRELATIONS
 from fedci.model.law import AnyModel
 from fedci.model.paper import elbo, posterior
 from fedci.model.paper.posterior import Roots
@@ -25,9 +26,6 @@ from fedci.protocol.ask import Ask, Sums
 from fedci.protocol.messages import AskEffects, Evaluate
 from fedci.protocol.optimise import State
 from fedci.study.options import FitOptions
-
-CORRELATIONS = np.array([np.nan, 0.0, 0.5, 0.9])
-"""Noise correlations at which realised effects are reported; NaN: Σ's own draws, which equal its prior."""
 
 MANY_PEOPLE = 1000
 """At all sites together: from there on the fit takes natural steps from its first round on."""

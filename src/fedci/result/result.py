@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import jax.numpy as jnp
 import numpy as np
 
-from fedci.coordinator.coordinator import CORRELATIONS, Outcome
+from fedci.coordinator.coordinator import Outcome
 from fedci.diagnostics.findings import Diagnostics
 from fedci.diagnostics.sensitivity import half_width
-from fedci.effect import Effect, average, check_alpha
+from fedci.effect import CORRELATIONS, POPULATIONS, Effect, EffectSums, Population, check_alpha
 from fedci.errors import UsageError
 from fedci.model import padding
 from fedci.model.law import draws_at
@@ -23,7 +23,6 @@ from fedci.model.paper import posterior
 from fedci.model.shared import drivers
 from fedci.model.shared.shared import SharedModel
 from fedci.protocol import optimise
-from fedci.protocol.ask import POPULATIONS
 from fedci.protocol.engine import Traffic
 from fedci.result import account
 from fedci.site.people import stream_cate
@@ -138,31 +137,27 @@ class Result:
 
     def _average(self, population: str, site: str | None, of: str, noise_correlation: float | None) -> Effect:
         self._check_open()
-        column = POPULATIONS.index(population)
         sums = self._sums(site)
-        people = sum(int(s["people"][column]) for s in sums)
-        if people == 0:
+        if sums.people(population) == 0:
             raise UsageError(f"there is nobody in the group '{population}'" + (f" at site '{site}'" if site else ""))
         if of == "cate":
-            parts = [Effect(s["cate_mean"][:, column], s["cate_var"][:, column]) for s in sums]
-        elif of == "ite":
-            if self.study.policy.noises("effects"):
-                raise UsageError("realised effects are not told under differential privacy of the effects: ask for "
-                                 "of='cate', or take 'effects' out of policy.noised")
-            c = _correlation_index(noise_correlation)
-            parts = [Effect(s["ite_mean"][:, c, column], s["ite_var"][:, c, column]) for s in sums]
-        else:
+            return sums.expected(population)
+        if of != "ite":
             raise UsageError(f"of = {of!r} is unknown: choose 'cate' (expected effects) or 'ite' (realised effects)")
-        return average(parts, people, dependent=self.study.policy.noises("effects"))
+        if self.study.policy.noises("effects"):
+            raise UsageError("realised effects are not told under differential privacy of the effects: ask for "
+                             "of='cate', or take 'effects' out of policy.noised")
+        return sums.realised(noise_correlation, population)
 
-    def _sums(self, site: str | None) -> list[dict]:
-        effects = self.outcome.effects
+    def _sums(self, site: str | None = None) -> EffectSums:
+        """Of one site, or of all; with noise for privacy, a site's are over all draws, which the sites share."""
+        effects, noised = self.outcome.effects, self.study.policy.noises("effects")
         if site is None:
-            return [effects.total] if effects.total is not None else list(effects.sums.values())
+            return replace(effects.over_all, dependent=noised)
         if self._known(site) not in effects.sums:
             raise UsageError(f"the average effects of site '{site}' stay at the site: the study's policy says "
                              f"site_effects = false. Ask the site")
-        return [effects.sums[site]]
+        return EffectSums((effects.sums[site],), noised)
 
     def _known(self, site: str) -> str:
         if site not in self.sites:
@@ -267,19 +262,11 @@ class Result:
         """ATE, ATT and ATC, of all sites together and of each: mean, sd, interval, people."""
         import pandas as pd
 
-        rows = [self._row(name, site, alpha) for site in (None, *self.outcome.effects.sums)
-                for name in ("ATE", "ATT", "ATC")]
-        return pd.DataFrame([row for row in rows if row])
-
-    def _row(self, name: str, site: str | None, alpha: float) -> dict | None:
-        column = {"ATE": 0, "ATT": 1, "ATC": 2}[name]
-        people = sum(int(s["people"][column]) for s in self._sums(site))
-        if not people:
-            return None
-        effect = self._average(POPULATIONS[column], site, "cate", None)
-        low, high = effect.interval(alpha)
-        return {"estimand": name, "site": site or "all", "people": people, "mean": effect.mean, "sd": effect.sd,
-                "low": low, "high": high}
+        self._check_open()
+        rows = [_row(self._sums(site), population, alpha) | {"site": site or "all"}
+                for site in (None, *self.outcome.effects.sums)
+                for population in POPULATIONS if self._sums(site).people(population.name)]
+        return pd.DataFrame(rows, columns=["estimand", "site", "people", "mean", "sd", "low", "high"])
 
     def drivers(self, strongest: int = 4) -> pd.DataFrame | None:
         """What carries the outcome and the effect, by the evidence: lines, each direction, the sites' own functions.
@@ -310,14 +297,12 @@ class Result:
         """
         import pandas as pd
 
-        n = sum(int(s["people"][0]) for s in self._sums(None))
         rows = []
-        for c, correlation in enumerate(CORRELATIONS):
-            value = None if np.isnan(correlation) else float(correlation)
-            effect = self.ate(of="ite", noise_correlation=value)
+        for correlation in CORRELATIONS.tolist():
+            effect = self.ate(of="ite", noise_correlation=correlation)
             low, high = effect.interval(alpha)
-            rows.append({"noise_correlation": "prior" if value is None else value, "mean": effect.mean, "low": low,
-                         "high": high, "person_sd": sum(float(s["ite_sd"][c]) for s in self._sums(None)) / n})
+            rows.append({"noise_correlation": "prior" if np.isnan(correlation) else correlation, "mean": effect.mean,
+                         "low": low, "high": high, "person_sd": self._sums().person_sd(correlation)})
         return pd.DataFrame(rows)
 
     def warnings(self) -> tuple[str, ...]:
@@ -461,11 +446,8 @@ def _check_correlation(value: float | None) -> None:
         raise UsageError(f"noise_correlation = {value} is outside (−1, 1)")
 
 
-def _correlation_index(value: float | None) -> int:
-    if value is None:
-        return 0
-    hits = np.flatnonzero(np.isclose(CORRELATIONS, value))
-    if not len(hits):
-        known = ", ".join(f"{c:g}" for c in CORRELATIONS[1:])
-        raise UsageError(f"average realised effects were gathered at noise correlations {known}; got {value}")
-    return int(hits[0])
+def _row(sums: EffectSums, population: Population, alpha: float) -> dict:
+    effect = sums.expected(population.name)
+    low, high = effect.interval(alpha)
+    return {"estimand": population.estimand, "people": sums.people(population.name), "mean": effect.mean,
+            "sd": effect.sd, "low": low, "high": high}

@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fedci.effect import person_weights, population_sizes
 from fedci.table.table import Table, id_records, restricted
 from fedci.errors import (
     DisclosureError,
@@ -226,7 +227,7 @@ class Site:
         self.described = True
         noise = self._noise()
         told = noise.moments(t) if policy.noises("moments") else describe_site(t.x, t.w, t.y, t.kinds, policy)
-        self.counts = np.array([told.rows, told.treated, told.rows - told.treated])
+        self.counts = population_sizes(told.rows - told.treated, told.treated)
         return self._reply(request, {
             "x": told.x.values, "x_count": told.x.count, "suppressed": told.suppressed, "incomplete": told.incomplete,
             "y0": told.y[0].values, "y0_count": told.y[0].count, "y1": told.y[1].values, "y1_count": told.y[1].count,
@@ -453,11 +454,10 @@ class Site:
 
     @staticmethod
     def _sums_of_effects(ready: Prepared, vector, draws, correlations, jitter) -> predict.SiteEffects:
-        """Over everyone, the treated and the controls."""
+        """Over each population."""
         if isinstance(ready.arrays, Blocks):
             return predict.block_effects(ready.model, ready.arrays, draws, correlations, jitter)
-        mask, w = ready.arrays.mask, ready.arrays.w
-        weights = np.stack([mask, mask * w, mask * (1 - w)])
+        weights = person_weights(ready.arrays.w, ready.arrays.mask)
         return predict.site_effects(ready.model, vector, ready.arrays, draws, weights, correlations, jitter)
 
     def _received_draws(self, request: AskEffects | AskSharedEffects):
@@ -475,12 +475,12 @@ class Site:
     def _effect_sums(self, own: predict.SiteEffects, correlations: np.ndarray) -> dict:
         """Per population and draw, in outcome units: Σ τ(x_i) 'cate' [L, 3], Σ τ_i 'ite' [L, C, 3]; and Σ_i sd(τ_i)
         from every eighth draw, which is enough for a mean over people and costs n³ only there."""
-        s, ready, q, w = self.prepared.units.y_sd, self.prepared, self.posterior, self.table.w
+        s, ready, q = self.prepared.units.y_sd, self.prepared, self.posterior
         some = jax.tree.map(lambda leaf: leaf[::8], q.draws)
         spread = summed_sd(ready.model, replace(q, draws=some), ready.arrays, correlations, s)
         return {"cate_mean": s * own.cate.mean, "cate_var": s**2 * own.cate.var,
                 "ite_mean": s * own.ite.mean, "ite_var": s**2 * own.ite.var,
-                "ite_sd": spread, "people": np.array([len(w), w.sum(), len(w) - w.sum()], np.int64)}
+                "ite_sd": spread, "people": population_sizes(self.table.rows - self.table.treated, self.table.treated)}
 
     def _diagnostic(self, request: AskDiagnostic) -> Reply:
         ready, policy = self._require(self.prepared, "the common units"), self.study.policy

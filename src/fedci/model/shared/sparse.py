@@ -27,13 +27,11 @@ import numpy as np
 from jax.scipy.linalg import cho_solve, solve_triangular
 from jaxtyping import Array, Float
 
+from fedci.effect import WEIGHTS
 from fedci.model import kernels
 from fedci.model.shared import basis
 from fedci.model.shared.inducing import Blocks
 from fedci.model.shared.shared import SharedModel, noise_root, own_root
-
-POPULATIONS = ((1.0, 1.0), (0.0, 1.0), (1.0, 0.0))
-"""Weights of (controls, treated) in: all, treated, control."""
 
 
 class Grams(NamedTuple):
@@ -217,7 +215,7 @@ def sums(model: SharedModel, known: Learnt, s: Solved, site: Blocks, correlation
     own, noise = own_root(theta), noise_root(theta)
     total = s.grams.both[:, 0, :-1]
     apart = missed_together(model, theta, s, site)
-    weights = jnp.array(POPULATIONS)
+    weights = jnp.array(WEIGHTS)
 
     def of(contrast):
         """Of Σ_i contrast[w_i]·f(x_i): means [B, 3] and variances [3]."""

@@ -68,7 +68,7 @@ def test_each_site_effect_is_its_aipw_and_the_sums_are_consistent(result):
     found = result.diagnostics.heterogeneity
     assert [row.site for row in found.sites] == list(result.sites)
     for row in found.sites:
-        assert row.people == result.local[row.site].table.rows
+        assert row.people == result.people[row.site].table.rows
         assert row.model.mean == pytest.approx(result.ate(row.site).mean)
         assert abs(row.own.mean - row.model.mean) < 4 * (row.se + result.ate(row.site).sd)
     people = np.array([row.people for row in found.sites])
@@ -80,7 +80,7 @@ def test_sensitivity_is_of_the_studys_own_effect(result):
     found = result.diagnostics.sensitivity
     assert found.effect == pytest.approx(result.ate().mean)
     assert (found.low, found.high) == pytest.approx(result.ate().interval())
-    y = np.concatenate([site.table.y for site in result.local.values()])
+    y = np.concatenate([people.table.y for people in result.people.values()])
     assert found.outcome_sd == pytest.approx(y.std())
     table = result.sensitivity()
     assert [one.mean for one in found.correlations] == pytest.approx(list(table["mean"]))

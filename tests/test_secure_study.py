@@ -147,7 +147,7 @@ def test_the_coordinator_sees_nothing_but_masked_sums(through_doors):
 
 def test_what_a_site_keeps_of_its_own(through_doors, tmp_path):
     """Without site_effects the result has no line of a site, before and after it was saved, and says why."""
-    result = Result(through_doors[3], through_doors[0], {})
+    result = Result(study=through_doors[3], outcome=through_doors[0], people={})
     result.save(tmp_path / "out")
     for found in (result, Result.load(tmp_path / "out")):
         assert set(found.table()["site"]) == {"all"}
@@ -395,10 +395,12 @@ def test_a_run_in_one_process_goes_on_and_its_sites_follow_the_fit_again(tmp_pat
 
     with pytest.raises(KeyboardInterrupt):
         FedCI(agreed).fit(hospitals(*SIZES), progress=stop, checkpoint=path)
-    found = FedCI(agreed).fit(hospitals(*SIZES), checkpoint=path)
+    again = FedCI(agreed)
+    sites = again.sites([source.read(agreed) for source in hospitals(*SIZES)])
+    found = again.fit_sites(sites, checkpoint=path)
     assert found.outcome.fit.theta.tobytes() == whole.outcome.fit.theta.tobytes()
     assert found.ate().mean == whole.ate().mean
-    assert all(max(site.course.places) > site.preparation.round for site in found.local.values())
+    assert all(max(site.course.places) > site.preparation.round for site in sites.values())
 
 
 # --- noise

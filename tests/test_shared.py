@@ -16,19 +16,29 @@ from fedci.protocol import shared_rounds
 from fedci.protocol.engine import InProcessEngine
 from fedci.protocol.messages import AskStatistics, Evaluate, PullBack, Refusal
 from fedci.site.site import Site
-from tests_support import COVARIATES, fit, frame, hospitals, study
+from tests_support import COVARIATES, fit, fit_sites, frame, hospitals, study
 
 QUICK = {"model": {"knots": 3}, "optimiser": {"rounds": 12}, "prediction": {"draws": 32}}
 
 
 @pytest.fixture(scope="module")
-def result():
-    return fit(hospitals(40, 37), options=QUICK, preset="default")
+def fitted():
+    return fit_sites(hospitals(40, 37), options=QUICK, preset="default")
 
 
 @pytest.fixture(scope="module")
-def talk(result):
-    return Talk(InProcessEngine(result.local), "test")
+def result(fitted):
+    return fitted[0]
+
+
+@pytest.fixture(scope="module")
+def sites(fitted):
+    return fitted[1]
+
+
+@pytest.fixture(scope="module")
+def talk(sites):
+    return Talk(InProcessEngine(sites), "test")
 
 
 def test_the_objective_rises_and_the_effect_is_near(result):
@@ -70,8 +80,8 @@ def test_one_site_with_all_rows_has_the_same_sums_without_the_sites_own_function
 
 def test_effects_of_a_draw_are_the_dense_conditionals(result):
     """τ(x) given (θ, β̃) at the site: m₁ − m₀ and f^s conditioned on y − m_w(x), by plain linear algebra."""
-    site = result.local["site-0"]
-    model, arrays, draws = site.prepared.model, site.prepared.arrays, site.posterior.draws
+    people = result.people["site-0"]
+    model, arrays, draws = people.ready.model, people.ready.arrays, people.q.draws
     one = predict.SharedDraws(draws.theta[:1], draws.beta[:1, :2])
     x_new = arrays.x[:3] + 0.1
     found = predict.cate_at(model, np.zeros(0), arrays, one, x_new, 0.0)
@@ -152,8 +162,8 @@ def test_a_small_site_refuses_its_sums_under_the_standard_policy():
         fit(hospitals(60, 60), policy="standard", preset="default")
 
 
-def test_a_site_answers_only_the_messages_of_its_model(result):
-    site = result.local["site-0"]
+def test_a_site_answers_only_the_messages_of_its_model(sites):
+    site = sites["site-0"]
     model = site.prepared.model
     told = site.answer(Evaluate("r", 1, "site-0", np.zeros(3), np.zeros((1, 2, 2)), np.zeros((1, 2, 2))))
     assert isinstance(told, Refusal)
@@ -166,8 +176,8 @@ def test_a_site_answers_only_the_messages_of_its_model(result):
     assert "gram has shape (1, 3)" in short.reason
 
 
-def test_a_site_that_cannot_factor_counts_itself_as_failed(result):
-    site = result.local["site-0"]
+def test_a_site_that_cannot_factor_counts_itself_as_failed(sites):
+    site = sites["site-0"]
     model = site.prepared.model
     reply = site.answer(AskStatistics("r", 1, "site-0", np.full((1, model.size), 1e200)))
     assert reply.sums["failed"] == 1
@@ -182,7 +192,7 @@ def test_what_leaves_is_as_large_as_documented(result):
     numbers = sum(int(np.prod(shape)) for shape in shapes.values())
     assert numbers == 16 * (model.columns * (model.columns + 1) // 2 + model.columns + 2)
     assert model.size == (model.covariates + 5) * 2 + 14
-    arrays = result.local["site-0"].prepared.arrays
+    arrays = result.people["site-0"].ready.arrays
     leaves = jax.tree.leaves(evidence.statistics(model, np.zeros((16, model.size)), arrays, 1e-8))
     assert [leaf.shape for leaf in leaves] == list(shapes.values())
 

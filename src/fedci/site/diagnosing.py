@@ -22,19 +22,19 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.special import ndtr
 
-from fedci.table.table import Table
 from fedci.diagnostics import balance, counts, fit, heterogeneity, overlap
 from fedci.diagnostics import propensity as propensities
 from fedci.errors import DisclosureError, MessageError, NumericalError, SiteError
-from fedci.protocol.ask import SITE_SHAPES, diagnostic_shapes
-from fedci.protocol.messages import AskDiagnostic
 from fedci.model import leave_one_out
+from fedci.model.law import AnyModel
 from fedci.model.paper.elbo import SiteArrays
 from fedci.model.shared.inducing import Blocks
-from fedci.model.law import AnyModel
 from fedci.model.shared.shared import SharedModel
-from fedci.table.moments import round_digits, small_cells
+from fedci.protocol.ask import SITE_SHAPES, diagnostic_shapes
+from fedci.protocol.messages import AskDiagnostic
 from fedci.study.policy import Policy
+from fedci.table.moments import round_digits, small_cells
+from fedci.table.table import Table
 
 MAX_SITES = 10_000
 

@@ -19,13 +19,13 @@ from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
-from fedci.table.table import Table
 from fedci.effect import CORRELATIONS, POPULATIONS, sum_shapes
 from fedci.errors import FedciError
 from fedci.protocol import refuting
-from fedci.table.moments import Moments, SiteMoments, describe_site
 from fedci.study.options import FitOptions
 from fedci.study.study import Study
+from fedci.table.moments import Moments, SiteMoments, describe_site
+from fedci.table.table import Table
 
 MOMENT_NAMES = ("mean", "variance", "skewness", "kurtosis")
 
@@ -122,8 +122,8 @@ def _moment_sums(told: SiteMoments) -> Iterator[Sum]:
 
 def _later_sums(study: Study, table: Table, told: SiteMoments, options: FitOptions) -> Iterator[Sum]:
     """By the model's own count of its parameters; other sites' missing values may add columns to it."""
-    from fedci.site.limits import check_statistics
     from fedci.model.paper.paper import model_of
+    from fedci.site.limits import check_statistics
 
     described = len(table.columns)
     model = model_of(options.model, described + int(told.incomplete.sum()), described, 2)
@@ -167,8 +167,8 @@ def _diagnostic_sums(columns: int, sites: int) -> Iterator[Sum]:
 
 
 def _shared_sums(model, options: FitOptions) -> Iterator[Sum]:
-    from fedci.protocol.shared_rounds import BETAS
     from fedci.model.shared.evidence import shapes
+    from fedci.protocol.shared_rounds import BETAS
 
     rounds, draws, size = options.optimiser.rounds, options.optimiser.draws, model.size
     last = max(options.prediction.draws // BETAS, 1)

@@ -15,7 +15,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedci.effect import person_weights, population_sizes
-from fedci.table.table import Table, id_records, restricted
 from fedci.errors import (
     DisclosureError,
     FedciError,
@@ -25,28 +24,18 @@ from fedci.errors import (
     SiteError,
     UsageError,
 )
+from fedci.model import predict
+from fedci.model.law import AnyModel
+from fedci.model.paper import elbo
+from fedci.model.paper.paper import model_of
+from fedci.model.paper.posterior import Roots
+from fedci.model.shared import evidence
+from fedci.model.shared.evidence import Statistics
+from fedci.model.shared.inducing import Blocks
+from fedci.model.shared.shared import SharedModel
+from fedci.privacy.agreement import Credentials
 from fedci.protocol import refuting, stages
-from fedci.site import diagnosing
 from fedci.protocol.ask import Ask, Sums, shapes
-from fedci.site.course import Course
-from fedci.site.people import People, Posterior, summed_sd
-from fedci.site.prepared import Prepared, Units, arrange, arrange_few
-from fedci.protocol.rounds import Rules
-from fedci.site.limits import (
-    check_arrays,
-    check_memory,
-    check_options,
-    check_shapes,
-    check_statistics,
-    check_thetas,
-    check_unchanged,
-    check_units,
-    first_stage,
-)
-from fedci.site.linking import SiteLinkage
-from fedci.site.noising import SiteNoise, site_noise
-from fedci.protocol.packing import JITTERED, is_wide, rescaled, with_jitter
-from fedci.site.masking import SiteSums, digest, site_secret
 from fedci.protocol.messages import (
     MASKED,
     OWN,
@@ -75,21 +64,32 @@ from fedci.protocol.messages import (
     WrapLinkKey,
     asked,
 )
-from fedci.model.paper import elbo
-from fedci.model.shared import evidence
-from fedci.model import predict
-from fedci.model.shared.evidence import Statistics
-from fedci.model.shared.inducing import Blocks
-from fedci.model.law import AnyModel
-from fedci.model.paper.posterior import Roots
-from fedci.model.shared.shared import SharedModel
-from fedci.model.paper.paper import model_of
-from fedci.table.moments import describe_site
-from fedci.study.options import FitOptions, validated
-from fedci.privacy.agreement import Credentials
-from fedci.study.policy import SECURE_SUM_SITES
+from fedci.protocol.packing import JITTERED, is_wide, rescaled, with_jitter
+from fedci.protocol.rounds import Rules
+from fedci.site import diagnosing
 from fedci.site.cohorts import Releases
+from fedci.site.course import Course
+from fedci.site.limits import (
+    check_arrays,
+    check_memory,
+    check_options,
+    check_shapes,
+    check_statistics,
+    check_thetas,
+    check_unchanged,
+    check_units,
+    first_stage,
+)
+from fedci.site.linking import SiteLinkage
+from fedci.site.masking import SiteSums, digest, site_secret
+from fedci.site.noising import SiteNoise, site_noise
+from fedci.site.people import People, Posterior, summed_sd
+from fedci.site.prepared import Prepared, Units, arrange, arrange_few
+from fedci.study.options import FitOptions, validated
+from fedci.study.policy import SECURE_SUM_SITES
 from fedci.study.study import Study
+from fedci.table.moments import describe_site
+from fedci.table.table import Table, id_records, restricted
 from fedci.version import __version__
 
 JITTERS = 7
@@ -515,7 +515,7 @@ class Site:
         if self.posterior is None:
             raise UsageError(f"site '{self.name}' has no fitted model yet: run the study first")
         if self.own is None or self.own.q is not self.posterior:
-            self.own = People(self.table, self.prepared, self.posterior)
+            self.own = People(self.table, self.kept, self.prepared, self.posterior)
         return self.own
 
     def _require(self, value, what: str):

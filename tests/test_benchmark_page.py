@@ -22,15 +22,17 @@ def made_up():
             for sources in (1, 3):
                 for replication in range(2):
                     for protocol in ("P1", "P2", "P3"):
-                        yield Cell(dataset, method, mode, sources, replication, protocol,
-                                   pehe=level[method] / sources + 0.1 * replication, ate_error=0.2, coverage=0.9,
-                                   width=3.0, ate_covered=1.0, ate_width=0.5, ate_rejects=0.0, seconds=2.0)
-    yield Cell("data-1", "BCF", "com", 3, 0, "P2", failed="not installed")
+                        yield Cell(dataset=dataset, method=method, mode=mode, sources=sources, replication=replication,
+                                   protocol=protocol, pehe=level[method] / sources + 0.1 * replication, ate_error=0.2,
+                                   coverage=0.9, width=3.0, ate_covered=1.0, ate_width=0.5, ate_rejects=0.0,
+                                   seconds=2.0)
+    yield Cell(dataset="data-1", method="BCF", mode="com", sources=3, replication=0, protocol="P2",
+               failed="not installed")
 
 
 def effects():
-    return [SiteEffect(dataset, "FedCI", sources, 0, mean=4 + 1 / sources, sd=1 / sources, low=4 - 1 / sources,
-                       high=4 + 3 / sources, truth=4.0)
+    return [SiteEffect(dataset=dataset, method="FedCI", sources=sources, replication=0, mean=4 + 1 / sources,
+                       sd=1 / sources, low=4 - 1 / sources, high=4 + 3 / sources, truth=4.0)
             for dataset in ("data-2", "ihdp") for sources in (1, 2, 3)]
 
 
@@ -54,10 +56,13 @@ def written(results, tmp_path_factory):
 
 def with_runs_of_their_own(folder):
     """Coverage and ablation beside the main results, each with its record of runs."""
-    append(folder / "cells.csv", [Cell("data-1", "FedCI", "fed", 3, 0, "P2", pehe=1.0)])
-    rows = {"coverage": [Cell("steps", "FedCI", "fed", 5, r, "P2", pehe=1.0, coverage=0.875, ate_covered=1.0)
+    append(folder / "cells.csv", [Cell(dataset="data-1", method="FedCI", mode="fed", sources=3, replication=0,
+                                       protocol="P2", pehe=1.0)])
+    rows = {"coverage": [Cell(dataset="steps", method="FedCI", mode="fed", sources=5, replication=r, protocol="P2",
+                              pehe=1.0, coverage=0.875, ate_covered=1.0)
                          for r in range(2)],
-            "ablation": [Cell("data-1", method, "fed", 3, r, "P2", pehe=level, coverage=0.95)
+            "ablation": [Cell(dataset="data-1", method=method, mode="fed", sources=3, replication=r, protocol="P2",
+                              pehe=level, coverage=0.95)
                          for method, level in (("FedCI", 1.0), ("FedCI, linear", 1.5)) for r in range(2)]}
     for name, found in rows.items():
         (folder / name).mkdir()
@@ -147,7 +152,7 @@ def test_figures_carry_no_date(results, written):
 
 
 def test_a_figure_without_rows_is_not_drawn(tmp_path):
-    one = [Cell("data-1", "FedCI", "fed", 3, 0, "P2", pehe=1.0)]
+    one = [Cell(dataset="data-1", method="FedCI", mode="fed", sources=3, replication=0, protocol="P2", pehe=1.0)]
     assert figures.draw(tmp_path / "figures", summarise(one), effects()[:3]) == ["ate-data-2"]
 
 
@@ -161,7 +166,8 @@ def test_labels_are_moved_apart_only_where_they_overlap():
 def test_nothing_to_show_is_a_clear_error(tmp_path):
     with pytest.raises(SourceError, match="holds no benchmark results: run `fedci benchmark` first"):
         benchmark_page.write(tmp_path, tmp_path / "page.md")
-    append(tmp_path / "cells.csv", [Cell("data-1", "FedCI", "fed", 3, 0, "P2", pehe=1.0)])
+    append(tmp_path / "cells.csv", [Cell(dataset="data-1", method="FedCI", mode="fed", sources=3, replication=0,
+                                         protocol="P2", pehe=1.0)])
     (tmp_path / "cells.csv").write_text((tmp_path / "cells.csv").read_text().splitlines()[0] + "\n")
     with pytest.raises(SourceError, match="holds no benchmark results"):
         benchmark_page.write_tables(tmp_path)

@@ -19,7 +19,7 @@ from fedci.errors import SourceError, UsageError
 from fedci.synthetic.datasets import Records, Sizes, Split, combined, synthetic
 from tests_support import COVARIATES, frame
 
-LINEAR = Choice("linear")
+LINEAR = Choice(name="linear")
 
 
 def constant(x, w, y, seed):
@@ -29,8 +29,8 @@ def constant(x, w, y, seed):
     def predict(new):
         ones = np.ones(len(new))
         effect = mu[1] - mu[0]
-        return Estimate(effect * ones, (effect - 1) * ones, (effect + 1) * ones, mu[0] * ones, mu[1] * ones,
-                        (effect, effect - 1, effect + 1))
+        return Estimate(cate=effect * ones, low=(effect - 1) * ones, high=(effect + 1) * ones, mu0=mu[0] * ones,
+                        mu1=mu[1] * ones, ate=(effect, effect - 1, effect + 1))
 
     return predict
 
@@ -48,7 +48,8 @@ def learners(monkeypatch):
 
 
 def rows(method, counts=(1, 3), choice=LINEAR, modes=None):
-    task = runner.Task(choice, method, 0, counts, modes or methods.modes_of(method), 0)
+    task = runner.Task(choice=choice, method=method, replication=0, counts=counts,
+                       modes=modes or methods.modes_of(method), seed=0)
     return [row for row in runner.perform(task) if isinstance(row, Cell)]
 
 
@@ -82,9 +83,9 @@ def test_figures_of_the_three_protocols_by_hand():
 def test_a_baseline_imputes_with_its_outcome_models():
     people = synthetic("DATA-1", 0)[0].test
     zeros = np.zeros(len(people))
-    found = protocols.of_estimate(Estimate(zeros, mu0=zeros + 1, mu1=zeros + 5), people)
+    found = protocols.of_estimate(Estimate(cate=zeros, mu0=zeros + 1, mu1=zeros + 5), people)
     np.testing.assert_array_equal(found.imputed, np.where(people.w == 1, people.y - 1, 5 - people.y))
-    assert protocols.of_estimate(Estimate(zeros), people).imputed is None
+    assert protocols.of_estimate(Estimate(cate=zeros), people).imputed is None
 
 
 # --- modes
@@ -113,11 +114,12 @@ def small_suite() -> suites.Suite:
         x = frame(rows, seed)
         effect = 1 + np.sin(x["age"] / 15)
         mu0 = 0.05 * x["bmi"]
-        return Records(x[list(COVARIATES)].to_numpy(float), *(np.asarray(column) for column in (
-            x["w"], mu0 + x["w"] * effect, mu0, mu0 + effect, mu0, mu0 + effect)))
+        columns = {"w": x["w"], "y": mu0 + x["w"] * effect, "y0": mu0, "y1": mu0 + effect, "mu0": mu0,
+                   "mu1": mu0 + effect}
+        return Records(x=x[list(COVARIATES)].to_numpy(float), **{name: np.asarray(c) for name, c in columns.items()})
 
     splits = [Split(hospital(s, 36), hospital(s + 5, 40), hospital(s, 36)) for s in range(2)]
-    return suites.Suite("small", lambda replication: splits, (1, 2), 2)
+    return suites.Suite(label="small", load=lambda replication: splits, counts=(1, 2), most=2)
 
 
 def test_fedci_in_its_modes_and_each_fit_is_made_once(monkeypatch):
@@ -182,14 +184,14 @@ def fatal(x, w, y, seed):
 
 
 def well(x, w, y, seed):
-    return lambda new: Estimate(np.zeros(len(new)))
+    return lambda new: Estimate(cate=np.zeros(len(new)))
 
 
 for name, learn in (("fatal", fatal), ("ends well", well)):
     methods.LEARNERS[name] = Learner(name, (), "", False, learn)
 
 if __name__ == "__main__":
-    plan = runner.Plan([Choice("linear")], ["fatal", "ends well"], replications=2, counts=(1,))
+    plan = runner.Plan(choices=[Choice(name="linear")], methods=["fatal", "ends well"], replications=2, counts=(1,))
     runner.run(runner.tasks(plan, set()), Path(sys.argv[1]), 1)
 """
 
@@ -197,19 +199,19 @@ if __name__ == "__main__":
 # --- resuming
 
 def test_only_what_is_missing_is_run(tmp_path, learners):
-    plan = runner.Plan([LINEAR], ["constant"], replications=3, counts=(1, 3))
+    plan = runner.Plan(choices=[LINEAR], methods=["constant"], replications=3, counts=(1, 3))
     todo = runner.tasks(plan, set())
     assert [task.replication for task in todo] == [0, 1, 2]
     cells.append(tmp_path / runner.CELLS, runner.perform(todo[0]))
     left = runner.tasks(plan, runner.finished(tmp_path, retry=False))
     assert [task.replication for task in left] == [1, 2]
-    more = runner.tasks(runner.Plan([LINEAR], ["constant"], replications=1, counts=(1, 3, 5)),
+    more = runner.tasks(runner.Plan(choices=[LINEAR], methods=["constant"], replications=1, counts=(1, 3, 5)),
                         runner.finished(tmp_path, retry=False))
     assert [task.counts for task in more] == [(5,)]
 
 
 def test_failures_are_tried_again_when_asked(tmp_path, learners):
-    plan = runner.Plan([LINEAR], ["broken"], replications=1, counts=(1,))
+    plan = runner.Plan(choices=[LINEAR], methods=["broken"], replications=1, counts=(1,))
     cells.append(tmp_path / runner.CELLS, runner.perform(runner.tasks(plan, set())[0]))
     assert runner.tasks(plan, runner.finished(tmp_path, retry=False)) == []
     assert len(runner.tasks(plan, runner.finished(tmp_path, retry=True))) == 1
@@ -245,7 +247,8 @@ def test_a_line_cut_short_is_dropped_and_written_over(tmp_path, learners):
 
 
 def test_rows_survive_the_file(tmp_path):
-    row = Cell("data-1", "GP T-learner (ARD)", "com", 3, 7, "P2", 1.25, 0.5, failed='said "no", twice')
+    row = Cell(dataset="data-1", method="GP T-learner (ARD)", mode="com", sources=3, replication=7, protocol="P2",
+               pehe=1.25, ate_error=0.5, failed='said "no", twice')
     cells.append(tmp_path / "cells.csv", [row])
     (back,) = cells.read(tmp_path / "cells.csv")
     assert repr(back) == repr(row)
@@ -259,10 +262,10 @@ def test_a_file_that_holds_something_else_is_named(tmp_path):
 
 
 def test_the_last_row_of_a_key_counts():
-    key = ("data-1", "BART", "com", 1, 0)
-    failed = Cell(*key, "P2", failed="no")
-    first = [Cell(*key, "P2", 1.0), Cell(*key, "P1", 2.0)]
-    again = [Cell(*key, "P2", 3.0), Cell(*key, "P1", 4.0)]
+    key = {"dataset": "data-1", "method": "BART", "mode": "com", "sources": 1, "replication": 0}
+    failed = Cell(**key, protocol="P2", failed="no")
+    first = [Cell(**key, protocol="P2", pehe=1.0), Cell(**key, protocol="P1", pehe=2.0)]
+    again = [Cell(**key, protocol="P2", pehe=3.0), Cell(**key, protocol="P1", pehe=4.0)]
     assert [row.pehe for row in cells.latest([*first, *again])] == [3.0, 4.0]
     assert [row.pehe for row in cells.latest([failed, *again])] == [3.0, 4.0]
     assert [row.failed for row in cells.latest([*first, failed])] == ["no"]
@@ -272,7 +275,7 @@ def test_the_last_row_of_a_key_counts():
 
 @pytest.mark.parametrize("name", [name for name in suites.NAMES if not name.startswith("ihdp")])
 def test_every_generator_has_its_sources_and_truth(name):
-    suite = suites.suite(Choice(name))
+    suite = suites.suite(Choice(name=name))
     splits = suite.load(0)
     assert len(splits) == suite.most == 5
     assert {len(split.train) for split in splits} == {50}
@@ -281,15 +284,15 @@ def test_every_generator_has_its_sources_and_truth(name):
 
 
 def test_variations_have_labels_of_their_own():
-    labels = {Choice("data-1").label, Choice("data-1", "std").label, Choice("data-1", rows=200).label,
-              Choice("data-1", parameters="per-replication").label}
+    labels = {Choice(name="data-1").label, Choice(name="data-1", reading="std").label,
+              Choice(name="data-1", rows=200).label, Choice(name="data-1", parameters="per-replication").label}
     assert labels == {"data-1", "data-1/std", "data-1/200-rows", "data-1/per-replication"}
-    assert len(suites.suite(Choice("data-1", rows=200)).load(0)[0].train) == 200
+    assert len(suites.suite(Choice(name="data-1", rows=200)).load(0)[0].train) == 200
 
 
 @pytest.mark.parametrize("choice, words", [
-    (Choice("data-3"), "Known: data-1"), (Choice("linear", "std"), "no such variation"),
-    (Choice("ihdp", rows=70), "no such variation"),
+    (Choice(name="data-3"), "Known: data-1"), (Choice(name="linear", reading="std"), "no such variation"),
+    (Choice(name="ihdp", rows=70), "no such variation"),
 ])
 def test_data_sets_that_do_not_exist(choice, words):
     with pytest.raises(UsageError, match=words):

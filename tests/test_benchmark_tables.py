@@ -12,12 +12,14 @@ from fedci.benchmark.run.methods import ABLATIONS
 
 
 def cells(values, method="FedCI", mode="fed", *, dataset="data-1", sources=3, protocol="P2", **figures):
-    return [Cell(dataset, method, mode, sources, replication, protocol, pehe=value, **figures)
+    return [Cell(dataset=dataset, method=method, mode=mode, sources=sources, replication=replication, protocol=protocol,
+                 pehe=value, **figures)
             for replication, value in enumerate(values)]
 
 
 def failed(count, method="BCF", mode="com", *, dataset="data-1", sources=3, start=0):
-    return [Cell(dataset, method, mode, sources, start + k, "P2", failed="ValueError: a | b") for k in range(count)]
+    return [Cell(dataset=dataset, method=method, mode=mode, sources=sources, replication=start + k, protocol="P2",
+                 failed="ValueError: a | b") for k in range(count)]
 
 
 def rows(text):
@@ -171,7 +173,7 @@ def test_the_best_baseline_is_found_on_the_replications_it_has_in_common_with_fe
 
 
 def test_a_baseline_without_a_common_replication_is_not_compared():
-    other = [Cell("data-1", "BART", "com", 3, 9, "P2", pehe=0.1)]
+    other = [Cell(dataset="data-1", method="BART", mode="com", sources=3, replication=9, protocol="P2", pehe=0.1)]
     assert rows(tables.headline(summarise(cells([2.0]) + other)))["DATA-1"] == ["3", "2.00", *["–"] * 7]
 
 
@@ -198,7 +200,8 @@ def test_cost_has_bytes_for_federated_fits_alone():
 
 def test_rejection_rates_beside_the_nominal_one():
     def alarms(method, count, of, mode="com"):
-        return [Cell("null", method, mode, 3, k, "P2", pehe=1.0, coverage=0.75, ate_rejects=float(k < count))
+        return [Cell(dataset="null", method=method, mode=mode, sources=3, replication=k, protocol="P2", pehe=1.0,
+                     coverage=0.75, ate_rejects=float(k < count))
                 for k in range(of)]
 
     text = intervals.null_table(summarise(alarms("FedCI", 1, 25, "fed") + alarms("BART", 5, 25)
@@ -240,7 +243,8 @@ def test_csv_holds_the_same_figures(tmp_path):
 
 def covered(shares, ate, dataset="data-1", sources=3):
     """A replication for each share of people; in the first `ate` the interval of the ATE holds."""
-    return [Cell(dataset, "FedCI", "fed", sources, r, "P2", pehe=1.0 + 2 * (r % 2), coverage=value, width=2.5,
+    return [Cell(dataset=dataset, method="FedCI", mode="fed", sources=sources, replication=r, protocol="P2",
+                 pehe=1.0 + 2 * (r % 2), coverage=value, width=2.5,
                  ate_covered=float(r < ate)) for r, value in enumerate(shares)]
 
 

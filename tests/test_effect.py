@@ -6,7 +6,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fedci.effect import Effect, average
+from fedci.effect import (
+    CORRELATIONS,
+    Effect,
+    EffectSums,
+    average,
+    person_weights,
+    population_sizes,
+    sum_shapes,
+)
 from fedci.errors import UsageError
 
 RNG = np.random.default_rng(0)
@@ -118,3 +126,51 @@ def test_a_quantile_of_draws_far_apart_lies_between_them(spread):
     effect = Effect(np.array([-3.0, 0.0, 1.0, 8.0]), np.full(4, spread))
     assert abs(effect.quantile(0.6) - 1.0) < 2.0
     assert effect.quantile(0.1) <= effect.quantile(0.4) <= effect.quantile(0.9)
+
+
+# --- averages from sums
+
+
+def sums_of(w: np.ndarray, draws: int = 7) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:
+    """The named sums of a site's people who are independent given a draw; each one's means and variances [L, C, n]."""
+    means = RNG.normal(size=(draws, len(CORRELATIONS), len(w)))
+    variances = RNG.gamma(1.0, 1.0, size=means.shape)
+    weights = person_weights(w, np.ones(len(w)))
+    named = {"cate_mean": means[:, 0] @ weights.T, "cate_var": variances[:, 0] @ weights.T,
+             "ite_mean": means @ weights.T, "ite_var": variances @ weights.T,
+             "ite_sd": np.sqrt(variances).sum(2).mean(0), "people": population_sizes(int((1 - w).sum()), int(w.sum()))}
+    return named, means, variances
+
+
+def test_sums_have_the_shapes_they_are_checked_by():
+    named, *_ = sums_of(np.array([0, 1, 1]))
+    assert {name: part.shape for name, part in named.items()} == sum_shapes(7, len(CORRELATIONS))
+
+
+@pytest.mark.parametrize(("name", "chosen"), [("all", (0, 1)), ("treated", (1,)), ("control", (0,))])
+def test_the_average_over_a_population_is_that_of_its_people(name, chosen):
+    """Of two sites together, from the sites' sums and from the people; 1e-12: the order of additions."""
+    arms = [np.array([0, 1, 1, 0, 1]), np.array([1, 0, 0])]
+    sites = [sums_of(w) for w in arms]
+    both, who = EffectSums(tuple(site[0] for site in sites)), np.isin(np.concatenate(arms), chosen)
+    means, variances = (np.concatenate([site[k] for site in sites], axis=2)[..., who] for k in (1, 2))
+    assert both.people(name) == who.sum()
+    for c, correlation in enumerate(CORRELATIONS):
+        effect = both.realised(correlation, name)
+        np.testing.assert_allclose(effect.means, means[:, c].mean(1), rtol=1e-12)
+        np.testing.assert_allclose(effect.variances, variances[:, c].sum(1) / who.sum() ** 2, rtol=1e-12)
+    np.testing.assert_allclose(both.expected(name).means, means[:, 0].mean(1), rtol=1e-12)
+
+
+def test_a_noise_correlation_is_one_of_those_that_were_summed():
+    named, *_ = sums_of(np.array([0, 1]))
+    sums = EffectSums((named,))
+    np.testing.assert_array_equal(sums.realised(None).means, sums.realised(np.nan).means)
+    assert sums.person_sd(0.5) == named["ite_sd"][2] / 2
+    with pytest.raises(UsageError, match="gathered at noise correlations 0, 0.5, 0.9; got 0.3"):
+        sums.realised(0.3)
+
+
+def test_rows_of_padding_weigh_nothing():
+    np.testing.assert_array_equal(person_weights(np.array([1, 0, 0]), np.array([1.0, 1.0, 0.0])),
+                                  [[1, 1, 0], [1, 0, 0], [0, 1, 0]])

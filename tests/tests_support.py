@@ -47,6 +47,13 @@ def fit(sources, seed: int = 0, preset: str | None = None, **changes):
     return FedCI(study(**changes | ({"preset": preset} if preset else {})), seed=seed).fit(sources)
 
 
+def fit_sites(sources, **changes):
+    """(the result, the sites as they stand after the fit)."""
+    estimator = FedCI(study(**changes))
+    sites = estimator.sites([source.read(estimator.study) for source in sources])
+    return estimator.fit_sites(sites), sites
+
+
 class Wire(InProcessEngine):
     """Keeps all that is said; `change(request, reply)` may put another reply in its place."""
 
@@ -91,5 +98,6 @@ def made_result(plan: Study, tables: dict[str, pd.DataFrame], draws: int = 6, se
     rounds = tuple(Round(k, 20, -100.0 + 10 * (1 - 0.7**k), 0.7**k, 0.1 * k) for k in range(1, 21))
     fit = Fit(np.concatenate([model.prior[0], np.zeros(model.size)]), "converged", rounds[-1].objective, rounds, {})
     traffic = {name: Traffic(12345, 67890, 42) for name in read}
-    return Result(plan, Outcome("0123456789abcdef", seed, options, layout, fit, Effects(drawn, sums), (),
-                                {"fit": 2.0, "effects": 1.0}), {}, traffic)
+    outcome = Outcome("0123456789abcdef", seed, options, layout, fit, Effects(drawn, sums), (),
+                      {"fit": 2.0, "effects": 1.0})
+    return Result(study=plan, outcome=outcome, people={}, traffic=traffic)

@@ -39,7 +39,7 @@ def test_signatures():
 def test_averages_are_averages_of_effects(result):
     """The mean ATE of a site is the mean of its people's expected effects, and so for the treated; sums add up."""
     people = [result.ite(name) for name in result.sites]
-    treated = [np.asarray(result.local[name].table.w == 1) for name in result.sites]
+    treated = [np.asarray(result.people[name].table.w == 1) for name in result.sites]
     for name, effects, chosen in zip(result.sites, people, treated, strict=True):
         np.testing.assert_allclose(result.ate(name).mean, effects.cate.mean(), rtol=1e-9)
         np.testing.assert_allclose(result.att(name).mean, effects.cate[chosen].mean(), rtol=1e-9)
@@ -85,7 +85,7 @@ def test_a_site_outside_the_study_is_less_certain(result):
 
 def test_realised_effects_use_the_observed_outcome(result):
     """ITE of a treated person is y − E[y(0)]: it moves one to one with the noise of their own outcome."""
-    table, effects = result.local["site-0"].table, result.ite("site-0")
+    table, effects = result.people["site-0"].table, result.ite("site-0")
     assert np.corrcoef(effects.ite - effects.cate, table.y)[0, 1] != pytest.approx(0, abs=1e-6)
     assert (effects.ite_sd > effects.cate_sd).mean() > 0.9
 

@@ -199,7 +199,7 @@ def result():
 
 def test_the_study_is_the_study_on_deduplicated_tables(result):
     """Bit for bit: nothing but the rows that take part differs."""
-    kept = {name: rows.iloc[result.local[name].kept] for name, rows in frames().items()}
+    kept = {name: rows.iloc[result.people[name].rows] for name, rows in frames().items()}
     assert sum(map(len, kept.values())) == 75
     plain = study(options=PLAN.options)
     other = FedCI(plain, seed=3).fit([Source(name, rows.drop(columns="pid")) for name, rows in kept.items()])
@@ -212,10 +212,10 @@ def test_the_study_is_the_study_on_deduplicated_tables(result):
 
 def test_the_same_seed_links_the_same_and_another_does_not(result):
     again = FedCI(PLAN, seed=3).fit([Source(name, rows) for name, rows in reversed(frames().items())])
-    assert [list(again.local[s].kept) for s in OVERLAP] == [list(result.local[s].kept) for s in OVERLAP]
+    assert [list(again.people[s].rows) for s in OVERLAP] == [list(result.people[s].rows) for s in OVERLAP]
     assert again.outcome.fit.theta.tobytes() == result.outcome.fit.theta.tobytes()
     other = FedCI(PLAN, seed=4).fit([Source(name, rows) for name, rows in frames().items()])
-    assert [list(other.local[s].kept) for s in OVERLAP] != [list(result.local[s].kept) for s in OVERLAP]
+    assert [list(other.people[s].rows) for s in OVERLAP] != [list(result.people[s].rows) for s in OVERLAP]
 
 
 def test_sites_that_agree_on_a_key_run_the_same_protocol():
@@ -234,7 +234,7 @@ def test_rows_keep_their_numbers_and_counts_are_told(result, tmp_path):
     left = ", ".join(f"{n} at {site}" for site, n in result.outcome.excluded.items() if n)
     assert f"Linkage keeps a person at 1 site; left out: {left}." in result.summary()
     for site in result.sites:
-        kept = list(result.local[site].kept)
+        kept = list(result.people[site].rows)
         people = pd.read_csv(tmp_path / "out" / "sites" / site / "people.csv")
         assert list(people.row) == list(result.ite(site).index) == list(back.ite(site).index) == kept
     halved = [site for site, n in result.outcome.excluded.items() if n > 20]
@@ -258,6 +258,6 @@ def test_no_linkage_without_need():
 
 def test_a_restarted_site_takes_its_rows_again(result):
     site = sites()["a"]
-    site.restore_linkage(result.local["a"].kept)
-    np.testing.assert_array_equal(site.table.x, result.local["a"].table.x)
-    np.testing.assert_array_equal(site.kept, result.local["a"].kept)
+    site.restore_linkage(result.people["a"].rows)
+    np.testing.assert_array_equal(site.table.x, result.people["a"].table.x)
+    np.testing.assert_array_equal(site.kept, result.people["a"].rows)

@@ -111,7 +111,7 @@ def test_the_coordinator_sees_nothing_but_masked_sums(through_doors):
 
 def test_what_a_site_keeps_of_its_own(through_doors, tmp_path):
     """Without site_effects the result has no line of a site, before and after it was saved, and says why."""
-    result = Result(through_doors[3], through_doors[0], {})
+    result = Result(study=through_doors[3], outcome=through_doors[0], people={})
     result.save(tmp_path / "out")
     for found in (result, Result.load(tmp_path / "out")):
         assert set(found.table()["site"]) == {"all"}

@@ -42,7 +42,7 @@ def test_each_site_effect_is_its_aipw_and_the_sums_are_consistent(refuted):
     found = refuted.diagnostics.heterogeneity
     assert [row.site for row in found.sites] == list(refuted.sites)
     for row in found.sites:
-        assert row.people == refuted.local[row.site].table.rows
+        assert row.people == refuted.people[row.site].table.rows
         assert row.model.mean == pytest.approx(refuted.ate(row.site).mean)
         assert abs(row.own.mean - row.model.mean) < 4 * (row.se + refuted.ate(row.site).sd)
     people = np.array([row.people for row in found.sites])

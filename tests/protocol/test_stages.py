@@ -40,8 +40,8 @@ def large():
 def test_the_fit_its_effects_and_its_diagnostics_are_the_exact_ones(large):
     """After four rounds of a search that doubles small differences, rounding through jitter leaves 1e-5."""
     exact = fitted()
-    assert isinstance(large.local["site-0"].prepared.rows, Blocks)
-    assert not isinstance(large.local["site-1"].prepared.rows, Blocks)
+    assert isinstance(large.people["site-0"].ready.rows, Blocks)
+    assert not isinstance(large.people["site-1"].ready.rows, Blocks)
     np.testing.assert_allclose(large.outcome.fit.theta, exact.outcome.fit.theta, rtol=1e-5, atol=1e-5)
     assert large.ate().mean == pytest.approx(exact.ate().mean, rel=1e-5)
     assert large.ate(of="ite").sd == pytest.approx(exact.ate(of="ite").sd, rel=1e-4)
@@ -76,11 +76,22 @@ STAGED = {"optimiser": {"rounds": 12, "draws": 4, "first_rows": 20}, "prediction
 
 
 @pytest.fixture(scope="module")
-def staged():
-    """Three sites under masks, each of which follows the fit: every stage is asked for and expected alike."""
+def staged_sites():
+    """(result, sites) of three sites under masks, each of which follows the fit: every stage is asked for and expected
+    alike."""
     policy = {"name": "simulation", "secure_sum": True, "check_trajectory": True}
-    return fit(hospitals(90, 80, 30), preset="default", policy=policy,
-               options=STAGED | {"model": {"knots": 3, "exact_rows": 15, "inducing": 12}})
+    return fit_sites(hospitals(90, 80, 30), preset="default", policy=policy,
+                     options=STAGED | {"model": {"knots": 3, "exact_rows": 15, "inducing": 12}})
+
+
+@pytest.fixture(scope="module")
+def staged(staged_sites):
+    return staged_sites[0]
+
+
+@pytest.fixture(scope="module")
+def sites(staged_sites):
+    return staged_sites[1]
 
 
 def test_the_first_rounds_look_at_few_people_and_the_last_at_all(staged):
@@ -88,12 +99,12 @@ def test_the_first_rounds_look_at_few_people_and_the_last_at_all(staged):
     assert few == sorted(few, reverse=True)
     assert 0 < sum(few) <= STAGED["optimiser"]["rounds"] // 2
     arms = [n for site in staged.outcome.layout.moments.values() for n in (site.treated, site.rows - site.treated)]
-    prepared = [site.prepared for site in staged.local.values()]
+    prepared = [people.ready for people in staged.people.values()]
     assert sum(int(one.first.mask.sum()) for one in prepared) == sum(some_of(n, 20) for n in arms)
     assert sum(int(one.rows.mask.sum()) for one in prepared) == 200
 
 
-def test_the_objective_that_is_reported_is_that_of_all_people(staged):
+def test_the_objective_that_is_reported_is_that_of_all_people(staged, sites):
     outcome = staged.outcome
     rules = coordinator.rules_of(outcome.layout, outcome.options, outcome.seed)
     assert rules.first.rows == 20
@@ -107,8 +118,8 @@ def test_the_objective_that_is_reported_is_that_of_all_people(staged):
     assert fewer > objective  # a density of fewer people
 
 
-def test_a_stage_that_was_not_agreed_is_refused(staged):
-    site = staged.local["site-0"]
+def test_a_stage_that_was_not_agreed_is_refused(staged, sites):
+    site = sites["site-0"]
     size = staged.outcome.layout.model.size
     answer = site._statistics
     with pytest.raises(MessageError, match="site 'site-0': sums over 7 people are no stage of this fit"):
@@ -122,8 +133,8 @@ def test_neither_those_of_a_stage_nor_those_left_out_are_few(people, rows):
 
 
 @pytest.mark.parametrize(("rows", "people"), [(7, 40), (200_000_000, 40), (-20, 40), (20, 0), (0, 40)])
-def test_a_first_stage_that_no_study_has_is_refused(staged, rows, people):
-    site = staged.local["site-0"]
+def test_a_first_stage_that_no_study_has_is_refused(sites, rows, people):
+    site = sites["site-0"]
     with pytest.raises(MessageError, match=f"first stage with {rows} people of a site, {people} of all"):
         first_stage("site-0", site.options, replace(site.preparation, few_rows=rows, few_people=people))
 

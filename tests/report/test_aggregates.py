@@ -32,7 +32,7 @@ def test_averages_over_some_sites_are_not_shown_where_draws_were_not_told(folder
     """Averages over the draws are not independent between sites: adding their variances would be too narrow."""
     result = Result.load(folder)
     assert "over the people of more and more sites" in render(result, bare_extra(result, folder))
-    whole = result._sums(None)
+    whole = result.outcome.effects.over_all.parts
     total = {name: sum(one[name] for one in whole) for name in whole[0]}
     masked = replace(result, outcome=replace(result.outcome, effects=replace(result.outcome.effects, total=total)))
     text = render(masked, bare_extra(masked, folder))

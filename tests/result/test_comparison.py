@@ -16,7 +16,7 @@ def without_b(result: Result) -> Result:
     outcome = result.outcome
     layout = replace(outcome.layout, sites=("a",), moments={"a": outcome.layout.moments["a"]})
     effects = replace(outcome.effects, sums={"a": outcome.effects.sums["a"]})
-    return replace(result, outcome=replace(outcome, layout=layout, effects=effects), local={})
+    return replace(result, outcome=replace(outcome, layout=layout, effects=effects), people={})
 
 
 def test_compare_puts_two_results_beside_each_other(place, capsys):

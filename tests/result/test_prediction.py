@@ -45,7 +45,7 @@ def test_chunks_do_not_change_a_prediction(place, tmp_path, monkeypatch):
 def test_without_its_rows_a_site_gives_them_and_gets_the_same(place, tmp_path, capsys):
     """A coordinator's result holds no rows: at the site, its own table makes it whole again."""
     whole = Result.load(place / "result")
-    bare = Result(whole.study, whole.outcome, {})
+    bare = replace(whole, people={})
     bare.save(tmp_path / "bare")
     call = ("predict", tmp_path / "bare", place / "new.csv", "--site", "a", "--out", tmp_path / "x.csv")
     code, _, err = told(capsys, *call)
@@ -61,7 +61,7 @@ def test_without_its_rows_a_site_gives_them_and_gets_the_same(place, tmp_path, c
 
 def test_people_elsewhere_need_no_rows(place, tmp_path):
     whole = Result.load(place / "result")
-    bare = Result(whole.study, whole.outcome, {})
+    bare = replace(whole, people={})
     people = pd.read_csv(place / "new.csv")[:40]
     predict_file(bare, people, tmp_path / "x.csv")
     np.testing.assert_allclose(pd.read_csv(tmp_path / "x.csv").effect, whole.effect(people), rtol=1e-8)

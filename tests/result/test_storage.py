@@ -84,6 +84,25 @@ def test_nowhere_to_write(result, tmp_path):
         result.save(tmp_path / "file")
 
 
+def test_a_result_of_another_format_says_who_wrote_it(folder):
+    facts = json.loads((folder / "result.json").read_text())
+    (folder / "result.json").write_text(json.dumps(facts | {"format": 7, "versions": {"fedci": "3.1.4"}}))
+    with pytest.raises(OutputError, match=r"written by fedci 3\.1\.4 in format 7.*reads format 1"):
+        Result.load(folder)
+
+
+def test_what_is_loaded_holds_people_and_no_site(result, folder):
+    """Their rows, where these stand in the site's table, and what their effects need."""
+    back = Result.load(folder)
+    for name, people in result.people.items():
+        again = back.people[name]
+        np.testing.assert_array_equal(again.rows, people.rows)
+        for part in ("x", "w", "y"):
+            np.testing.assert_array_equal(getattr(again.table, part), getattr(people.table, part))
+        assert again.q.jitter == people.q.jitter
+        np.testing.assert_array_equal(again.cate().means, people.cate().means)
+
+
 @pytest.mark.parametrize("harm", [lambda f: f.write_bytes(f.read_bytes()[:100]), lambda f: f.write_text("{}"),
                                   lambda f: f.unlink()])
 @pytest.mark.parametrize("name", ["result.json", "arrays.npz"])

@@ -259,6 +259,24 @@ def test_the_studys_own_query_travels_with_it(at_sqlite, tmp_path, capsys):
         plan(source={"query": "SELECT 1", "url": "postgresql://db/x"})
 
 
+def test_a_run_asks_once_and_fits_what_it_was_told(at_sqlite, tmp_path, capsys, monkeypatch):
+    """A query may answer differently each time: the rows that were checked, that name the checkpoint and that are
+    fitted are those of one answer."""
+    study(options={"optimiser": {"rounds": 2}, "prediction": {"draws": 8}}).write(tmp_path / "study.toml")
+    (tmp_path / "cohort.sql").write_text("SELECT age, bmi, sex, w, y + (random() % 1000) / 1e6 AS y FROM people")
+    answers, marked, read, mark = [], [], Source.read, commands._fingerprint
+    monkeypatch.setattr(Source, "read", lambda source, plan: answers.append(read(source, plan)) or answers[-1])
+    monkeypatch.setattr(commands, "_fingerprint", lambda tables: marked.extend(tables) or mark(tables))
+    with pytest.raises(SystemExit) as left:
+        commands.main(["run", str(tmp_path / "study.toml"), "--site", f"lyon=sql:{tmp_path / 'cohort.sql'}", "--out",
+                       str(tmp_path / "out"), "--quiet"])
+    assert left.value.code == 0, capsys.readouterr().err
+    assert marked == answers
+    assert len(answers) == 1
+    with np.load(tmp_path / "out" / "sites" / "lyon" / "rows.npz") as fitted:
+        np.testing.assert_array_equal(fitted["y"], answers[0].y)
+
+
 def test_init_and_check_from_a_query_file(at_sqlite, tmp_path, capsys):
     (tmp_path / "cohort.sql").write_text("SELECT age, bmi, sex, w AS treated, y AS outcome FROM people;\n")
     for words in (["init", f"sql:{tmp_path / 'cohort.sql'}", "--out", str(tmp_path / "study.toml")],

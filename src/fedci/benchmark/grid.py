@@ -28,7 +28,7 @@ USUAL = 25.0
 """Seconds of a task, so that the time left is right before every method has had its turn."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Asked:
     """The options of the command line."""
 
@@ -100,11 +100,13 @@ def planned(asked: Asked) -> Plan:
     _one_of("--reading", asked.reading, ("variance", "std"))
     _one_of("--parameters", asked.parameters, ("once", "per-replication"))
     folder = str(asked.ihdp) if asked.ihdp else None
-    choices = [Choice(name, asked.reading, asked.parameters, asked.rows, folder) for name in asked.datasets]
+    choices = [Choice(name=name, reading=asked.reading, parameters=asked.parameters, rows=asked.rows,
+                      folder=folder) for name in asked.datasets]
     for choice in choices:
         suite(choice).load(0)
-    return Plan(choices, _methods(asked.methods), asked.replications, asked.slow_replications, modes,
-                _counts(asked.sources), asked.seed, not asked.no_imputation)
+    return Plan(choices=choices, methods=_methods(asked.methods), replications=asked.replications,
+                slow_replications=asked.slow_replications, modes=modes, counts=_counts(asked.sources), seed=asked.seed,
+                imputation=not asked.no_imputation)
 
 
 def _one_of(option: str, value: str, known: Sequence[str]) -> None:

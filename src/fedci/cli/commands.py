@@ -161,15 +161,15 @@ def run(study: StudyFile, site: SiteFiles, out: Out = RESULT, preset: Preset = N
     if plan.links and len(sources) > 1:
         for table in tables:
             id_records(plan, table)
-    _fit(plan, sources, out, tables=tables, preset=preset or plan.preset, seed=plan.seed if seed is None else seed,
-         force=force, quiet=quiet, as_json=as_json)
+    _fit(plan, tables, out, preset=preset or plan.preset, seed=plan.seed if seed is None else seed, force=force,
+         quiet=quiet, as_json=as_json)
 
 
-def _fit(plan: Study, sources: list[Source], out: Path, *, tables: list[Table], preset: str, seed: int, force: bool,
-         quiet: bool, as_json: bool) -> None:
+def _fit(plan: Study, tables: list[Table], out: Path, *, preset: str, seed: int, force: bool, quiet: bool,
+         as_json: bool) -> None:
     from fedci.cli.screen import waiting
 
-    result = _resumable(plan.model_copy(update={"preset": preset}), sources, tables, out, seed, quiet)
+    result = _resumable(plan.model_copy(update={"preset": preset}), tables, out, seed, quiet)
     with waiting("writing the effects of each site's people", quiet or as_json):
         result.save(out, force=force)
     if as_json:
@@ -178,7 +178,7 @@ def _fit(plan: Study, sources: list[Source], out: Path, *, tables: list[Table], 
     typer.echo(result_in_words(result, out))
 
 
-def _resumable(plan: Study, sources: list[Source], tables: list[Table], out: Path, seed: int, quiet: bool) -> Result:
+def _resumable(plan: Study, tables: list[Table], out: Path, seed: int, quiet: bool) -> Result:
     """The fit with its progress, from a checkpoint of the same study, seed and rows if one was left."""
     from fedci.cli.progress import round_progress
     from fedci.coordinator.refits import checkpoints
@@ -191,7 +191,7 @@ def _resumable(plan: Study, sources: list[Source], tables: list[Table], out: Pat
         typer.echo(f"going on from {kept}", err=True)
     try:
         with round_progress(quiet) as progress:
-            result = FedCI(plan, seed=seed).fit(sources, progress=progress, checkpoint=kept)
+            result = FedCI(plan, seed=seed).fit_tables(tables, progress=progress, checkpoint=kept)
     except KeyboardInterrupt:
         reached = f"What was reached is kept in {kept}. " if kept.exists() else ""
         typer.echo(f"stopped. {reached}Run the same command again to go on; nothing was written to {out}.", err=True)
@@ -456,8 +456,10 @@ def benchmark(
     if show:
         typer.echo(grid.listing())
         return
-    asked = grid.Asked(dataset, methods, replications, slow_replications, out, sources, modes, reading, parameters,
-                          rows, ihdp, seed, jobs, retry, again, no_imputation)
+    asked = grid.Asked(datasets=dataset, methods=methods, replications=replications,
+                       slow_replications=slow_replications, out=out, sources=sources, modes=modes, reading=reading,
+                       parameters=parameters, rows=rows, ihdp=ihdp, seed=seed, jobs=jobs, retry=retry, again=again,
+                       no_imputation=no_imputation)
     grid.benchmark(grid.quick(asked) if quick else asked, quiet)
 
 

@@ -23,6 +23,7 @@ from fedci.coordinator.linkage import Linked, link
 from fedci.coordinator.talk import Talk, check_flags, check_numbers
 from fedci.diagnostics.findings import Diagnostics
 from fedci.diagnostics.fit import Step
+from fedci.effect import CORRELATIONS, EffectSums
 from fedci.errors import DataError, NumericalError
 from fedci.model.families import model_of
 from fedci.model.family import Family, Rules
@@ -31,7 +32,6 @@ from fedci.protocol import optimise, refuting, stages
 from fedci.protocol import rounds as exchanges
 from fedci.protocol.engine import Engine
 from fedci.protocol.messages import AskMoments, Hello, Prepare, Reply
-from fedci.protocol.rounds import CORRELATIONS
 from fedci.study.options import FitOptions
 from fedci.study.policy import check_available
 from fedci.study.study import Study
@@ -39,7 +39,7 @@ from fedci.table.moments import Moments, Scales, SiteMoments, describe_in_model_
 from fedci.table.table import design_columns
 from fedci.version import __version__
 
-__all__ = ["CORRELATIONS", "Effects", "Fit", "Layout", "Outcome", "Round", "Talk", "run_study"]
+__all__ = ["Effects", "Fit", "Layout", "Outcome", "Round", "Talk", "run_study"]
 
 
 @dataclass(frozen=True)
@@ -104,6 +104,11 @@ class Effects:
     """The same summed over sites, under secure sums; none: `sums` has all."""
     beta: BetaLaw | None = None
     """Model `shared`: β's law for each θ, which the checks need; not saved."""
+
+    @property
+    def over_all(self) -> EffectSums:
+        """Of all sites together."""
+        return EffectSums(tuple(self.sums.values()) if self.total is None else (self.total,))
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ import numpy as np
 from fedci.coordinator.talk import Talk, Total, check_flags, check_numbers, summed
 from fedci.diagnostics import balance, fit, heterogeneity, overlap, propensity, sensitivity
 from fedci.diagnostics.findings import Diagnostics
-from fedci.effect import Effect, average
+from fedci.effect import EffectSums
 from fedci.errors import DisclosureError, NumericalError
 from fedci.model import leave_one_out
 from fedci.model.family import Family, Sums
@@ -319,22 +319,22 @@ def _site_fit(reply: Reply) -> fit.SiteFit:
 
 
 def _site_effect(sums: Mapping[str, np.ndarray]) -> heterogeneity.Interval:
-    found = average([Effect(sums["cate_mean"][:, 0], sums["cate_var"][:, 0])], int(sums["people"][0]))
-    low, high = found.interval()
-    return heterogeneity.Interval(mean=found.mean, low=low, high=high)
+    effect = EffectSums((sums,)).expected()
+    low, high = effect.interval()
+    return heterogeneity.Interval(mean=effect.mean, low=low, high=high)
 
 
 def _sensitivity(fitted: Fitted, sd: float, moments: Mapping[str, SiteMoments], before: Design,
                  share: np.ndarray) -> sensitivity.Sensitivity:
-    people, s = int(fitted.total["people"][0]), fitted.total
-    effect = average([Effect(s["cate_mean"][:, 0], s["cate_var"][:, 0])], people)
+    sums = EffectSums((fitted.total,))
+    effect = sums.expected()
     low, high = effect.interval()
     noise = np.asarray(leave_one_out.noise_sd(fitted.model, fitted.theta, fitted.model.draws_at(fitted.draws, 0)))
     noise = tuple(float(v) for v in fitted.y_sd * np.sqrt(np.mean(noise**2, axis=0)))
-    dof = people - len(before.names) - len(moments) - 1
+    dof = sums.people() - len(before.names) - len(moments) - 1
     return sensitivity.summary(effect.mean, effect.sd, low, high, sd, dof,
                                float(share[1] / share[0]) if share[0] > 0 else _treated(moments), noise,
-                               _correlations(fitted, people))
+                               _correlations(sums, fitted.correlations))
 
 
 def _treated(moments: Mapping[str, SiteMoments]) -> float:
@@ -342,12 +342,12 @@ def _treated(moments: Mapping[str, SiteMoments]) -> float:
     return sum(one.treated for one in moments.values()) / sum(one.rows for one in moments.values())
 
 
-def _correlations(fitted: Fitted, people: int) -> tuple[sensitivity.NoiseCorrelation, ...]:
-    rows, s = [], fitted.total
-    for c, correlation in enumerate(fitted.correlations):
-        effect = average([Effect(s["ite_mean"][:, c, 0], s["ite_var"][:, c, 0])], people)
+def _correlations(sums: EffectSums, correlations: np.ndarray) -> tuple[sensitivity.NoiseCorrelation, ...]:
+    rows = []
+    for correlation in correlations:
+        effect = sums.realised(correlation)
         low, high = effect.interval()
         rows.append(sensitivity.NoiseCorrelation(
             correlation=None if np.isnan(correlation) else float(correlation), mean=effect.mean, low=low, high=high,
-            person_sd=float(s["ite_sd"][c]) / people))
+            person_sd=sums.person_sd(correlation)))
     return tuple(rows)

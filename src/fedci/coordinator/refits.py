@@ -12,7 +12,6 @@ from pathlib import Path
 
 from fedci.coordinator.coordinator import Outcome, Round, run_study
 from fedci.diagnostics.refuters import Refuter, refuter
-from fedci.effect import Effect, average
 from fedci.errors import AwayError, FedciError
 from fedci.protocol import refuting
 from fedci.protocol.engine import Engine
@@ -71,16 +70,9 @@ def _row(engine: Engine, study: Study, outcome: Outcome, name: str, progress, ch
     new = run_study(engine, study, refuting.options_of(outcome.options), outcome.seed, progress,
                     checkpoint=checkpoint and _beside(checkpoint, name), refuter=name,
                     run=refuting.run_of(outcome.run, name))
-    own, found = _average(outcome), _average(new)
-    low, high = found.interval()
+    own, again = outcome.effects.over_all.expected(), new.effects.over_all.expected()
+    low, high = again.interval()
     control = study.diagnostics.negative_control
-    return refuter(name, found.mean, found.sd, low, high, new.fit.verdict, own.mean, own.sd,
+    return refuter(name, again.mean, again.sd, low, high, new.fit.verdict, own.mean, own.sd,
                    about=f"'{control}'" if control else "")
 
-
-def _average(outcome: Outcome) -> Effect:
-    """The average effect; under secure sums all that is known is the total over sites."""
-    total = outcome.effects.total
-    sums = list(outcome.effects.sums.values()) if total is None else [total]
-    people = sum(int(s["people"][0]) for s in sums)
-    return average([Effect(s["cate_mean"][:, 0], s["cate_var"][:, 0]) for s in sums], people)

@@ -20,6 +20,7 @@ import numpy as np
 from jax.scipy.linalg import cho_solve, solve_triangular
 from jaxtyping import Array, Float, Int
 
+from fedci.effect import person_weights
 from fedci.model import covariance
 from fedci.model.law import Law
 from fedci.model.parallel import on_processor
@@ -86,7 +87,7 @@ class ExactRows(NamedTuple):
         return jax.lax.map(of_draw, draws)
 
     def effects(self, model: Any, vector: Any, draws: Any, correlations: Any, jitter: Any) -> SiteEffects:
-        weights = np.stack([self.mask, self.mask * self.w, self.mask * (1 - self.w)])
+        weights = person_weights(self.w, self.mask)
         return weighted_effects(model, vector, self, draws, weights, correlations, jitter)
 
     def realised(self, model: Any, vector: Any, draws: Any, correlations: Any,

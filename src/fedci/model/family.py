@@ -220,11 +220,6 @@ class Family(ABC):
         return None
 
 
-def effect_shapes(draws: int, correlations: int) -> Shapes:
-    """Of the sums of effects: over everyone, the treated, the controls."""
-    return {"cate_mean": (draws, 3), "cate_var": (draws, 3), "ite_mean": (draws, correlations, 3),
-            "ite_var": (draws, correlations, 3), "ite_sd": (correlations,), "people": (3,)}
-
 
 def shapes_of(arrays: Sums) -> Shapes:
     return {name: np.shape(part) for name, part in arrays.items()}

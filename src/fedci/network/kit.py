@@ -32,7 +32,7 @@ ENGINE_MAKES = ("audit.log", "log", "error_log", "pid.fl", "daemon_pid.fl", "shu
 """Beginnings of names the engine makes beside its own files."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Kit:
     """The facts of a kit, and its folder."""
 
@@ -95,7 +95,7 @@ def read(folder: str | Path, role: str | None = None) -> Kit:
         facts = json.loads((path / FACTS).read_text(encoding="utf-8"))
         if facts.pop("format") != FORMAT:
             raise OutputError(f"the kit '{folder}' was made by another version of fedci: ask for a new one")
-        kit = Kit(path, **(facts | {"sites": tuple(facts["sites"])}))
+        kit = Kit(folder=path, **(facts | {"sites": tuple(facts["sites"])}))
     except FileNotFoundError:
         raise OutputError(f"'{folder}' is no kit: it holds no {FACTS}. Give the folder that "
                           f"`fedci network new` made for this party") from None

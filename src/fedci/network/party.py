@@ -10,7 +10,6 @@ import time
 import traceback
 import uuid
 from contextlib import suppress
-from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from threading import Thread
@@ -36,6 +35,7 @@ from fedci.site.course import PLACES
 from fedci.site.door import Door, Event
 from fedci.site.ledger import Ledger
 from fedci.site.masking import site_secret
+from fedci.site.people import People
 from fedci.site.site import Site
 from fedci.table.table import Source
 
@@ -91,7 +91,7 @@ class SiteParty:
                 self._keep_place(event)
         match event.request:
             case "AskEffects" | "AskSharedEffects" if not self.site.refuter:
-                self.writing = Thread(target=self._write_people, args=(copy(self.site), event.run))
+                self.writing = Thread(target=self._write_people, args=(self.site.people, event.run))
                 self.writing.start()  # the coordinator need not wait for it
 
     def _keep_place(self, event: Event) -> None:
@@ -101,12 +101,12 @@ class SiteParty:
         for _, path in sorted(_place_files(self.kit.run, event.run).items())[:-PLACES]:
             path.unlink(missing_ok=True)
 
-    def _write_people(self, site: Site, run: str) -> None:
-        sealed = "sealed-" if site.study.diagnostics.blinded else ""
-        people = self.kit.out / f"{sealed}people-{run}.csv"
-        with whole_file(people) as file:
-            people_effects(site).to_csv(file, index_label="row")
-        kit.note(self.kit.run, "effects", people=str(people))
+    def _write_people(self, people: People, run: str) -> None:
+        sealed = "sealed-" if self.kit.study.diagnostics.blinded else ""
+        path = self.kit.out / f"{sealed}people-{run}.csv"
+        with whole_file(path) as file:
+            people_effects(people).to_csv(file, index_label="row")
+        kit.note(self.kit.run, "effects", people=str(path))
 
     def finish(self) -> None:
         """The coordinator has its result; the site's own part is written before it is told so."""
@@ -208,7 +208,7 @@ def _fitted(own: Kit, engine, told: dict, traffic: dict) -> Result:
         if (found.study.hash(), found.outcome.seed, found.sites) == (study.hash(), told["seed"], engine.sites):
             return found
     outcome = run_study(engine, study, study.fit_options(), told["seed"], Telling(own), checkpoint=own.run / CHECKPOINT)
-    result = Result(study, outcome, {}, traffic)
+    result = Result(study=study, outcome=outcome, people={}, traffic=traffic)
     if wanted(study):
         _keep_fitted(own, result)
     return result

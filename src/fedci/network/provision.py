@@ -104,8 +104,8 @@ def _coordinator(folder: Path, made: Path, study: Study, sites, host: str, port:
     shutil.copytree(made / CONSOLE, folder / "console")
     _clear(folder / "server" / "local")
     _write(folder / "server" / "local" / "authorization.json", hardening.authorization())
-    _common(folder, study, Kit(folder, "coordinator", COORDINATOR, sites, host, port, study.hash(),
-                               project_name(study)))
+    _common(folder, study, Kit(folder=folder, role="coordinator", name=COORDINATOR, sites=sites, host=host, port=port,
+                               study_hash=study.hash(), project=project_name(study)))
 
 
 def _site(folder: Path, made: Path, study: Study, sites, host: str, port: int,
@@ -119,7 +119,8 @@ def _site(folder: Path, made: Path, study: Study, sites, host: str, port: int,
         file.write(identities[folder.name].private_bytes_raw().hex())
     _write(folder / "identities.json", {site: key.public_key().public_bytes_raw().hex()
                                         for site, key in identities.items()})
-    _common(folder, study, Kit(folder, "site", folder.name, sites, host, port, study.hash(), project_name(study)))
+    _common(folder, study, Kit(folder=folder, role="site", name=folder.name, sites=sites, host=host, port=port,
+                               study_hash=study.hash(), project=project_name(study)))
 
 
 def _common(folder: Path, study: Study, facts: Kit) -> None:

@@ -10,9 +10,6 @@ from fedci.diagnostics import fit
 from fedci.model.family import Ask, Family, Shapes, Sums, shapes_of
 from fedci.protocol.messages import DIAGNOSTICS, TYPES, AskDiagnostic, Message
 
-POPULATIONS = ("all", "treated", "control")
-"""Whom an average effect is over: ATE, ATT, ATC."""
-
 
 def diagnostic(kind: str, arrays: Mapping[str, np.ndarray]) -> Ask:
     """A diagnostic that is summed over sites."""

@@ -13,13 +13,11 @@ from collections.abc import Generator
 
 import numpy as np
 
+from fedci.effect import CORRELATIONS
 from fedci.model.family import Ask, Rules, Sums
 from fedci.model.rows import BetaLaw
 from fedci.protocol import optimise
 from fedci.protocol.optimise import State
-
-CORRELATIONS = np.array([np.nan, 0.0, 0.5, 0.9])
-"""Noise correlations at which realised effects are reported; NaN: Σ's own draws, which equal its prior."""
 
 
 def start(rules: Rules) -> Generator[Ask, Sums, np.ndarray]:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from fedci.effect import Effect, average
+from fedci.effect import POPULATIONS, Effect, EffectSums
 from fedci.report import plots
 from fedci.report.slots import Curve, Interval, Slots
 from fedci.report.svg import number
@@ -20,7 +20,7 @@ from fedci.result.result import Result
 from fedci.site import ledger
 
 WAITING = "This result holds no {what}. {how}"
-OVER = {"ATE": "everybody", "ATT": "the treated", "ATC": "the untreated"}
+OVER = {population.estimand: population.who for population in POPULATIONS}
 DIAGNOSTICS = ("It is shown here when the study asks for it (docs/diagnostics.md) and its diagnostics lie beside the "
                "result (diagnostics.json).")
 
@@ -150,11 +150,9 @@ def _cumulative(result: Result) -> dict[str, Effect]:
     sums = result.outcome.effects.sums
     named = {}
     for k in range(1, len(result.sites) + 1):
-        some = [sums[site] for site in result.sites[:k]]
-        people = sum(int(one["people"][0]) for one in some)
-        parts = [Effect(one["cate_mean"][:, 0], one["cate_var"][:, 0]) for one in some]
+        of_some = EffectSums(tuple(sums[site] for site in result.sites[:k]))
         label = result.sites[0] if k == 1 else f"+ {result.sites[k - 1]}"
-        named[label] = average(parts, people) if k < len(result.sites) else result.ate()
+        named[label] = of_some.expected() if k < len(result.sites) else result.ate()
     return named
 
 

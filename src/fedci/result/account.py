@@ -55,8 +55,7 @@ def _effects_ratio(study: Study, outcome: Outcome, z: float) -> float:
     """|ATE| over its noise."""
     people = np.array([site.rows for site in outcome.layout.moments.values()], float)
     noise = dp.EFFECTS_SENSITIVITY * study.policy.effect_bound * z * np.linalg.norm(people) / people.sum()
-    sums = [outcome.effects.total] if outcome.effects.total is not None else list(outcome.effects.sums.values())
-    return abs(sum(float(part["cate_mean"][:, 0].mean()) for part in sums)) / people.sum() / noise
+    return abs(outcome.effects.over_all.expected().mean) / noise
 
 
 def _gradients_ratio(study: Study, outcome: Outcome, z: float) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from fedci.effect import POPULATIONS
 from fedci.result.result import Result
 
 
@@ -62,7 +63,7 @@ def compare(first: Result, second: Result, alpha: float = 0.05) -> Comparison:
 
 
 def _order(key: tuple[str, str]) -> tuple:
-    return ("ATE", "ATT", "ATC").index(key[0]), key[1] != "all", key[1]
+    return [one.estimand for one in POPULATIONS].index(key[0]), key[1] != "all", key[1]
 
 
 def _rows(result: Result, alpha: float) -> dict[tuple[str, str], dict[str, float]]:

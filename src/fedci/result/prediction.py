@@ -22,7 +22,7 @@ from fedci.effect import Effect, check_alpha
 from fedci.errors import OutputError, UsageError
 from fedci.files import plain_cell, private_file
 from fedci.result.result import Result
-from fedci.result.storage import site_at_end
+from fedci.result.storage import fitted_people
 from fedci.site.people import CHUNK
 from fedci.table.columns import ANY_SIZE, Column, column_names, read_chunks, told_of, words
 from fedci.table.moments import describe_site
@@ -44,20 +44,19 @@ class Written:
     """Of the effects written."""
 
 
-def with_rows(result: Result, site: str, source: Source, kept: np.ndarray | None = None) -> Result:
-    """The result with the rows of `site`, read from its own table as at the study (`kept`: those linkage left)."""
+def with_rows(result: Result, site: str, source: Source, rows: np.ndarray | None = None) -> Result:
+    """The result with the people of `site`, read from its own table as at the study (`rows`: those linkage left)."""
     table = source.read(result.study)
-    if kept is not None:
-        if len(kept) and kept.max() >= table.rows:
-            raise _other_rows(site)
-        table = restricted(result.study, table, kept)
+    if rows is None:
+        rows = np.arange(table.rows)
+    elif len(rows) and rows.max() >= table.rows:
+        raise _other_rows(site)
+    else:
+        table = restricted(result.study, table, rows)
     if not result.study.policy.noises("moments") and not _are_the_rows(result, site, table):  # noised ones never agree
         raise _other_rows(site)
-    rows = np.arange(table.rows) if kept is None else kept
-    index = result.sites.index(site)
     jitter = max(result.outcome.options.model.jitter, result.outcome.fit.jitters.get(site, 0.0))
-    own = site_at_end(result.study, result.outcome, index, table.x, table.w, table.y, rows, jitter)
-    return replace(result, local={**result.local, site: own})
+    return replace(result, people={**result.people, site: fitted_people(result.outcome, table, rows, jitter)})
 
 
 def _are_the_rows(result: Result, site: str, table: Table) -> bool:
@@ -89,7 +88,7 @@ def kept_at(result: Result, site: str, kit: Path | None) -> np.ndarray | None:
 
 def check_site(result: Result, site: str | None) -> None:
     """Say what is needed before anything is read."""
-    if site is None or site in result.local:
+    if site is None or site in result.people:
         return
     if site not in result.sites:
         raise UsageError(f"there is no site {site!r} in this study: it has {', '.join(result.sites)}. Leave --site out "

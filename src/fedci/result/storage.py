@@ -30,13 +30,13 @@ from fedci.files import check_folder, private_file
 from fedci.model.families import model_of
 from fedci.protocol.engine import Traffic
 from fedci.result.result import Result
-from fedci.site.people import Posterior
+from fedci.site.people import People, Posterior
 from fedci.site.prepared import Prepared, Units
-from fedci.site.site import Site
 from fedci.study.options import FitOptions, validated
 from fedci.study.study import Study
 from fedci.table.moments import Moments, Scales, SiteMoments
 from fedci.table.table import Table, design_columns
+from fedci.version import __version__
 
 FORMAT = 1
 FILES = ("result.json", "arrays.npz", "effects.csv", "trace.csv", "diagnostics.json", "sites")
@@ -71,8 +71,8 @@ def _write_all(result: Result, folder: Path) -> None:
     if result.diagnostics is not None:
         result.diagnostics.write(folder / "diagnostics.json")
     _write_trace(result.outcome.fit.rounds, folder / "trace.csv")
-    for name, site in result.local.items():
-        _write_site(result, name, site, folder / "sites" / name)
+    for name in result.people:
+        _write_people(result, name, folder / "sites" / name)
 
 
 def _facts(result: Result) -> dict:
@@ -114,22 +114,24 @@ def _write_trace(rounds, path: Path) -> None:
         writer.writerows([getattr(r, name) for name in Round.__dataclass_fields__] for r in rounds)
 
 
-def _write_site(result: Result, name: str, site: Site, folder: Path) -> None:
+def _write_people(result: Result, site: str, folder: Path) -> None:
+    """A site's rows and, unless they are sealed, their effects."""
     folder.mkdir(parents=True, mode=0o700)
-    t = site.table
+    people = result.people[site]
     with private_file(folder / "rows.npz", "wb") as file:
-        np.savez(file, allow_pickle=False, x=t.x, w=t.w, y=t.y, kept=site.kept,
-                 jitter=np.asarray(site.posterior.jitter))
+        np.savez(file, allow_pickle=False, x=people.table.x, w=people.table.w, y=people.table.y, kept=people.rows,
+                 jitter=np.asarray(people.q.jitter))
     if result.blinded:
         return
     with private_file(folder / "people.csv", "w") as file:
-        result.ite(name).to_csv(file, index_label="row")
+        result.ite(site).to_csv(file, index_label="row")
 
 
 def load_result(folder) -> Result:
     path = Path(folder)
     try:
         facts = json.loads((path / "result.json").read_text(encoding="utf-8"))
+        _check_format(path, facts)
         with np.load(path / "arrays.npz", allow_pickle=False) as file:
             arrays = dict(file)
         return _result(path, facts, arrays)
@@ -139,15 +141,21 @@ def load_result(folder) -> Result:
         raise OutputError(f"the result in '{path}' is damaged or of another version of fedci") from None
 
 
-def _result(path: Path, facts: dict, arrays: dict) -> Result:
+def _check_format(path: Path, facts: dict) -> None:
     if facts["format"] != FORMAT:
-        raise OutputError(f"the result in '{path}' has format {facts['format']}; this version reads {FORMAT}")
+        writer = facts.get("versions", {}).get("fedci", "unknown")
+        raise OutputError(f"the result in '{path}' was written by fedci {writer} in format {facts['format']}; this is "
+                          f"fedci {__version__}, which reads format {FORMAT}. Read it with the version that wrote it")
+
+
+def _result(path: Path, facts: dict, arrays: dict) -> Result:
     study = Study.from_toml(facts["study"])
     outcome = _outcome(study, facts, arrays, path / "trace.csv")
-    local = {name: _site(study, outcome, s, path / "sites" / name)
-             for s, name in enumerate(facts["sites"]) if (path / "sites" / name / "rows.npz").exists()}
+    people = {name: _read_people(study, outcome, index, path / "sites" / name)
+              for index, name in enumerate(facts["sites"]) if (path / "sites" / name / "rows.npz").exists()}
     traffic = {name: Traffic(**seen) for name, seen in facts["traffic"].items()}
-    return Result(study, outcome, local, traffic, facts["versions"], facts["made"], facts.get("opened"))
+    return Result(study=study, outcome=outcome, people=people, traffic=traffic, versions=facts["versions"],
+                  made=facts["made"], opened=facts.get("opened"))
 
 
 def _outcome(study: Study, facts: dict, arrays: dict, trace: Path) -> Outcome:
@@ -187,25 +195,21 @@ def _read_trace(path: Path) -> tuple[Round, ...]:
                            float(r["seconds"]), r.get("few") == "True") for r in csv.DictReader(file))
 
 
-def _site(study: Study, outcome: Outcome, index: int, folder: Path) -> Site:
-    """The site as it stood at the end of the run, from its own folder."""
+def _read_people(study: Study, outcome: Outcome, index: int, folder: Path) -> People:
+    """Of the site with number `index`, from its own folder."""
     with np.load(folder / "rows.npz", allow_pickle=False) as file:
         x, w, y, jitter = file["x"], file["w"], file["y"], float(file["jitter"])
-        kept = file["kept"] if "kept" in file else np.arange(len(y))  # results from before there was linkage
-    return site_at_end(study, outcome, index, x, w, y, kept, jitter)
-
-
-def site_at_end(study: Study, outcome: Outcome, index: int, x: np.ndarray, w: np.ndarray, y: np.ndarray,
-                kept: np.ndarray, jitter: float) -> Site:
-    """The site with number `index` from its rows, ready to predict: nothing is fitted again."""
-    layout, drawn = outcome.layout, outcome.effects
+        rows = file["kept"] if "kept" in file else np.arange(len(y))  # absent where there was no linkage
     names, kinds = design_columns(study)
-    table = Table(site=layout.sites[index], x=x, missing=np.isnan(x), w=w, y=y, columns=names, kinds=kinds, ids=None,
-                  warnings=())
-    site = Site(study, table)
-    site.kept = kept
-    units = Units(*layout.scales, layout.indicators)
-    rows = layout.model.rows(units.covariates(x), w, units.outcome(y), layout.u[index], index)
-    site.options, site.prepared = outcome.options, Prepared(layout.model, units, rows)
-    site.posterior = Posterior(outcome.fit.theta, layout.model.draws_at(drawn.draws, index), jitter)
-    return site
+    table = Table(site=outcome.layout.sites[index], x=x, missing=np.isnan(x), w=w, y=y, columns=names, kinds=kinds,
+                  ids=None, warnings=())
+    return fitted_people(outcome, table, rows, jitter)
+
+
+def fitted_people(outcome: Outcome, table: Table, rows: np.ndarray, jitter: float) -> People:
+    """The people of a site from its table, ready for predictions: nothing is fitted again."""
+    layout = outcome.layout
+    index, units = layout.sites.index(table.site), Units(*layout.scales, layout.indicators)
+    arranged = layout.model.rows(units.covariates(table.x), table.w, units.outcome(table.y), layout.u[index], index)
+    q = Posterior(outcome.fit.theta, layout.model.draws_at(outcome.effects.draws, index), jitter)
+    return People(table, rows, Prepared(layout.model, units, arranged), q)

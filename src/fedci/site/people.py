@@ -32,9 +32,11 @@ class Posterior:
 
 @dataclass(frozen=True)
 class People:
-    """Those of one site, once it has the posterior."""
+    """Those of one site, once it has the posterior: all that their effects need, and nothing of the run."""
 
     table: Table
+    rows: np.ndarray
+    """[n] where they stand in the site's whole table, from 0; linkage may have left others out."""
     ready: Prepared
     q: Posterior
 

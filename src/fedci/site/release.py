@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fedci.effect import CORRELATIONS, POPULATIONS, sum_shapes
 from fedci.errors import FedciError
 from fedci.protocol import refuting
 from fedci.study.options import FitOptions
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
     from fedci.model.family import Family
 
 MOMENT_NAMES = ("mean", "variance", "skewness", "kurtosis")
-POPULATIONS, CORRELATIONS = 3, 4
-"""Everybody, treated, untreated; and the noise correlations at which realised effects are summed."""
 
 
 @dataclass(frozen=True)
@@ -183,7 +182,7 @@ MEANINGS = {
 
 def _fit_sums(model: Family, options: FitOptions) -> Iterator[Sum]:
     for name, asked, times in model.questions(options):
-        shapes = model.gives(name, asked | {"correlations": (CORRELATIONS,)})
+        shapes = model.gives(name, asked | {"correlations": (len(CORRELATIONS),)})
         if "cate_mean" in shapes:
             yield from _effect_sums(shapes["cate_mean"][0])
         else:
@@ -191,13 +190,12 @@ def _fit_sums(model: Family, options: FitOptions) -> Iterator[Sum]:
 
 
 def _effect_sums(draws: int) -> Iterator[Sum]:
-    over = "over everybody, the treated, the untreated"
-    for name, what in (("cate_mean", "sum of expected effects"), ("cate_var", "its variance")):
-        yield Sum("effects", name, (draws, POPULATIONS), 1, f"{what}, {over}")
-    for name, what in (("ite_mean", "sum of realised effects"), ("ite_var", "its variance")):
-        yield Sum("effects", name, (draws, CORRELATIONS, POPULATIONS), 1, f"{what}, {over}")
-    yield Sum("effects", "ite_sd", (CORRELATIONS,), 1, "sum of the people's standard deviations")
-    yield Sum("effects", "people", (POPULATIONS,), 1, "how many people")
+    over = "over " + ", ".join(population.who for population in POPULATIONS)
+    means = {"cate_mean": f"sum of expected effects, {over}", "cate_var": f"its variance, {over}",
+             "ite_mean": f"sum of realised effects, {over}", "ite_var": f"its variance, {over}",
+             "ite_sd": "sum of the people's standard deviations", "people": "how many people"}
+    for name, shape in sum_shapes(draws, len(CORRELATIONS)).items():
+        yield Sum("effects", name, shape, 1, means[name])
 
 
 def totals(sums: tuple[Sum, ...]) -> Mapping[tuple[str, str], tuple[tuple[int, ...], int, str]]:

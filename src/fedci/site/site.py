@@ -14,6 +14,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from fedci.effect import population_sizes
 from fedci.errors import (
     DisclosureError,
     FedciError,
@@ -202,7 +203,7 @@ class Site:
         self.described = True
         noise = self._noise()
         told = noise.moments(t) if policy.noises("moments") else describe_site(t.x, t.w, t.y, t.kinds, policy)
-        self.counts = np.array([told.rows, told.treated, told.rows - told.treated])
+        self.counts = population_sizes(told.rows - told.treated, told.treated)
         return self._reply(request, {
             "x": told.x.values, "x_count": told.x.count, "suppressed": told.suppressed, "incomplete": told.incomplete,
             "y0": told.y[0].values, "y0_count": told.y[0].count, "y1": told.y[1].values, "y1_count": told.y[1].count,
@@ -389,12 +390,12 @@ class Site:
     def _effect_sums(self, own: SiteEffects, correlations: np.ndarray) -> dict:
         """Per population and draw, in outcome units: Σ τ(x_i) 'cate' [L, 3], Σ τ_i 'ite' [L, C, 3]; and Σ_i sd(τ_i)
         from every eighth draw, which is enough for a mean over people and costs n³ only there."""
-        s, ready, q, w = self.prepared.units.y_sd, self.prepared, self.posterior, self.table.w
+        s, ready, q = self.prepared.units.y_sd, self.prepared, self.posterior
         some = jax.tree.map(lambda leaf: leaf[::8], q.draws)
         spread = summed_sd(ready.model, replace(q, draws=some), ready.rows, correlations, s)
         return {"cate_mean": s * own.cate.mean, "cate_var": s**2 * own.cate.var,
                 "ite_mean": s * own.ite.mean, "ite_var": s**2 * own.ite.var,
-                "ite_sd": spread, "people": np.array([len(w), w.sum(), len(w) - w.sum()], np.int64)}
+                "ite_sd": spread, "people": population_sizes(self.table.rows - self.table.treated, self.table.treated)}
 
     def _diagnostic(self, request: AskDiagnostic) -> Reply:
         ready, policy = self._require(self.prepared, "the common units"), self.study.policy
@@ -429,7 +430,7 @@ class Site:
         if self.posterior is None:
             raise UsageError(f"site '{self.name}' has no fitted model yet: run the study first")
         if self.own is None or self.own.q is not self.posterior:
-            self.own = People(self.table, self.prepared, self.posterior)
+            self.own = People(self.table, self.kept, self.prepared, self.posterior)
         return self.own
 
     def _require(self, value, what: str):

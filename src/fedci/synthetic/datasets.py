@@ -43,7 +43,7 @@ KEYS = {"DATA-1": 1, "DATA-2": 2, "heterogeneous": 4, "overlap": 5, "linear": 6,
         "steps": 8, "many-directions": 9, "own-surfaces": 10, "interactions": 11}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Records:
     """People with both potential outcomes known."""
 
@@ -72,7 +72,7 @@ class Records:
         return pd.DataFrame(self.x, columns=self.names).assign(w=self.w, y=self.y)
 
     def take(self, rows) -> Records:
-        return Records(*(getattr(self, name)[rows] for name in self.__dataclass_fields__))
+        return Records(**{name: getattr(self, name)[rows] for name in self.__dataclass_fields__})
 
     def __len__(self) -> int:
         return len(self.w)
@@ -144,7 +144,7 @@ def _paper_records(s: Surface, truth: dict, n: int, rng: np.random.Generator) ->
 def _with_outcomes(x, w, mu0, mu1, rng) -> Records:
     """Outcomes with noise of sd 1 in both arms."""
     y0, y1 = mu0 + rng.normal(size=len(x)), mu1 + rng.normal(size=len(x))
-    return Records(x, w, np.where(w == 1, y1, y0), y0, y1, mu0, mu1)
+    return Records(x=x, w=w, y=np.where(w == 1, y1, y0), y0=y0, y1=y1, mu0=mu0, mu1=mu1)
 
 
 def _split(people: Records, start: int, sizes: Sizes) -> Split:
@@ -158,7 +158,8 @@ def logistic(z: np.ndarray) -> np.ndarray:
 
 def combined(parts: list[Records]) -> Records:
     """All rows in one place: what a study without privacy would use."""
-    return Records(*(np.concatenate([getattr(p, name) for p in parts]) for name in Records.__dataclass_fields__))
+    return Records(**{name: np.concatenate([getattr(part, name) for part in parts])
+                      for name in Records.__dataclass_fields__})
 
 
 # --- generators the paper lacks: parameters are drawn per replication, ten covariates

@@ -53,7 +53,7 @@ SCALE_RATIO = 1e8
 """Standard deviations further apart than this are a mistake in units."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Table:
     """What a site fits with: n rows, d design columns, in the units of the data."""
 
@@ -329,8 +329,8 @@ def _table(study: Study, site: str, columns: Mapping[str, Column]) -> Table:
     names, kinds = design_columns(study)
     warnings = [f"site {site!r}: {warning}" for warning in (*arm_warnings, *_check_design(x, names, kinds))]
     control = study.diagnostics.negative_control
-    return Table(site, x, missing, w, y, names, kinds, _ids(study, columns), tuple(warnings),
-                 _outcome(columns[control]) if control else None)
+    return Table(site=site, x=x, missing=missing, w=w, y=y, columns=names, kinds=kinds, ids=_ids(study, columns),
+                 warnings=tuple(warnings), control=_outcome(columns[control]) if control else None)
 
 
 def _check_rows(policy: Policy, rows: int) -> None:

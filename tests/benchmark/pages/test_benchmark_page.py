@@ -23,10 +23,10 @@ LONGEST_FRONT_PAGE = 150
 
 def with_runs_of_their_own(folder):
     """Coverage and ablation beside the main results, each with its record of runs."""
-    append(folder / "cells.csv", [Cell("data-1", "FedCI", "fed", 3, 0, "P2", pehe=1.0)])
-    rows = {"coverage": [Cell("steps", "FedCI", "fed", 5, r, "P2", pehe=1.0, coverage=0.875, ate_covered=1.0)
+    append(folder / "cells.csv", [Cell(dataset="data-1", method="FedCI", mode="fed", sources=3, replication=0, protocol="P2", pehe=1.0)])
+    rows = {"coverage": [Cell(dataset="steps", method="FedCI", mode="fed", sources=5, replication=r, protocol="P2", pehe=1.0, coverage=0.875, ate_covered=1.0)
                          for r in range(2)],
-            "ablation": [Cell("data-1", method, "fed", 3, r, "P2", pehe=level, coverage=0.95)
+            "ablation": [Cell(dataset="data-1", method=method, mode="fed", sources=3, replication=r, protocol="P2", pehe=level, coverage=0.95)
                          for method, level in (("FedCI", 1.0), ("FedCI, linear", 1.5)) for r in range(2)]}
     for name, found in rows.items():
         (folder / name).mkdir()
@@ -138,7 +138,7 @@ def test_without_rows_of_their_own_the_pages_are_absent(tmp_path):
 # --- the front page, by hand
 
 def cells(values, method="FedCI", mode="fed", *, dataset="data-1", sources=3, **figures_of_it):
-    return [Cell(dataset, method, mode, sources, replication, "P2", pehe=value, **figures_of_it)
+    return [Cell(dataset=dataset, method=method, mode=mode, sources=sources, replication=replication, protocol="P2", pehe=value, **figures_of_it)
             for replication, value in enumerate(values)]
 
 
@@ -242,7 +242,7 @@ def test_every_page_stands_in_the_navigation():
 def test_nothing_to_show_is_a_clear_error(tmp_path):
     with pytest.raises(SourceError, match="holds no benchmark results: run `fedci benchmark` first"):
         benchmark_page.write(tmp_path, tmp_path / "page.md")
-    append(tmp_path / "cells.csv", [Cell("data-1", "FedCI", "fed", 3, 0, "P2", pehe=1.0)])
+    append(tmp_path / "cells.csv", [Cell(dataset="data-1", method="FedCI", mode="fed", sources=3, replication=0, protocol="P2", pehe=1.0)])
     (tmp_path / "cells.csv").write_text((tmp_path / "cells.csv").read_text().splitlines()[0] + "\n")
     with pytest.raises(SourceError, match="holds no benchmark results"):
         benchmark_page.write_tables(tmp_path)

@@ -14,7 +14,7 @@ def test_figures_carry_no_date(results, written):
 
 
 def test_a_figure_without_rows_is_not_drawn(tmp_path):
-    one = [Cell("data-1", "FedCI", "fed", 3, 0, "P2", pehe=1.0)]
+    one = [Cell(dataset="data-1", method="FedCI", mode="fed", sources=3, replication=0, protocol="P2", pehe=1.0)]
     assert figures.draw(tmp_path / "figures", summarise(one), effects()[:3]) == ["ate-data-2"]
 
 

@@ -23,7 +23,8 @@ from fedci.benchmark.run.cells import Cell
 
 def cell(method="FedCI", mode="fed", replication=0, pehe=math.nan, *, dataset="data-1", sources=3, protocol="P2",
          **figures):
-    return Cell(dataset, method, mode, sources, replication, protocol, pehe=pehe, **figures)
+    return Cell(dataset=dataset, method=method, mode=mode, sources=sources, replication=replication, protocol=protocol,
+                pehe=pehe, **figures)
 
 
 def cells(values, method="FedCI", mode="fed", **rest):

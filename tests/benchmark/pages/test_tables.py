@@ -129,7 +129,7 @@ def test_the_best_baseline_is_found_on_the_replications_it_has_in_common_with_fe
 
 
 def test_a_baseline_without_a_common_replication_is_not_compared():
-    other = [Cell("data-1", "BART", "com", 3, 9, "P2", pehe=0.1)]
+    other = [Cell(dataset="data-1", method="BART", mode="com", sources=3, replication=9, protocol="P2", pehe=0.1)]
     assert rows(tables.headline(summarise(cells([2.0]) + other)))["DATA-1"] == ["3", "2.00", *["–"] * 8]
 
 

@@ -18,7 +18,7 @@ def test_a_line_cut_short_is_dropped_and_written_over(tmp_path, learners):
 
 
 def test_rows_survive_the_file(tmp_path):
-    row = Cell("data-1", "GP T-learner (ARD)", "com", 3, 7, "P2", 1.25, 0.5, failed='said "no", twice')
+    row = Cell(dataset="data-1", method="GP T-learner (ARD)", mode="com", sources=3, replication=7, protocol="P2", pehe=1.25, ate_error=0.5, failed='said "no", twice')
     cells.append(tmp_path / "cells.csv", [row])
     (back,) = cells.read(tmp_path / "cells.csv")
     assert repr(back) == repr(row)

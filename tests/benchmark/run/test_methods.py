@@ -24,9 +24,9 @@ def one(found, **wanted):
 def test_a_baseline_imputes_with_its_outcome_models():
     people = synthetic("DATA-1", 0)[0].test
     zeros = np.zeros(len(people))
-    found = protocols.of_estimate(Estimate(zeros, mu0=zeros + 1, mu1=zeros + 5), people)
+    found = protocols.of_estimate(Estimate(cate=zeros, mu0=zeros + 1, mu1=zeros + 5), people)
     np.testing.assert_array_equal(found.imputed, np.where(people.w == 1, people.y - 1, 5 - people.y))
-    assert protocols.of_estimate(Estimate(zeros), people).imputed is None
+    assert protocols.of_estimate(Estimate(cate=zeros), people).imputed is None
 
 
 # --- modes
@@ -60,7 +60,7 @@ def small_suite() -> suites.Suite:
             x["w"], mu0 + x["w"] * effect, mu0, mu0 + effect, mu0, mu0 + effect)))
 
     splits = [Split(hospital(s, 40), hospital(s + 5, 40), hospital(s, 40)) for s in range(2)]
-    return suites.Suite("small", lambda replication: splits, (1, 2), 2)
+    return suites.Suite(label="small", load=lambda replication: splits, counts=(1, 2), most=2)
 
 
 def test_fedci_in_its_modes_and_each_fit_is_made_once(monkeypatch):

@@ -26,7 +26,7 @@ def surface_b(replication: int, sizes: Sizes):
         x, w = rng.normal(size=(n, 12)), (rng.random(n) < 0.3).astype(int)
         mu0, mu1 = np.exp((x + 0.5) @ beta), x @ beta + 6.0
         y0, y1 = mu0 + rng.normal(size=n), mu1 + rng.normal(size=n)
-        return Records(x, w, np.where(w == 1, y1, y0), y0, y1, mu0, mu1)
+        return Records(x=x, w=w, y=np.where(w == 1, y1, y0), y0=y0, y1=y1, mu0=mu0, mu1=mu1)
 
     parts = sizes.train, sizes.test, sizes.validation
     return [Split(*map(records, parts)) for _ in range(sizes.sources)]

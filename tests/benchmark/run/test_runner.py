@@ -55,19 +55,19 @@ if __name__ == "__main__":
 
 
 def test_only_what_is_missing_is_run(tmp_path, learners):
-    plan = runner.Plan([LINEAR], ["constant"], replications=3, counts=(1, 3))
+    plan = runner.Plan(choices=[LINEAR], methods=["constant"], replications=3, counts=(1, 3))
     todo = runner.tasks(plan, set())
     assert [task.replication for task in todo] == [0, 1, 2]
     cells.append(tmp_path / runner.CELLS, runner.perform(todo[0]))
     left = runner.tasks(plan, runner.finished(tmp_path, retry=False))
     assert [task.replication for task in left] == [1, 2]
-    more = runner.tasks(runner.Plan([LINEAR], ["constant"], replications=1, counts=(1, 3, 5)),
+    more = runner.tasks(runner.Plan(choices=[LINEAR], methods=["constant"], replications=1, counts=(1, 3, 5)),
                         runner.finished(tmp_path, retry=False))
     assert [task.counts for task in more] == [(5,)]
 
 
 def test_failures_are_tried_again_when_asked(tmp_path, learners):
-    plan = runner.Plan([LINEAR], ["broken"], replications=1, counts=(1,))
+    plan = runner.Plan(choices=[LINEAR], methods=["broken"], replications=1, counts=(1,))
     cells.append(tmp_path / runner.CELLS, runner.perform(runner.tasks(plan, set())[0]))
     assert runner.tasks(plan, runner.finished(tmp_path, retry=False)) == []
     assert len(runner.tasks(plan, runner.finished(tmp_path, retry=True))) == 1

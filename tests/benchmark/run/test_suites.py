@@ -11,7 +11,7 @@ from fedci.synthetic.datasets import synthetic
 
 @pytest.mark.parametrize("name", [name for name in suites.NAMES if not name.startswith("ihdp")])
 def test_every_generator_has_its_sources_and_truth(name):
-    suite = suites.suite(Choice(name))
+    suite = suites.suite(Choice(name=name))
     splits = suite.load(0)
     assert len(splits) == suite.most == 5
     assert {len(split.train) for split in splits} == {50}
@@ -20,15 +20,15 @@ def test_every_generator_has_its_sources_and_truth(name):
 
 
 def test_variations_have_labels_of_their_own():
-    labels = {Choice("data-1").label, Choice("data-1", "std").label, Choice("data-1", rows=200).label,
-              Choice("data-1", parameters="per-replication").label}
+    labels = {Choice(name="data-1").label, Choice(name="data-1", reading="std").label, Choice(name="data-1", rows=200).label,
+              Choice(name="data-1", parameters="per-replication").label}
     assert labels == {"data-1", "data-1/std", "data-1/200-rows", "data-1/per-replication"}
-    assert len(suites.suite(Choice("data-1", rows=200)).load(0)[0].train) == 200
+    assert len(suites.suite(Choice(name="data-1", rows=200)).load(0)[0].train) == 200
 
 
 @pytest.mark.parametrize("choice, words", [
-    (Choice("data-3"), "Known: data-1"), (Choice("linear", "std"), "no such variation"),
-    (Choice("ihdp", rows=70), "no such variation"),
+    (Choice(name="data-3"), "Known: data-1"), (Choice(name="linear", reading="std"), "no such variation"),
+    (Choice(name="ihdp", rows=70), "no such variation"),
 ])
 def test_data_sets_that_do_not_exist(choice, words):
     with pytest.raises(UsageError, match=words):

@@ -25,8 +25,18 @@ def result():
 
 
 @pytest.fixture(scope="module")
-def talk(result):
-    return Talk(InProcessEngine(result.local), "test")
+def result(fitted):
+    return fitted[0]
+
+
+@pytest.fixture(scope="module")
+def sites(fitted):
+    return fitted[1]
+
+
+@pytest.fixture(scope="module")
+def talk(sites):
+    return Talk(InProcessEngine(sites), "test")
 
 
 def test_the_objective_rises_and_the_effect_is_near(result):
@@ -150,8 +160,8 @@ def test_a_small_site_refuses_its_sums_under_the_standard_policy():
         fit(hospitals(60, 60), policy="standard", preset="default")
 
 
-def test_a_site_answers_only_the_messages_of_its_model(result):
-    site = result.local["site-0"]
+def test_a_site_answers_only_the_messages_of_its_model(sites):
+    site = sites["site-0"]
     model = site.prepared.model
     told = site.answer(Evaluate("r", 1, "site-0", np.zeros(3), np.zeros((1, 2, 2)), np.zeros((1, 2, 2))))
     assert isinstance(told, Refusal)
@@ -164,8 +174,8 @@ def test_a_site_answers_only_the_messages_of_its_model(result):
     assert "gram has shape (1, 3)" in short.reason
 
 
-def test_a_site_that_cannot_factor_counts_itself_as_failed(result):
-    site = result.local["site-0"]
+def test_a_site_that_cannot_factor_counts_itself_as_failed(sites):
+    site = sites["site-0"]
     model = site.prepared.model
     reply = site.answer(AskStatistics("r", 1, "site-0", np.full((1, model.size), 1e200)))
     assert reply.sums["failed"] == 1
@@ -180,7 +190,7 @@ def test_what_leaves_is_as_large_as_documented(result):
     numbers = sum(int(np.prod(shape)) for shape in shapes.values())
     assert numbers == 16 * (model.columns * (model.columns + 1) // 2 + model.columns + 2)
     assert model.size == (model.covariates + 5) * 2 + 14
-    arrays = result.local["site-0"].prepared.rows
+    arrays = result.people["site-0"].ready.rows
     leaves = jax.tree.leaves(evidence.statistics(model, np.zeros((16, model.size)), arrays, 1e-8))
     assert [leaf.shape for leaf in leaves] == list(shapes.values())
 

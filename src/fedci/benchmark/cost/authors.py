@@ -16,7 +16,7 @@ import json
 import sys
 
 from fedci.benchmark.cost import own_process
-from fedci.benchmark.cost.speed import SITES, asked_again, data_1
+from fedci.benchmark.cost.speed import SITES, asked_again, data_1, fitted
 
 ROWS, JUDGES = 50, 64
 THEIRS = 187.0
@@ -30,17 +30,17 @@ def measure(course: str) -> dict:
     from fedci import FedCI
 
     study, sources = data_1(ROWS, "paper", COURSES[course] | {"prediction": {"draws": 8}}, reading="std")
-    fits = [FedCI(study).fit(sources) for _ in range(1 if course == "authors" else 2)]
-    first, again = fits[0].outcome.fit.rounds, fits[-1].outcome.fit.rounds
+    fits = [fitted(FedCI(study), sources) for _ in range(1 if course == "authors" else 2)]
+    first, again = fits[0][0].outcome.fit.rounds, fits[-1][0].outcome.fit.rounds
     return {"course": course, "rounds": len(first), "seconds": first[-1].seconds, "compiled": again[-1].seconds,
-            "objective": judged(fits[0])}
+            "objective": judged(*fits[0])}
 
 
-def judged(result, seed: int = 1, draws: int = JUDGES) -> float:
+def judged(result, sites, seed: int = 1, draws: int = JUDGES) -> float:
     """L at the fitted Θ under the draws of that seed."""
     from fedci.model.paper import posterior
 
-    rules, talk = asked_again(result)
+    rules, talk = asked_again(result, sites)
     uniforms = posterior.common_uniforms(seed, 0, draws)
     return float(talk.follow(rules.model.evaluate(rules.u, result.outcome.fit.theta, uniforms))[0][0])
 

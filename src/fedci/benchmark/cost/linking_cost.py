@@ -42,7 +42,8 @@ def make_site(index: int, people: int) -> Site:
     ids = pd.DataFrame({"pid": [f"{number:010}" for number in numbers]})
     w, y = (np.arange(people) % 2).astype(float), rng.standard_normal(people)
     x = rng.standard_normal((people, 1))
-    site = Site(STUDY, Table(SITES[index], x, np.isnan(x), w, y, ("x",), ("numeric",), ids, ()))
+    site = Site(STUDY, Table(site=SITES[index], x=x, missing=np.isnan(x), w=w, y=y, columns=("x",), kinds=("numeric",),
+                             ids=ids, warnings=()))
     site.options = STUDY.fit_options()
     return site
 

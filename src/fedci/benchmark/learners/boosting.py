@@ -31,7 +31,7 @@ def x_learner(x: np.ndarray, w: np.ndarray, y: np.ndarray, seed: int) -> Predict
 
     def predict(new: np.ndarray) -> Estimate:
         mu0, mu1 = model.models_mu_c[1].predict(new), model.models_mu_t[1].predict(new)
-        return Estimate(model.predict(new, p=treated(new))[:, 0], mu0=_double(mu0), mu1=_double(mu1))
+        return Estimate(cate=model.predict(new, p=treated(new))[:, 0], mu0=_double(mu0), mu1=_double(mu1))
 
     return predict
 
@@ -54,7 +54,7 @@ def r_learner(x: np.ndarray, w: np.ndarray, y: np.ndarray, seed: int) -> Predict
         share = treated(new)
         effect, outcome, _ = model.predict(new, p=share, return_components=True)
         mu0 = outcome - share * effect[:, 0]
-        return Estimate(effect[:, 0], mu0=mu0, mu1=mu0 + effect[:, 0])
+        return Estimate(cate=effect[:, 0], mu0=mu0, mu1=mu0 + effect[:, 0])
 
     return predict
 

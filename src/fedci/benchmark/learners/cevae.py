@@ -32,7 +32,7 @@ def cevae(x: np.ndarray, w: np.ndarray, y: np.ndarray, seed: int) -> Predictor:
         with _alone(seed):
             means = [_outcomes(network, part) for part in torch.as_tensor(new, dtype=torch.float32).split(BATCH)]
         mu0, mu1 = (centre + scale * np.concatenate(arm) for arm in zip(*means, strict=True))
-        return Estimate(mu1 - mu0, mu0=mu0, mu1=mu1)
+        return Estimate(cate=mu1 - mu0, mu0=mu0, mu1=mu1)
 
     return predict
 

@@ -70,4 +70,4 @@ def _inferred(forest, x: np.ndarray) -> Estimate:
     low, high = found.conf_int(alpha=0.05)
     average = found.population_summary(alpha=0.05)
     ate = (float(average.mean_point), *(float(end) for end in average.conf_int_mean(alpha=0.05)))
-    return Estimate(found.point_estimate, low, high, ate=ate)
+    return Estimate(cate=found.point_estimate, low=low, high=high, ate=ate)

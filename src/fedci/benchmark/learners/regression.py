@@ -36,7 +36,7 @@ def ridge(x: np.ndarray, w: np.ndarray, y: np.ndarray, seed: int) -> Predictor:
 
     def predict(new: np.ndarray) -> Estimate:
         mu0, mu1 = (arm.predict(new) for arm in arms)
-        return Estimate(mu1 - mu0, mu0=mu0, mu1=mu1)
+        return Estimate(cate=mu1 - mu0, mu0=mu0, mu1=mu1)
 
     return predict
 
@@ -49,7 +49,8 @@ def _gp_arms(x: np.ndarray, w: np.ndarray, y: np.ndarray, seed: int, length) -> 
         (mu0, cov0), (mu1, cov1) = (arm(units(new)) for arm in arms)
         effect, cov = mu1 - mu0, cov0 + cov1
         half, mean, half_mean = Z95 * _root(np.diag(cov)), float(effect.mean()), float(Z95 * _root(cov.mean()))
-        return Estimate(effect, effect - half, effect + half, mu0, mu1, (mean, mean - half_mean, mean + half_mean))
+        return Estimate(cate=effect, low=effect - half, high=effect + half, mu0=mu0, mu1=mu1,
+                        ate=(mean, mean - half_mean, mean + half_mean))
 
     return predict
 

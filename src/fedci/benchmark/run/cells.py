@@ -16,7 +16,7 @@ MODES = ("fed", "com", "loc", "agg")
 PROTOCOLS = ("P1", "P2", "P3")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Cell:
     """NaN (empty in the file) where a method has no such output."""
 
@@ -48,7 +48,7 @@ class Cell:
     """Why there are no figures."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SiteEffect:
     """The estimated average expected effect at source 1, as more sources take part."""
 

@@ -150,8 +150,9 @@ def cells(name: str, suite: Suite, replication: int, counts: Sequence[int], mode
             for protocol, figures in scores(outcome.answers, fits.first(count), outcome.averages).items():
                 yield Cell(**key, protocol=protocol, **figures, **outcome.cost)
             if outcome.effect and mode == "fed":
-                truth = float(splits[0].train.cate.mean())
-                yield SiteEffect(suite.label, name, count, replication, *outcome.effect, truth)
+                mean, sd, low, high = outcome.effect
+                yield SiteEffect(dataset=suite.label, method=name, sources=count, replication=replication, mean=mean,
+                                 sd=sd, low=low, high=high, truth=float(splits[0].train.cate.mean()))
 
 
 def _reason(error: Exception) -> str:
@@ -211,7 +212,8 @@ def fedci_fit(variant: Variant, splits: Sequence[Split], seed: int, together: bo
 
 
 def _kept(people: Records, columns: np.ndarray) -> Records:
-    return Records(people.x[:, columns], people.w, people.y, people.y0, people.y1, people.mu0, people.mu1)
+    return Records(x=people.x[:, columns], w=people.w, y=people.y, y0=people.y0, y1=people.y1, mu0=people.mu0,
+                   mu1=people.mu1)
 
 
 def _answer(result, cate: Effect, imputation: bool, frame, site: str) -> Answer:
@@ -280,7 +282,7 @@ def _bagged(learner: Learner, fits: Fits, alone: Sequence[Outcome], count: int) 
 def _mean_estimate(each: Sequence[Estimate]) -> Estimate:
     parts = {name: None if getattr(each[0], name) is None else np.mean([getattr(one, name) for one in each], axis=0)
              for name in ("cate", "mu0", "mu1")}
-    return Estimate(parts["cate"], mu0=parts["mu0"], mu1=parts["mu1"])
+    return Estimate(cate=parts["cate"], mu0=parts["mu0"], mu1=parts["mu1"])
 
 
 # --- the limit

@@ -216,4 +216,5 @@ def _estimate(mu: np.ndarray, slopes: np.ndarray, root: np.ndarray) -> Estimate:
     effect, spread = mu[1] - mu[0], solve_triangular(root, (slopes[1] - slopes[0]).T, trans="T")
     low, high = effect + np.outer(ndtri(LEVELS), np.linalg.norm(spread, axis=0))
     ends = effect.mean() + ndtri(LEVELS) * np.linalg.norm(spread.mean(1))
-    return Estimate(effect, low, high, mu[0], mu[1], (float(effect.mean()), *(float(end) for end in ends)))
+    return Estimate(cate=effect, low=low, high=high, mu0=mu[0], mu1=mu[1],
+                    ate=(float(effect.mean()), *(float(end) for end in ends)))

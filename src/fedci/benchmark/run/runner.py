@@ -35,7 +35,7 @@ FEW = 3
 """Replications of a slow method, unless more are asked for."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Plan:
     """What to run."""
 
@@ -52,7 +52,7 @@ class Plan:
     """Whether FedCI is scored under P1, which takes about as long as the rest."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Task:
     """One method on one replication of one data set."""
 
@@ -89,7 +89,8 @@ def _task(plan: Plan, choice: Choice, method: str, replication: int, finished: s
     modes = tuple(mode for mode in methods.modes_of(method) if mode in plan.modes)
     counts = tuple(count for count in _counts(plan, data) if any(
         (choice.label, method, mode, count, replication) not in finished for mode in modes))
-    return Task(choice, method, replication, counts, modes, plan.seed, plan.imputation) if counts and modes else None
+    return Task(choice=choice, method=method, replication=replication, counts=counts, modes=modes, seed=plan.seed,
+                imputation=plan.imputation) if counts and modes else None
 
 
 def _counts(plan: Plan, data) -> Sequence[int]:
@@ -185,7 +186,8 @@ class Worker:
             return self.pipe.recv()
         except (EOFError, ConnectionError):
             task = self.task
-            return [Cell(task.choice.label, task.method, mode, count, task.replication, "P2", failed=DIED)
+            return [Cell(dataset=task.choice.label, method=task.method, mode=mode, sources=count,
+                         replication=task.replication, protocol="P2", failed=DIED)
                     for count in task.counts for mode in task.modes]
 
     def next(self, task: Task) -> Worker:

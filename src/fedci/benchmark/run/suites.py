@@ -23,7 +23,7 @@ GENERATORS = {"heterogeneous": datasets.heterogeneous, "overlap": datasets.overl
               "own-surfaces": datasets.own_surfaces, "interactions": datasets.interactions, "null": datasets.null}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Choice:
     """What a user asks for: a name, and how the paper's ambiguities are read."""
 
@@ -45,7 +45,7 @@ class Choice:
         return "/".join([self.name, *variations])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Suite:
     """A data set: replications of several sources with known truth."""
 
@@ -73,14 +73,14 @@ def suite(choice: Choice) -> Suite:
     _refuse_variations(choice, {"reading": "variance", "parameters": "once"})
     load = partial(GENERATORS[choice.name], seed=choice.seed, sizes=_sizes(choice))
     form = (choice.name, "variance") if choice.name in FORMULAS else None
-    return Suite(choice.label, load, (1, 3, 5), 5, form=form)
+    return Suite(label=choice.label, load=load, counts=(1, 3, 5), most=5, form=form)
 
 
 def _paper(choice: Choice) -> Suite:
     name = PAPER_SETS[choice.name]
     load = partial(datasets.synthetic, name, reading=choice.reading, parameters=choice.parameters, seed=choice.seed,
                    sizes=_sizes(choice))
-    return Suite(choice.label, load, (1, 3, 5), 5, form=(name, choice.reading))
+    return Suite(label=choice.label, load=load, counts=(1, 3, 5), most=5, form=(name, choice.reading))
 
 
 def _sizes(choice: Choice) -> Sizes:
@@ -92,9 +92,10 @@ def _sizes(choice: Choice) -> Sizes:
 def _ihdp(choice: Choice) -> Suite:
     _refuse_variations(choice, {"reading": "variance", "parameters": "once", "rows": 50})
     if choice.name == "ihdp-sites":
-        return Suite(choice.label, partial(ihdp.trial_sites, folder=choice.folder, seed=choice.seed), (8,), 8, 10)
+        return Suite(label=choice.label, load=partial(ihdp.trial_sites, folder=choice.folder, seed=choice.seed),
+                     counts=(8,), most=8, replications=10)
     load = partial(ihdp.thirds, folder=choice.folder, shuffled=choice.name == "ihdp-shuffled", seed=choice.seed)
-    return Suite(choice.label, load, (1, 2, 3), 3, 10, form=("IHDP", "variance"))
+    return Suite(label=choice.label, load=load, counts=(1, 2, 3), most=3, replications=10, form=("IHDP", "variance"))
 
 
 def _refuse_variations(choice: Choice, fixed: dict) -> None:

@@ -14,8 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from fedci.effect import sum_shapes
 from fedci.model import kernels
-from fedci.model.family import Answer, Ask, Rules, Shapes, Sums, effect_shapes
+from fedci.model.family import Answer, Ask, Rules, Shapes, Sums
 from fedci.model.law import Law
 from fedci.model.paper import elbo, means, posterior
 from fedci.model.paper.paper import PaperModel
@@ -105,7 +106,7 @@ class PaperFamily(PaperModel):
         if name == EVALUATE:
             roots = asked["phi_roots"]
             return {"objective": (), "gradient": asked["theta"], "phi_roots": roots, "sigma_roots": roots, "failed": ()}
-        return effect_shapes(asked["phi_roots"][0], asked["correlations"][0])
+        return sum_shapes(asked["phi_roots"][0], asked["correlations"][0])
 
     def answer(self, name: str, arrays: Sums, rows: Rows, memory: Any) -> Answer:
         roots = Roots(arrays["phi_roots"], arrays["sigma_roots"])

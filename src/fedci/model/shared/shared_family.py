@@ -15,8 +15,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from fedci.effect import sum_shapes
 from fedci.model import kernels
-from fedci.model.family import Answer, Ask, Rules, Shapes, Sums, effect_shapes
+from fedci.model.family import Answer, Ask, Rules, Shapes, Sums
 from fedci.model.law import Law
 from fedci.model.rows import BetaLaw, Rows
 from fedci.model.shared import course, drivers, evidence, inducing
@@ -134,7 +135,7 @@ class SharedFamily(SharedModel):
             return {"gradient": asked["thetas"]}
         if name == STATISTICS:
             return evidence.shapes(self, asked["thetas"][0]) | {"failed": ()}
-        return effect_shapes(asked["betas"][0] * asked["betas"][1], asked["correlations"][0])
+        return sum_shapes(asked["betas"][0] * asked["betas"][1], asked["correlations"][0])
 
     def answer(self, name: str, arrays: Sums, rows: Rows, memory: Memory | None) -> Answer | None:
         return (self._statistics if name == STATISTICS else self._pull_back)(arrays, rows, memory)

@@ -29,14 +29,12 @@ import numpy as np
 from jax.scipy.linalg import cho_solve, solve_triangular
 from jaxtyping import Array, Float, Int
 
+from fedci.effect import WEIGHTS
 from fedci.model import kernels
 from fedci.model.parallel import over_draws
 from fedci.model.rows import BetaLaw, LeftOut, Moments, SiteEffects, merged, same_shape
 from fedci.model.shared import basis
 from fedci.model.shared.shared import SharedModel, noise_root, own_root
-
-POPULATIONS = ((1.0, 1.0), (0.0, 1.0), (1.0, 0.0))
-"""Weights of (controls, treated) in: all, treated, control."""
 
 
 class Blocks(NamedTuple):
@@ -339,7 +337,7 @@ def sums(model: SharedModel, known: Learnt, over: Totals, site: Blocks, correlat
     theta = model.unravel(known.theta)
     own, noise = own_root(theta), noise_root(theta)
     apart = missed_together(model, theta, known, over, site)
-    weights = jnp.array(POPULATIONS)
+    weights = jnp.array(WEIGHTS)
 
     def of(contrast):
         """Of Σ_i contrast[w_i]·f(x_i): means [B, 3] and variances [3]."""

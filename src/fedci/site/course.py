@@ -10,9 +10,9 @@ import numpy as np
 from fedci.errors import SiteError
 from fedci.protocol import trajectory
 from fedci.protocol.ask import Ask, Sums
+from fedci.protocol.messages import Message
 from fedci.protocol.rounds import Rules
 from fedci.protocol.trajectory import Place
-from fedci.protocol.messages import Message
 
 PLACES = 16
 """Exchanges that a coordinator may go back to: its checkpoint is at most five rounds of two exchanges old."""

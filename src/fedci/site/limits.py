@@ -9,19 +9,19 @@ from contextlib import suppress
 
 import numpy as np
 
-from fedci.table.table import Table
 from fedci.errors import DisclosureError, HandshakeError, MessageError, SiteError, StudyError
-from fedci.protocol import refuting, stages
-from fedci.site.prepared import Units
-from fedci.protocol.messages import AskEffects, AskSharedEffects, AskStatistics, Evaluate, Prepare, PullBack
-from fedci.model.shared import basis
 from fedci.model import padding
-from fedci.model.shared.inducing import bytes_needed
 from fedci.model.law import AnyModel
+from fedci.model.shared import basis
+from fedci.model.shared.inducing import bytes_needed
 from fedci.model.shared.shared import SharedModel
-from fedci.table.moments import small_cells
+from fedci.protocol import refuting, stages
+from fedci.protocol.messages import AskEffects, AskSharedEffects, AskStatistics, Evaluate, Prepare, PullBack
+from fedci.site.prepared import Units
 from fedci.study.options import FitOptions, SharedOptions, preset_names
 from fedci.study.study import Study
+from fedci.table.moments import small_cells
+from fedci.table.table import Table
 
 UNITS_SLACK = 1.1
 """Units are pooled from moments of four digits, and suppressed cells are not in them."""

@@ -12,12 +12,12 @@ import secrets
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-from fedci.table.table import Table, id_records
 from fedci.errors import HandshakeError, MessageError, SiteError
-from fedci.protocol.messages import AskLinkKey, AskTokens, Exclude, Message, Reply, TakeLinkKey, Tokens, WrapLinkKey
 from fedci.privacy import agreement, tokens
 from fedci.privacy.agreement import Context, Credentials
+from fedci.protocol.messages import AskLinkKey, AskTokens, Exclude, Message, Reply, TakeLinkKey, Tokens, WrapLinkKey
 from fedci.study.study import Study
+from fedci.table.table import Table, id_records
 
 
 class SiteLinkage:

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedci.table.table import Table
-from fedci.table.moments import SiteMoments
-from fedci.study.options import FitOptions
 from fedci.privacy import dp
 from fedci.privacy.secure_sum import derived, info
+from fedci.study.options import FitOptions
 from fedci.study.study import Study
+from fedci.table.moments import SiteMoments
+from fedci.table.table import Table
 
 ROOTS = ("gradient", "phi_roots", "sigma_roots")
 """What of a round is clipped and noised together."""

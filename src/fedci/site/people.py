@@ -8,12 +8,12 @@ from functools import cached_property
 import jax
 import numpy as np
 
-from fedci.table.table import Table
 from fedci.effect import Effect
-from fedci.site.prepared import Prepared, arrange
 from fedci.model import predict
-from fedci.model.shared.inducing import Blocks
 from fedci.model.law import AnyModel
+from fedci.model.shared.inducing import Blocks
+from fedci.site.prepared import Prepared, arrange
+from fedci.table.table import Table
 
 CHUNK = 512
 """New people predicted at a time: bounds memory, and one shape means one compilation."""

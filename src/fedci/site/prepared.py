@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from fedci.protocol import stages
-from fedci.model.paper import elbo
 from fedci.model import padding
-from fedci.model.shared.inducing import Blocks, cut
 from fedci.model.law import AnyModel
+from fedci.model.paper import elbo
+from fedci.model.shared.inducing import Blocks, cut
 from fedci.model.shared.shared import SharedModel
+from fedci.protocol import stages
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,8 @@ from fedci.coordinator.talk import Talk
 from fedci.diagnostics import balance, overlap, propensity
 from fedci.errors import MessageError, SiteError
 from fedci.protocol.engine import InProcessEngine
-from fedci.protocol.messages import DIAGNOSTICS, AskDiagnostic, Prepare, Refusal, Reply
+from fedci.protocol.messages import AskDiagnostic, Prepare, Refusal, Reply
+from fedci.protocol.requests import REQUESTS
 from fedci.site import diagnosing
 from fedci.site.site import Site
 from tests_support import frame, study
@@ -265,7 +266,7 @@ def test_small_bins_of_predictions_stay_at_the_site(sites, monkeypatch):
     predicted = table.x[:, 0] / 10
     place = np.linspace(0.2, 0.8, 150)
     place[:3] = 0.01
-    monkeypatch.setattr(site_diagnostics, "_left_out", lambda here, mean, root: (
+    monkeypatch.setattr(diagnosing, "_left_out", lambda here, mean, root: (
         np.column_stack([predicted, predicted + 1]), predicted, np.ones(150), place))
     sites["a"].posterior = "given"
     told = ask(sites, "outcome", edges=np.linspace(4.5, 7.5, 9), beta_mean=np.zeros((1, 0)),
@@ -287,7 +288,8 @@ def test_a_second_question_of_a_kind_is_refused_and_the_first_is_answered_again(
     first = ask(sites)
     assert isinstance(first, Reply)
     again = ask(sites, number=10)
-    assert all(np.array_equal(first.sums[name], again.sums[name]) for name in DIAGNOSTICS["overlap"])
+    assert all(np.array_equal(first.sums[array.name], again.sums[array.name])
+               for array in REQUESTS["AskDiagnostic.overlap"].answer)
     other = ask(sites, coefficients=np.full(5, 1e-3))
     assert (other.code, "answered at other parameters" in other.reason) == (SiteError.code, True)
     told = Prepare("run", 11, "a", np.zeros(3), np.ones(3), 0.0, 1.0, np.zeros(24), 0, 2, np.zeros(0, int))

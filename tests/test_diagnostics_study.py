@@ -13,8 +13,9 @@ from fedci.coordinator.refits import refuted, wanted
 from fedci.diagnostics.findings import Diagnostics
 from fedci.errors import DataError, DisclosureError, StudyError, UsageError
 from fedci.protocol import refuting
+from fedci.protocol.codec import decode, encode
 from fedci.protocol.engine import InProcessEngine
-from fedci.protocol.messages import Hello, Refusal, Reply, decode, encode
+from fedci.protocol.messages import Hello, Refusal, Reply
 from fedci.site.door import Door
 from fedci.site.ledger import Ledger, read
 from fedci.site.site import Site

@@ -10,8 +10,9 @@ from fedci.coordinator.coordinator import run_study
 from fedci.errors import FedciError, HandshakeError, MessageError, SizeError
 from fedci.model import padding
 from fedci.model.paper import elbo
+from fedci.protocol.codec import encode
 from fedci.protocol.engine import InProcessEngine
-from fedci.protocol.messages import AskMoments, Evaluate, Hello, Refusal, Reply, encode
+from fedci.protocol.messages import AskMoments, Evaluate, Hello, Refusal, Reply
 from fedci.site.site import Site
 from tests_support import fit, frame, hospitals, study
 

@@ -25,8 +25,10 @@ from fedci.errors import (
 from fedci.privacy import agreement, secure_sum
 from fedci.privacy.agreement import Credentials
 from fedci.protocol import rounds
+from fedci.protocol.codec import decode, encode
 from fedci.protocol.engine import InProcessEngine
-from fedci.protocol.messages import SUMMED, AskEffects, Evaluate, OpenSum, Refusal, TakeMaskKeys, decode, encode
+from fedci.protocol.messages import AskEffects, Evaluate, OpenSum, Refusal, TakeMaskKeys
+from fedci.protocol.requests import row_of
 from fedci.site import masking
 from fedci.site.door import Door
 from fedci.site.ledger import Ledger, read
@@ -137,7 +139,7 @@ def test_the_sum_does_not_depend_on_the_masks(through_doors):
 
 def test_the_coordinator_sees_nothing_but_masked_sums(through_doors):
     outcome, said, _, _ = through_doors
-    summed = [(request, reply) for request, reply in said if type(request).__name__ in SUMMED]
+    summed = [(request, reply) for request, reply in said if row_of(request).family]
     assert len(summed) == len(SIZES) * (len(outcome.fit.rounds) + 1)
     for _, reply in summed:
         assert reply.sums.keys() == {"masked"}

@@ -15,10 +15,9 @@ from fedci.cli import commands, progress
 from fedci.errors import UsageError
 from fedci.estimator import FedCI
 from fedci.protocol import engine as engines
-from fedci.protocol.messages import asked
+from fedci.protocol.requests import row_of
 from fedci.result.comparison import compare
 from fedci.result.prediction import predict_file, with_rows
-from fedci.site.door import PHASES
 from fedci.site.ledger import Ledger, Left
 from fedci.site.release import release
 from fedci.table.proposal import propose
@@ -165,7 +164,7 @@ class Recorder(engines.InProcessEngine):
         back = super()._ask(name, request)
         if name == "a":
             refuter = request.run.partition("-")[2]
-            phase = f"{refuter}: {PHASES[asked(request)]}" if refuter else PHASES[asked(request)]
+            phase = f"{refuter}: {row_of(request).phase}" if refuter else row_of(request).phase
             self.seen.append((phase, getattr(back, "sums", None) or vars(back)))
         return back
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from fedci.model.law import AnyModel
 from fedci.privacy import secure_sum
-from fedci.protocol.messages import Evaluate, Message
+from fedci.protocol.requests import REQUESTS
 
 JITTERED = "jittered"
 """Summed beside the answers: by how many steps of their ladders all sites together raised their jitter."""
@@ -27,9 +27,9 @@ def unflatten(values: np.ndarray, shapes: Mapping[str, tuple]) -> dict[str, np.n
     return found
 
 
-def is_wide(model: AnyModel, kind: type[Message]) -> bool:
+def is_wide(model: AnyModel, request: str) -> bool:
     """Whether a sum's numbers may be of any size: all but the gradients of standardised data."""
-    return kind is not Evaluate or not model.options.standardise
+    return not REQUESTS[request].bounded or not model.options.standardise
 
 
 POWERS = {"cate_mean": 1, "ite_mean": 1, "ite_sd": 1, "cate_var": 2, "ite_var": 2}

@@ -22,7 +22,6 @@ from fedci.model.shared import evidence
 from fedci.model.shared.shared import SharedModel
 from fedci.protocol import optimise, shared_rounds, stages
 from fedci.protocol.ask import Ask, Sums
-from fedci.protocol.messages import AskEffects, Evaluate
 from fedci.protocol.optimise import State
 from fedci.study.options import FitOptions
 
@@ -100,7 +99,7 @@ def evaluate(model: AnyModel, u: np.ndarray, theta: np.ndarray, uniforms: np.nda
     phi, sigma = (np.asarray(roots) for roots in drawn.roots)
     if not (np.isfinite(phi).all() and np.isfinite(sigma).all()):
         return failed
-    total = yield Ask(Evaluate, {"theta": theta, "phi_roots": phi, "sigma_roots": sigma})
+    total = yield Ask("Evaluate", {"theta": theta, "phi_roots": phi, "sigma_roots": sigma})
     if total["failed"] > 0:
         return failed
     by_roots = Roots(total["phi_roots"], total["sigma_roots"])
@@ -120,7 +119,7 @@ def effects(rules: Rules, theta: np.ndarray
     uniforms = posterior.common_uniforms(rules.seed, 10**6, draws)
     phi, sigma = (np.asarray(roots) for roots in elbo.draw(rules.model, theta, uniforms).roots)
     drawn = {"phi_roots": phi, "sigma_roots": sigma, "g": draw_source_level(rules, theta)}
-    yield Ask(AskEffects, {"theta": theta, **drawn, "correlations": CORRELATIONS})
+    yield Ask("AskEffects", {"theta": theta, **drawn, "correlations": CORRELATIONS})
     return drawn, None
 
 

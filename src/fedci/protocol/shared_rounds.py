@@ -14,14 +14,12 @@ from fedci.model.shared import basis, evidence
 from fedci.model.shared.evidence import Statistics
 from fedci.model.shared.shared import SharedModel
 from fedci.protocol.ask import Ask, Sums
-from fedci.protocol.messages import AskSharedEffects, AskStatistics, PullBack
+from fedci.protocol.requests import BETAS
 
 START_SD = 0.1
 """Of q at the start: narrow, so that the first rounds find the place and the later ones the width."""
 POINT_SD = 1e-6
 """Of q where it is a point; it stays."""
-BETAS = 8
-"""Draws of β for each draw of θ: they cost a site no factorisation."""
 
 
 def start(model: SharedModel, few: float = 0.0) -> Generator[Ask, Sums, np.ndarray]:
@@ -43,7 +41,7 @@ def _ridge_directions(model: SharedModel, mean: dict, few: float) -> Generator[A
     """
     flat = mean | {"linear": np.array([-1.0, -1.0, 0.0]), "noise": np.full(2, -1.0)}
     flat |= {name: np.array([-6.0, -6.0, 0.0]) for name in ("common",) if name in mean}
-    total = yield Ask(AskStatistics, {"thetas": model.ravel(flat)[None], "few": np.array(float(few))})
+    total = yield Ask("AskStatistics", {"thetas": model.ravel(flat)[None], "few": np.array(float(few))})
     coefficients = _linear_part(model, flat, np.asarray(evidence.collapse(_statistics(total)).mean[0]))
     two = coefficients / np.maximum(np.linalg.norm(coefficients, axis=0), 1e-12)
     more = np.random.default_rng(0).standard_normal((model.covariates, model.options.directions))
@@ -70,14 +68,14 @@ def evaluate(model: SharedModel, q: np.ndarray, people: int,
     thetas = evidence.draw(q, normals)
     if not np.isfinite(thetas).all():
         return failed
-    total = yield Ask(AskStatistics, {"thetas": thetas, "few": np.array(float(few))})
+    total = yield Ask("AskStatistics", {"thetas": thetas, "few": np.array(float(few))})
     if total["failed"] > 0:
         return failed
     values, cotangents = evidence.log_evidence(_statistics(total), float(people))
     if not np.isfinite(values).all():
         return failed
     back = {name: np.asarray(part) for name, part in cotangents._asdict().items()}
-    by_theta = (yield Ask(PullBack, {"thetas": thetas, "few": np.array(float(few))} | back))["gradient"]
+    by_theta = (yield Ask("PullBack", {"thetas": thetas, "few": np.array(float(few))} | back))["gradient"]
     objective, gradient = evidence.objective(model, q, normals, np.asarray(values), by_theta)
     return (objective, gradient) if np.isfinite(objective) and np.isfinite(gradient).all() else failed
 
@@ -88,9 +86,9 @@ def gather(model: SharedModel, q: np.ndarray, draws: int, seed: int, correlation
     effects."""
     count = max(draws // BETAS, 1)
     thetas = evidence.draw(q, evidence.common_normals(seed, 10**6, count, model.size))
-    found = evidence.collapse(_statistics((yield Ask(AskStatistics, {"thetas": thetas, "few": np.array(0.0)}))))
+    found = evidence.collapse(_statistics((yield Ask("AskStatistics", {"thetas": thetas, "few": np.array(0.0)}))))
     drawn = {"thetas": thetas, "betas": draw_betas(found, seed)}
-    yield Ask(AskSharedEffects, drawn | {"correlations": correlations})
+    yield Ask("AskSharedEffects", drawn | {"correlations": correlations})
     return drawn, found
 
 

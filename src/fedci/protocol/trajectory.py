@@ -16,6 +16,7 @@ import numpy as np
 from fedci.protocol import optimise, rounds
 from fedci.protocol.ask import Ask, Sums
 from fedci.protocol.messages import Message
+from fedci.protocol.requests import asked
 from fedci.protocol.rounds import Rules
 
 START, ROUND, EFFECTS = "start", "round", "effects"
@@ -65,8 +66,8 @@ def _after(rules: Rules, place: Place, value) -> Place:
 
 def differs(ask: Ask, request: Message, index: int) -> str | None:
     """What of a request is not as expected, in a word; None: it is."""
-    if type(request) is not ask.kind:
-        return f"a {type(request).__name__} instead of a {ask.kind.__name__}"
+    if asked(request) != ask.name:
+        return f"a {type(request).__name__} instead of a {ask.name}"
     expected = ask.to(("", 0, ""), index, {})
     return next((name for name in ask.arrays if not _near(getattr(request, name), getattr(expected, name))), None)
 

@@ -18,12 +18,13 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from fedci.errors import DisclosureError, HandshakeError, NumericalError, SiteError
-from fedci.protocol.messages import AskMaskKey, Message, OpenSum, TakeCheckKey, TakeMaskKeys, encode
 from fedci.privacy import agreement, secure_sum
 from fedci.privacy.agreement import Context, Credentials
+from fedci.privacy.secure_sum import info
+from fedci.protocol.codec import encode
+from fedci.protocol.messages import AskMaskKey, Message, OpenSum, TakeCheckKey, TakeMaskKeys
 from fedci.protocol.packing import flat, masked_size, unflatten
 from fedci.study.policy import SECURE_SUM_SITES
-from fedci.privacy.secure_sum import info
 from fedci.study.study import Study
 
 KEY = "mask key"

@@ -14,7 +14,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedci.table.table import Table, id_records, restricted
 from fedci.errors import (
     DisclosureError,
     FedciError,
@@ -24,13 +23,43 @@ from fedci.errors import (
     SiteError,
     UsageError,
 )
+from fedci.model import predict
+from fedci.model.law import AnyModel
+from fedci.model.paper import elbo
+from fedci.model.paper.paper import model_of
+from fedci.model.paper.posterior import Roots
+from fedci.model.shared import evidence
+from fedci.model.shared.evidence import Statistics
+from fedci.model.shared.inducing import Blocks
+from fedci.model.shared.shared import SharedModel
+from fedci.privacy.agreement import Credentials
 from fedci.protocol import refuting, stages
-from fedci.site import diagnosing
 from fedci.protocol.ask import Ask, Sums, shapes
-from fedci.site.course import Course
-from fedci.site.people import People, Posterior, summed_sd
-from fedci.site.prepared import Prepared, Units, arrange, arrange_few
+from fedci.protocol.messages import (
+    AskDiagnostic,
+    AskEffects,
+    AskLinkKey,
+    AskMaskKey,
+    AskMoments,
+    AskSharedEffects,
+    AskStatistics,
+    Evaluate,
+    Hello,
+    Message,
+    OpenSum,
+    Prepare,
+    PullBack,
+    Refusal,
+    Reply,
+    TakeMaskKeys,
+    Tokens,
+)
+from fedci.protocol.packing import JITTERED, is_wide, rescaled, with_jitter
+from fedci.protocol.requests import MASKED, OWN, asked, row_of
 from fedci.protocol.rounds import Rules
+from fedci.site import diagnosing
+from fedci.site.cohorts import Releases
+from fedci.site.course import Course
 from fedci.site.limits import (
     check_arrays,
     check_memory,
@@ -43,52 +72,15 @@ from fedci.site.limits import (
     first_stage,
 )
 from fedci.site.linking import SiteLinkage
-from fedci.site.noising import SiteNoise, site_noise
-from fedci.protocol.packing import JITTERED, is_wide, rescaled, with_jitter
 from fedci.site.masking import SiteSums, digest, site_secret
-from fedci.protocol.messages import (
-    MASKED,
-    OWN,
-    SUMMED,
-    AskDiagnostic,
-    AskEffects,
-    AskLinkKey,
-    AskMaskKey,
-    AskMoments,
-    AskSharedEffects,
-    AskStatistics,
-    AskTokens,
-    Evaluate,
-    Exclude,
-    Hello,
-    Message,
-    OpenSum,
-    Prepare,
-    PullBack,
-    Refusal,
-    Reply,
-    TakeCheckKey,
-    TakeLinkKey,
-    TakeMaskKeys,
-    Tokens,
-    WrapLinkKey,
-    asked,
-)
-from fedci.model.paper import elbo
-from fedci.model.shared import evidence
-from fedci.model import predict
-from fedci.model.shared.evidence import Statistics
-from fedci.model.shared.inducing import Blocks
-from fedci.model.law import AnyModel
-from fedci.model.paper.posterior import Roots
-from fedci.model.shared.shared import SharedModel
-from fedci.model.paper.paper import model_of
-from fedci.table.moments import describe_site
+from fedci.site.noising import SiteNoise, site_noise
+from fedci.site.people import People, Posterior, summed_sd
+from fedci.site.prepared import Prepared, Units, arrange, arrange_few
 from fedci.study.options import FitOptions, validated
-from fedci.privacy.agreement import Credentials
 from fedci.study.policy import SECURE_SUM_SITES
-from fedci.site.cohorts import Releases
 from fedci.study.study import Study
+from fedci.table.moments import describe_site
+from fedci.table.table import Table, id_records, restricted
 from fedci.version import __version__
 
 JITTERS = 7
@@ -156,16 +148,16 @@ class Site:
             return Refusal(request.run, request.round, self.name, problem.code, str(problem))
 
     def _handler(self, request: Message):
-        handlers = {Hello: self._hello, AskMoments: self._moments, Prepare: self._prepare}
-        handlers |= dict.fromkeys((Evaluate, AskEffects, AskStatistics, PullBack, AskSharedEffects), self._summed)
-        handlers |= dict.fromkeys((AskMaskKey, TakeMaskKeys, TakeCheckKey, OpenSum), self._secure)
-        handlers[AskDiagnostic] = self._diagnostic
-        handlers |= dict.fromkeys((AskLinkKey, WrapLinkKey, TakeLinkKey, AskTokens, Exclude), self._link)
+        """By the request's own type, or else by its phase."""
+        own = {Hello: self._hello, AskMoments: self._moments, Prepare: self._prepare, OpenSum: self._secure,
+               AskDiagnostic: self._diagnostic}
+        phases = {"linkage": self._link, "keys": self._secure, "fit": self._summed, "effects": self._summed}
+        handler = own.get(type(request)) or phases.get(row_of(request).phase)
         if request.site != self.name:
             raise SiteError(f"site '{self.name}' got a request meant for another site")
-        if type(request) not in handlers:
+        if handler is None:
             raise SiteError(f"site '{self.name}' does not answer a {type(request).__name__}")
-        return handlers[type(request)]
+        return handler
 
     def _reply(self, request: Message, sums: dict, **notes) -> Reply:
         arrays = {name: np.asarray(value) for name, value in sums.items()}
@@ -317,7 +309,7 @@ class Site:
         steps = round(np.log10(reply.notes.get("jitter", ready.model.options.jitter) / ready.model.options.jitter))
         sums = rescaled(reply.sums, 1.0 / ready.units.y_sd) | {JITTERED: np.array(steps)}
         self.sums, hidden, shares = self.sums.mask(request, sums,
-                                                  is_wide(ready.model, type(request)))
+                                                  is_wide(ready.model, asked(request)))
         own = self._own_averages(reply) if isinstance(request, AskEffects | AskSharedEffects) else {}
         return self._reply(request, {MASKED: hidden} | own, shares=shares)
 
@@ -355,9 +347,9 @@ class Site:
     def _told(self, request: Message, ask: Ask, number: int) -> Sums:
         """The sum of the exchange before, as the coordinator tells it; under secure sums the sites' checks bind it."""
         model = self.course.rules.model
-        expected = shapes(model, ask.kind, ask.arrays, self.study.policy.noises("effects"))
+        expected = shapes(model, ask, self.study.policy.noises("effects"))
         if self.masked:
-            return self.sums.told(request.previous, number, with_jitter(expected), is_wide(model, ask.kind))
+            return self.sums.told(request.previous, number, with_jitter(expected), is_wide(model, ask.name))
         found = request.previous
         if any(name not in found or found[name].shape != shape for name, shape in expected.items()):
             raise MessageError(f"site '{self.name}': the sum of round {number} is not told with the next request, and "
@@ -491,7 +483,7 @@ class Site:
         here = diagnosing.Here(self.table, policy, ready.units.indicators, ready.model, ready.arrays,
                                      int(ready.arrays.index), ready.units.y_mean, ready.units.y_sd, self.posterior,
                                      not self.masked or policy.site_effects, self._is_silent(request.round))
-        if not self.masked or asked(request) not in SUMMED:
+        if not (self.masked and row_of(request).summed):
             return self._reply(request, diagnosing.answer(here, request))
         return self._masked_diagnostic(request, here)
 

@@ -107,7 +107,8 @@ def kit_sent(terminal: Terminal) -> None:
 def taken_part(terminal: Terminal) -> None:
     """The kit's own party answers the first two requests of a run: its ledger tells of them."""
     from fedci.network import kit, party
-    from fedci.protocol.messages import AskMoments, Hello, Reply, decode, encode
+    from fedci.protocol.codec import decode, encode
+    from fedci.protocol.messages import AskMoments, Hello, Reply
     from fedci.version import __version__
 
     own = kit.read("lyon", "site")

@@ -12,7 +12,8 @@ from fedci.coordinator.checkpoint import Mark, load
 from fedci.coordinator.retry import Retrying
 from fedci.coordinator.talk import Talk, check_numbers
 from fedci.errors import AwayError, MessageError, OutputError
-from fedci.protocol.messages import AskMoments, Reply, decode, encode
+from fedci.protocol.codec import decode, encode
+from fedci.protocol.messages import AskMoments, Reply
 from fedci.site.ledger import LEDGER, Ledger, Left, verify
 
 SITES = ("a", "b")

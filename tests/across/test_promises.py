@@ -30,8 +30,9 @@ from fedci.errors import DataError, HandshakeError, OutputError, StudyError
 from fedci.files import plain_cell, private_file
 from fedci.model.paper import elbo
 from fedci.privacy import secure_sum
-from fedci.protocol import messages
-from fedci.protocol.messages import AskEffects, Evaluate, Hello, Refusal, Reply, decode, encode
+from fedci.protocol import codec
+from fedci.protocol.codec import decode, encode
+from fedci.protocol.messages import AskEffects, Evaluate, Hello, Refusal, Reply
 from fedci.site.door import Door
 from fedci.site.ledger import Ledger, Left, verify
 from fedci.site.site import JITTERS, Site
@@ -71,7 +72,7 @@ def test_every_promise_names_tests_and_each_of_them_exists():
 def test_the_defaults_are_those_of_the_design():
     """(The policy's own numbers: tests/study/test_study.py.)"""
     assert [secure_sum.threshold(m) for m in (3, 5, 10)] == [3, 4, 7]  # ⌊2m/3⌋ + 1
-    assert (secure_sum.BITS, messages.MAX_BYTES, messages.MAX_NESTING) == (40, 16 * 2**20, 8)
+    assert (secure_sum.BITS, codec.MAX_BYTES, codec.MAX_NESTING) == (40, 16 * 2**20, 8)
     assert (STANDARD_ROUND_CAP, POLICIES["standard"].max_rounds) == (1000, 200)
     assert (POLICIES["standard"].max_parameters_per_row, POLICIES["standard"].secure_sum) == (1.0, "auto")
     assert retry.TRIES == 3

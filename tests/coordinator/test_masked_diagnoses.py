@@ -13,8 +13,9 @@ from fedci.coordinator.talk import Talk
 from fedci.diagnostics import fit, propensity
 from fedci.errors import DisclosureError, MessageError
 from fedci.privacy import secure_sum
-from fedci.protocol.ask import diagnostic_shapes
-from fedci.protocol.messages import ANSWERS, DIAGNOSTICS, MASKED, OWN, AskDiagnostic, Refusal, asked, decode, encode
+from fedci.protocol.ask import Ask, sizes
+from fedci.protocol.codec import decode, encode
+from fedci.protocol.messages import AskDiagnostic, Refusal
 from fedci.protocol.packing import unflatten
 from fedci.site import diagnosing
 from fedci.site.door import Door
@@ -70,14 +71,14 @@ def test_the_propensity_models_sums_reach_the_coordinator_masked_and_their_sum_i
         bits = np.unpackbits(reply.sums[MASKED].view(np.uint8))
         assert abs(bits.mean() - 0.5) < 5 * 0.5 / np.sqrt(bits.size)  # five standard deviations: 6e-7 for each answer
     first = said[0][0]
-    shapes = diagnostic_shapes(first.values)
+    shapes = REQUESTS["AskDiagnostic.propensity"].summed_shapes(sizes(first.values))
     own = [reply.sums for request, reply in replies_to(clear, "propensity")
            if np.array_equal(request.values["coefficients"], first.values["coefficients"])]
     flat = [np.concatenate([np.ravel(one[name]) for name in sorted(shapes)]) for one in own]
     exact = unflatten(secure_sum.decode(sum(secure_sum.encode(one, 3, wide=True) for one in flat), wide=True), shapes)
     talk = Talk(wire, "run")
     talk.model, talk.sums, talk.round = sites["s0"].prepared.model, masked_sums.SecureSums(), 1000
-    total = talk.sums.total(talk, diagnoses.AskOf("propensity", first.values))
+    total = talk.sums.total(talk, Ask("AskDiagnostic.propensity", first.values))
     assert len(own) == 3
     for name in shapes:
         assert np.array_equal(total.sums[name], exact[name])
@@ -129,8 +130,8 @@ def test_an_open_refusal_keeps_the_sum_closed_and_the_study_goes_on(frames):
     assert sum("the operator said no" in note for note in found.notes) == 1
 
 
-SPOILED = [(request, name) for request in ("AskMoments", *(f"AskDiagnostic.{kind}" for kind in DIAGNOSTICS))
-           for name in sorted(ANSWERS[request]) if request != "AskDiagnostic.outcome"]
+SPOILED = [(row.name, name) for row in REQUESTS.values() if row.phase in ("moments", "design")
+           for name in sorted(row.leaves(secure=False))]
 
 
 @pytest.mark.parametrize("to, name", SPOILED, ids=[f"{to}-{name}" for to, name in SPOILED])

@@ -15,8 +15,11 @@ from fedci.coordinator.talk import PlainSums, Talk
 from fedci.errors import AwayError, FederationError, HandshakeError, MessageError, StudyError, UsageError
 from fedci.privacy import agreement, secure_sum
 from fedci.protocol import rounds
+from fedci.protocol.codec import decode, encode
 from fedci.protocol.engine import InProcessEngine
-from fedci.protocol.messages import SUMMED, AskEffects, Evaluate, OpenSum, TakeMaskKeys, decode, encode
+from fedci.protocol.messages import AskEffects, Evaluate, OpenSum, TakeMaskKeys
+from fedci.protocol.codec import decode, encode
+from fedci.protocol.requests import SUMMED
 from fedci.site.door import Door
 from fedci.site.ledger import Ledger, read
 from fedci.site.site import Site
@@ -101,7 +104,7 @@ def test_the_sum_does_not_depend_on_the_masks(through_doors):
 
 def test_the_coordinator_sees_nothing_but_masked_sums(through_doors):
     outcome, said, _, _ = through_doors
-    summed = [(request, reply) for request, reply in said if type(request).__name__ in SUMMED]
+    summed = [(request, reply) for request, reply in said if row_of(request).family]
     assert len(summed) == len(SIZES) * (len(outcome.fit.rounds) + 1)
     for _, reply in summed:
         assert reply.sums.keys() == {"masked"}

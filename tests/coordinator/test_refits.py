@@ -8,8 +8,8 @@ from fedci.coordinator.coordinator import run_study
 from fedci.coordinator.refits import wanted
 from fedci.diagnostics.findings import Diagnostics
 from fedci.errors import DataError, UsageError
+from fedci.protocol.codec import decode, encode
 from fedci.protocol.engine import InProcessEngine
-from fedci.protocol.messages import decode, encode
 from fedci.site.door import Door
 from fedci.site.ledger import Ledger, read
 from fedci.site.site import Site

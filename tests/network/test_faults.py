@@ -11,7 +11,8 @@ from fedci.coordinator.coordinator import run_study
 from fedci.errors import AwayError
 from fedci.network import kit, party
 from fedci.network.rehearsal import SITES
-from fedci.protocol.messages import Evaluate, decode, encode
+from fedci.protocol.codec import decode, encode
+from fedci.protocol.messages import Evaluate
 from fedci.site import ledger
 from fedci.study.study import Diagnosing, Linkage
 

@@ -10,8 +10,9 @@ from fedci.errors import AwayError
 from fedci.network import kit, party
 from fedci.network.provision import new_network
 from fedci.network.rehearsal import SITES, make_people, make_study
+from fedci.protocol.codec import decode, encode
 from fedci.protocol.engine import InProcessEngine
-from fedci.protocol.messages import asked, decode, encode
+from fedci.protocol.requests import asked
 from fedci.site import ledger
 from fedci.site.site import Site
 from tests_support import hospitals, study

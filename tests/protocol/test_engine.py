@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from fedci.protocol.messages import Evaluate, encode
+from fedci.protocol.codec import encode
+from fedci.protocol.messages import Evaluate
 
 
 def test_messages_stay_small():

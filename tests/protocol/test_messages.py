@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from fedci.errors import MessageError
-from fedci.protocol import messages
+from fedci.protocol import codec, messages
+from fedci.protocol.codec import CHECK_BYTES, decode, encode, sealed
 from fedci.protocol.messages import (
-    CHECK_BYTES,
     AskDiagnostic,
     AskEffects,
     AskLinkKey,
@@ -37,9 +37,6 @@ from fedci.protocol.messages import (
     TakeMaskKeys,
     Tokens,
     WrapLinkKey,
-    decode,
-    encode,
-    sealed,
 )
 
 BASE = ("run-1", 3, "oslo")
@@ -347,23 +344,23 @@ def test_an_integer_is_a_float_too():
 def test_a_message_too_large_is_refused_on_both_sides(monkeypatch):
     big = Reply(*BASE, {"a": np.zeros(100)})
     data = encode(big)
-    monkeypatch.setattr(messages, "MAX_BYTES", len(data))
+    monkeypatch.setattr(codec, "MAX_BYTES", len(data))
     assert same(decode(encode(big)), big)
-    monkeypatch.setattr(messages, "MAX_BYTES", len(data) - 1)
+    monkeypatch.setattr(codec, "MAX_BYTES", len(data) - 1)
     with pytest.raises(MessageError, match="limit"):
         encode(big)
     assert "limit" in refused(data)
 
 
 def test_too_many_arrays_are_refused():
-    most = {f"a{i}": np.array(0) for i in range(messages.MAX_ARRAYS)}
+    most = {f"a{i}": np.array(0) for i in range(codec.MAX_ARRAYS)}
     assert same(decode(encode(Reply(*BASE, most))), Reply(*BASE, most))
     refused(encode(Reply(*BASE, most | {"more": np.array(0)})))
 
 
 def test_deep_nesting_is_refused():
     deep: dict = {}
-    for _ in range(messages.MAX_NESTING):
+    for _ in range(codec.MAX_NESTING):
         deep = {"k": deep}
     refused(encode(Reply(*BASE, {}, deep)))
     refused(raw(b"[" * 10**6))

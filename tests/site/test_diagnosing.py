@@ -8,7 +8,8 @@ import pytest
 from fedci import Source
 from fedci.diagnostics import overlap, propensity
 from fedci.errors import MessageError, SiteError
-from fedci.protocol.messages import DIAGNOSTICS, AskDiagnostic, Prepare, Refusal, Reply
+from fedci.protocol.messages import AskDiagnostic, Prepare, Refusal, Reply
+from fedci.protocol.requests import DIAGNOSTICS
 from fedci.site import diagnosing
 from fedci.site.site import Site
 from tests_support import frame, study

@@ -11,24 +11,11 @@ from fedci.coordinator.coordinator import handshake, run_study
 from fedci.coordinator.linkage import link
 from fedci.coordinator.talk import Talk
 from fedci.errors import DataError, DisclosureError, OutputError, SiteError, SizeError
+from fedci.protocol.codec import decode, encode
 from fedci.protocol.engine import InProcessEngine
-from fedci.protocol.messages import (
-    DIAGNOSTICS,
-    TYPES,
-    AskMoments,
-    Evaluate,
-    Hello,
-    Prepare,
-    Refusal,
-    Reply,
-    decode,
-    encode,
-)
+from fedci.protocol.messages import AskMoments, Evaluate, Hello, Prepare, Refusal, Reply
+from fedci.protocol.requests import REQUESTS
 from fedci.site.door import (
-    KEPT_IN_FULL,
-    MAY_BE_NOTED,
-    MAY_LEAVE,
-    PHASES,
     RUN_ID,
     Door,
     Event,
@@ -151,16 +138,10 @@ def _check_ledger(folder, seen, outcome):
     for entry, (name, _, told) in zip(entries, seen, strict=True):
         sums = decode(told).sums
         assert entry["sums"] == {key: list(array.shape) for key, array in sums.items()}
-        assert ("values" in entry) == (entry["request"] in KEPT_IN_FULL)
+        assert ("values" in entry) == REQUESTS[entry["request"]].in_full
         if entry["phase"] == "effects":
             kept = outcome.effects.sums[name]
             assert all(np.array_equal(entry["values"][key], kept[key]) for key in kept)
-
-
-def test_every_request_has_a_phase():
-    assert set(TYPES) - {"Reply", "Refusal", "Tokens"} == {name.split(".")[0] for name in PHASES}
-    assert {f"AskDiagnostic.{kind}" for kind in DIAGNOSTICS} <= PHASES.keys() & MAY_LEAVE.keys()
-    assert MAY_LEAVE.keys() | MAY_BE_NOTED.keys() <= PHASES.keys()
 
 
 class _Twice:
@@ -551,9 +532,9 @@ def test_the_foreign_name_stands_in_the_sites_own_log(opened, tmp_path):
 
 def test_each_name_leaves_only_in_answer_to_its_request():
     ask = Evaluate("r", 1, NAME, np.zeros(1), np.zeros((1, 2, 2)), np.zeros((1, 2, 2)))
-    for name in set().union(*MAY_LEAVE.values()):
+    for name in {array.name for row in REQUESTS.values() for array in row.answer}:
         reply = Reply("r", 1, NAME, {name: np.zeros(2)})
-        if name in MAY_LEAVE["Evaluate"]:
+        if name in REQUESTS["Evaluate"].leaves(secure=False):
             check_leaving(ask, reply)
         else:
             with pytest.raises(DisclosureError):

@@ -12,8 +12,9 @@ from fedci.coordinator.talk import Talk
 from fedci.errors import DisclosureError
 from fedci.privacy import agreement, secure_sum
 from fedci.protocol import rounds
+from fedci.protocol.codec import encode
 from fedci.protocol.engine import InProcessEngine
-from fedci.protocol.messages import AskMaskKey, Evaluate, OpenSum, Refusal, TakeMaskKeys, encode
+from fedci.protocol.messages import AskMaskKey, Evaluate, OpenSum, Refusal, TakeMaskKeys
 from fedci.site import masking
 from support.masked import local, one_round, plan, prepared, with_identities
 from tests_support import Wire

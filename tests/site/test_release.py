@@ -10,7 +10,7 @@ import pytest
 from fedci import Source
 from fedci.estimator import FedCI
 from fedci.protocol import engine as engines
-from fedci.protocol.messages import asked
+from fedci.protocol.requests import asked
 from fedci.site.door import PHASES
 from fedci.site.release import release
 from support.commanded import FAST, SHORT, told

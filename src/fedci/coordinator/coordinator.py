@@ -20,7 +20,7 @@ import numpy as np
 from fedci.coordinator import diagnoses, masked_sums
 from fedci.coordinator.checkpoint import Checkpoint, Mark, load
 from fedci.coordinator.linkage import Linked, link
-from fedci.coordinator.talk import Talk, check_flags, check_numbers
+from fedci.coordinator.talk import Talk, check_form
 from fedci.diagnostics.findings import Diagnostics
 from fedci.diagnostics.fit import Step
 from fedci.effect import CORRELATIONS, EffectSums
@@ -32,6 +32,7 @@ from fedci.protocol import optimise, refuting, stages
 from fedci.protocol import rounds as exchanges
 from fedci.protocol.engine import Engine
 from fedci.protocol.messages import AskMoments, Hello, Prepare, Reply
+from fedci.protocol.requests import REQUESTS
 from fedci.study.options import FitOptions
 from fedci.study.policy import check_available
 from fedci.study.study import Study
@@ -228,10 +229,8 @@ def agree_units(talk: Talk, study: Study, options: FitOptions) -> Layout:
 
 def _site_moments(reply: Reply, columns: int) -> SiteMoments:
     """Of d design columns; MessageError names a site whose moments have another form."""
-    d, s = columns, reply.sums
-    check_flags(reply, {"suppressed": (d,), "incomplete": (d,)})
-    check_numbers(reply, {"x": (4, d), "x_count": (d,)} | {
-        name: shape for arm in ("y0", "y1", "w") for name, shape in ((arm, (4, 1)), (f"{arm}_count", (1,)))})
+    s = reply.sums
+    check_form(reply, REQUESTS[AskMoments.__name__], {"columns": columns})
     return SiteMoments(Moments(s["x"], s["x_count"]), s["suppressed"], s["incomplete"],
                        (Moments(s["y0"], s["y0_count"]), Moments(s["y1"], s["y1_count"])),
                        Moments(s["w"], s["w_count"]))

@@ -14,16 +14,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fedci.coordinator.talk import Talk, Total, check_flags, check_numbers, summed
+from fedci.coordinator.talk import Talk, Total, check_form, summed
 from fedci.diagnostics import balance, fit, heterogeneity, overlap, propensity, sensitivity
 from fedci.diagnostics.findings import Diagnostics
 from fedci.effect import EffectSums
 from fedci.errors import DisclosureError, NumericalError
 from fedci.model import leave_one_out
-from fedci.model.family import Family, Sums
+from fedci.model.family import Ask, Family, Sums
 from fedci.model.rows import BetaLaw
-from fedci.protocol.ask import SITE_SHAPES, diagnostic, diagnostic_shapes
-from fedci.protocol.messages import AskDiagnostic, Reply
+from fedci.protocol.ask import sizes
+from fedci.protocol.messages import Reply
+from fedci.protocol.requests import REQUESTS, diagnostic
 from fedci.study.study import Study
 from fedci.table.moments import SiteMoments, pool, scales
 from fedci.table.table import design_columns
@@ -31,8 +32,6 @@ from fedci.table.table import design_columns
 WITHHELD_ERRORS = (DisclosureError, NumericalError)
 WITHHELD = tuple(error.code for error in WITHHELD_ERRORS)
 """Refusals that leave a site out of a diagnostic; any other ends the study, as everywhere."""
-FLAGS = ("told", "hidden")
-"""How the names of arrays end that say what is told, and hold no numbers."""
 LARGEST_LAW = 2**20
 """Numbers of β̃'s law that are sent at most: fewer draws where it has many columns."""
 
@@ -131,7 +130,7 @@ def _summed(talk: Talk, kind: str, values: Mapping[str, np.ndarray]) -> tuple[To
     """(a diagnostic's sum under masks, no reasons), or (none, a reason for every site): a site that refuses openly
     (its operator declined) keeps the sum of all closed."""
     try:
-        return talk.sums.total(talk, diagnostic(kind, values)), {}
+        return talk.sums.total(talk, Ask(diagnostic(kind), dict(values))), {}
     except WITHHELD_ERRORS as problem:
         return None, dict.fromkeys(talk.sites, f"the diagnostic '{kind}' is not summed over the sites: {problem}")
 
@@ -143,35 +142,17 @@ def _withheld(site: str, kind: str, code: str) -> str:
 
 def _ask(talk: Talk, kind: str, values: Mapping[str, np.ndarray], sites: Sequence[str]):
     """(replies, reasons of those who may not tell)."""
-    make = dict.fromkeys(sites, lambda base: AskDiagnostic(*base, kind, dict(values)))
-    return _checked(talk.ask_willing(make, WITHHELD), kind, values)
+    return _ask_each(talk, kind, dict.fromkeys(sites, values))
 
 
-def _checked(found: tuple[dict[str, Reply], dict[str, str]], kind: str, values: Mapping[str, np.ndarray]):
-    """The same; MessageError names the site whose answer has another form."""
-    expected = _shapes(kind, values)
-    for reply in found[0].values():
-        check_flags(reply, {name: shape for name, shape in expected.items() if name.endswith(FLAGS)})
-        check_numbers(reply, {name: shape for name, shape in expected.items() if not name.endswith(FLAGS)})
-    return found
-
-
-def _shapes(kind: str, values: Mapping[str, np.ndarray]) -> dict[str, tuple[int, ...]]:
-    """Of what a site answers in the clear."""
-    p, weightings, groups = len(values["centre"]), len(balance.WEIGHTINGS), overlap.GROUPS
-    if kind == "propensity":
-        return diagnostic_shapes(values)
-    if kind == "balance":
-        each = (weightings, 2, p)
-        return {"size": each, "mean": each, "variance": each, "told": (weightings, p), "weight": each[:2],
-                "square": each[:2]}
-    if kind == "overlap":
-        bins, totals = (2, overlap.BINS), (2, groups)
-        return {"counts": bins, "hidden": bins, "totals": totals, "totals_hidden": totals, "where_size": (p,),
-                "where_mean": (p,), "where_told": (p,)}
-    summed_shapes = diagnostic_shapes(values)
-    return {name: summed_shapes[name] for name in ("places", "places_hidden", "bins", "line", "treated_share")} | {
-        "bins_hidden": summed_shapes["bins"][:1], **SITE_SHAPES}
+def _ask_each(talk: Talk, kind: str, values: Mapping[str, Mapping[str, np.ndarray]]):
+    """The same, with parameters for each site; MessageError names the site whose answer has another form."""
+    asks = {site: Ask(diagnostic(kind), dict(own)) for site, own in values.items()}
+    replies, away = talk.ask_willing({site: (lambda base, ask=ask: ask.to(base, 0, {})) for site, ask in asks.items()},
+                                     WITHHELD)
+    for site, reply in replies.items():
+        check_form(reply, REQUESTS[asks[site].name], sizes(asks[site].arrays))
+    return replies, away
 
 
 def _noted(away: Mapping[str, str]) -> tuple[str, ...]:
@@ -272,9 +253,8 @@ class _Told(NamedTuple):
 
 
 def _plain_checks(talk: Talk, values: dict, known: np.ndarray, willing: Sequence[str]) -> _Told:
-    make = {name: (lambda base, at=(known if name in willing else np.zeros(0)):
-                   AskDiagnostic(*base, "outcome", values | {"coefficients": at})) for name in talk.sites}
-    replies, away = _checked(talk.ask_willing(make, WITHHELD), "outcome", values)
+    replies, away = _ask_each(talk, "outcome", {
+        name: values | {"coefficients": known if name in willing else np.zeros(0)} for name in talk.sites})
     share = sum((reply.sums["treated_share"] for reply in replies.values()), np.zeros(2))
     return _Told({name: reply.sums for name, reply in replies.items()}, fit.pooled([*map(_site_fit, replies.values())]),
                  share, _noted(away))
@@ -286,7 +266,7 @@ def _masked_checks(talk: Talk, values: dict, fitted: Fitted) -> _Told:
     if found is None:
         return _Told({}, None, np.zeros(2), _noted(refused))
     own = {site: part for site, part in found.sites.items()
-           if site not in found.withheld and part.keys() >= SITE_SHAPES.keys()}
+           if site not in found.withheld and part.keys() >= set(REQUESTS[diagnostic("outcome")].by_site)}
     everyone = fit.Pooled(*(found.sums[name] for name in fit.Pooled._fields))
     shown = fit.in_units(everyone, fitted.y_mean, fitted.y_sd) if everyone.sites > 0 else None
     return _Told(own, shown, found.sums["treated_share"],

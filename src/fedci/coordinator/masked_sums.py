@@ -10,9 +10,9 @@ from fedci.coordinator.talk import Talk, Total
 from fedci.errors import AwayError, FederationError, MessageError, SiteError
 from fedci.model.family import Ask
 from fedci.privacy import secure_sum
-from fedci.protocol.ask import SITE_SHAPES
-from fedci.protocol.messages import MASKED, OWN, AskMaskKey, OpenSum, Reply, TakeCheckKey, TakeMaskKeys
-from fedci.protocol.packing import JITTERED, masked_size, rescaled, unflatten, with_jitter
+from fedci.protocol.messages import AskMaskKey, OpenSum, Reply, TakeCheckKey, TakeMaskKeys
+from fedci.protocol.packing import JITTERED, is_wide, masked_size, rescaled, unflatten, with_jitter
+from fedci.protocol.requests import MASKED, OWN
 
 
 def agree(talk: Talk) -> SecureSums:
@@ -41,7 +41,7 @@ class SecureSums:
     def total(self, talk: Talk, ask: Ask) -> Total:
         replies = talk.ask_sum(ask)
         expected = with_jitter(talk.shapes(ask))
-        wide = not talk.model.is_bounded(ask.name)
+        wide = is_wide(talk.model, ask.name)
         uploads = {site: _upload(reply, masked_size(expected, wide)) for site, reply in replies.items()}
         seeds = _seeds(talk.sites, _open(talk, replies))
         total = secure_sum.opened([uploads[site] for site in talk.sites], [seeds[site] for site in talk.sites])
@@ -49,7 +49,7 @@ class SecureSums:
         _check_sane(sums, wide)
         _note_jitter(talk, sums.pop(JITTERED))
         sums = rescaled(sums, talk.unit)
-        own = {site: _own(reply, talk.shapes(ask) | SITE_SHAPES) for site, reply in replies.items()}
+        own = {site: _own(reply, talk.own_shapes(ask)) for site, reply in replies.items()}
         withheld = {site: _noted(reply, "withheld", str) for site, reply in replies.items()
                     if "withheld" in reply.notes}
         return Total(sums, {"total": total}, {site: part for site, part in own.items() if part}, withheld)
@@ -65,11 +65,10 @@ def _upload(reply: Reply, size: int) -> np.ndarray:
 
 
 def _own(reply: Reply, expected: Mapping[str, tuple]) -> dict[str, np.ndarray]:
-    """A site's average effects, if it sent them: the shapes of one draw."""
+    """What the site tells of itself, if it sent any."""
     found = {name.removeprefix(OWN): part for name, part in reply.sums.items() if name.startswith(OWN)}
     for name, part in found.items():
         shape = expected.get(name, ())
-        shape = (1, *shape[1:]) if name.endswith(("_mean", "_var")) else shape
         if part.shape != shape:
             raise MessageError(f"site '{reply.site}' answered with {name!r} of shape {part.shape}, needs {shape}",
                                site=reply.site)

@@ -9,9 +9,10 @@ import numpy as np
 
 from fedci.errors import MessageError, from_code
 from fedci.model.family import Ask, Family, Sums
-from fedci.protocol.ask import request_of, shapes
+from fedci.protocol.ask import request_of, shapes, sizes
 from fedci.protocol.engine import Engine
-from fedci.protocol.messages import ANSWERS, MASKED, SUMMED, Message, Refusal, Reply, asked
+from fedci.protocol.messages import Message, Refusal, Reply
+from fedci.protocol.requests import MASKED, REQUESTS, Request, Shapes, Sizes, row_of
 
 Answer = TypeVar("Answer", bound=Message)
 HUGE = 1e200
@@ -90,7 +91,7 @@ class Talk:
         if not belongs:
             raise MessageError(f"site '{name}' did not answer round {self.round} of this run", site=name)
         if isinstance(reply, Reply):
-            _check_whole(reply, asked(request))
+            _check_whole(reply, request)
         return reply
 
     def total(self, ask: Ask) -> Total:
@@ -104,8 +105,13 @@ class Talk:
         return self.ask_each({name: (lambda base, s=s: request_of(ask, base, s, self.previous))
                               for s, name in enumerate(self.sites)})
 
-    def shapes(self, ask: Ask) -> dict[str, tuple[int, ...]]:
+    def shapes(self, ask: Ask) -> Shapes:
+        """Of the sums that answer."""
         return shapes(self.model, ask, self.averaged)
+
+    def own_shapes(self, ask: Ask) -> Shapes:
+        """Of what a site tells of itself beside a masked sum."""
+        return REQUESTS[ask.name].own_shapes(sizes(ask.arrays, self.model))
 
     def follow(self, steps: Generator[Ask, Sums, Answer]) -> tuple[Answer, Total | None]:
         """(what the steps of `protocol.rounds` come to, the last sum on their way)."""
@@ -119,12 +125,13 @@ class Talk:
             return done.value, total
 
 
-def _check_whole(reply: Reply, request: str) -> None:
+def _check_whole(reply: Reply, request: Message) -> None:
     """A site's own filter may take a sum out of its answer; nothing can be made of the rest."""
-    masked = request in SUMMED and MASKED in reply.sums
-    missing = [] if masked else sorted(ANSWERS.get(request, set()) - reply.sums.keys())
+    row = row_of(request)
+    masked = row.summed and MASKED in reply.sums
+    missing = [] if masked else sorted(row.leaves(secure=False) - reply.sums.keys())
     if missing:
-        raise MessageError(f"site '{reply.site}' answered a {request} without {', '.join(map(repr, missing))}: a "
+        raise MessageError(f"site '{reply.site}' answered a {row.name} without {', '.join(map(repr, missing))}: a "
                            f"filter at the site takes it out. Ask the site to let it pass, or run the study without "
                            f"the site", site=reply.site)
 
@@ -140,6 +147,12 @@ class PlainSums:
         note_jitters(talk.jitters, replies)
         total = summed(replies)
         return Total(total, total, {name: dict(reply.sums) for name, reply in replies.items()})
+
+
+def check_form(reply: Reply, row: Request, measured: Sizes) -> None:
+    """MessageError names the site whose answer in the clear has other shapes or types than the request's row says."""
+    check_flags(reply, {array.name: array.at(measured) for array in row.answer if array.flag})
+    check_numbers(reply, {array.name: array.at(measured) for array in row.answer if not array.flag})
 
 
 def check_numbers(reply: Reply, expected: Mapping[str, tuple]) -> None:

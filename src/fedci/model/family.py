@@ -138,6 +138,11 @@ class Family(ABC):
     # --- the course of a fit
 
     @property
+    @abstractmethod
+    def asks(self) -> tuple[str, ...]:
+        """The names of all that a fit asks."""
+
+    @property
     def has_stages(self) -> bool:
         """Whether the first rounds of a large fit may look at some people only."""
         return False
@@ -175,10 +180,6 @@ class Family(ABC):
         """(draws from q, once for all sites, with which each sums its people's effects; the law of β, if there is
         one)."""
 
-    @abstractmethod
-    def questions(self, options: FitOptions) -> Iterator[tuple[str, Shapes, int]]:
-        """(name, shapes of the arrays asked with, how often at most) of all that a whole fit asks."""
-
     # --- what a site answers
 
     @abstractmethod
@@ -186,16 +187,8 @@ class Family(ABC):
         """Shapes of the arrays of a question, all float64; None: this family does not ask it."""
 
     @abstractmethod
-    def gives(self, name: str, asked: Shapes) -> Shapes:
-        """Shapes of the sums that answer a question with arrays of these shapes."""
-
-    @abstractmethod
     def answer(self, name: str, arrays: Sums, rows: Rows, memory: Any) -> Answer | None:
         """The sums of one round; a numerical failure is counted ('failed'), or None where it cannot be."""
-
-    def is_bounded(self, name: str) -> bool:
-        """Whether the sums that answer a question are of a size known beforehand: masks of half the width hide them."""
-        return False
 
     @abstractmethod
     def received(self, arrays: Sums) -> tuple[np.ndarray, Any]:
@@ -218,11 +211,6 @@ class Family(ABC):
     def drivers(self, draws: Any) -> Any:
         """What carries the outcome and the effect (`model.shared.drivers`); None where the family cannot tell."""
         return None
-
-
-
-def shapes_of(arrays: Sums) -> Shapes:
-    return {name: np.shape(part) for name, part in arrays.items()}
 
 
 def names_of(shapes: Theta) -> list[str]:

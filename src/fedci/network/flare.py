@@ -32,8 +32,9 @@ from nvflare.fuel.flare_api.flare_api import new_secure_session
 from fedci.errors import AwayError, MessageError, SiteError
 from fedci.network import kit, leaving, party, processes
 from fedci.network.provision import CONSOLE
+from fedci.protocol.codec import decode, encode
 from fedci.protocol.engine import Traffic, decode_from
-from fedci.protocol.messages import Message, decode, encode
+from fedci.protocol.messages import Message
 
 TASK, PING, DONE = "fedci", "fedci-ping", "fedci-done"
 """A message of ours; whether the site's process is there; that the result is written, and the site may rest."""

@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from fedci.diagnostics import fit
-from fedci.model.family import Ask, Family, Shapes, Sums, shapes_of
-from fedci.protocol.messages import DIAGNOSTICS, TYPES, AskDiagnostic, Message
-
-
-def diagnostic(kind: str, arrays: Mapping[str, np.ndarray]) -> Ask:
-    """A diagnostic that is summed over sites."""
-    return Ask(f"AskDiagnostic.{kind}", dict(arrays))
+from fedci.effect import POPULATIONS
+from fedci.model.family import Ask, Family, Sums
+from fedci.protocol.messages import Message
+from fedci.protocol.requests import REQUESTS, Shapes
 
 
 def request_of(ask: Ask, base: tuple, index: int, previous: Sums) -> Message:
     """The request to the site of this index."""
+    row = REQUESTS[ask.name]
+    if row.kind:
+        return row.message(*base, row.kind, dict(ask.arrays))
     arrays = {name: np.asarray(part) for name, part in ask.arrays.items()}
-    message, _, kind = ask.name.partition(".")
-    if kind in DIAGNOSTICS:
-        return AskDiagnostic(*base, kind, arrays)
     own = {"g": arrays["g"][:, index]} if "g" in arrays else {}
-    return TYPES[message](*base, **arrays | own, previous=dict(previous))
+    return row.message(*base, **arrays | own, previous=dict(previous))
 
 
 def arrays_of(request: Message) -> dict[str, np.ndarray]:
@@ -31,25 +28,32 @@ def arrays_of(request: Message) -> dict[str, np.ndarray]:
     return {name: part for name, part in vars(request).items() if isinstance(part, np.ndarray)}
 
 
+MEASURED: Mapping[str, tuple[str, Callable[[np.ndarray], int]]] = {
+    "centre": ("covariates", len),
+    "coefficients": ("coefficients", len),
+    "correlations": ("correlations", len),
+    "phi_roots": ("draws", len),
+    "thetas": ("draws", len),
+    "betas": ("draws", lambda betas: math.prod(betas.shape[:2])),
+}
+"""Array that is asked → the size of the answer that it gives; draws of β, where it has any, in place of θ's."""
+
+
+def sizes(arrays: Mapping[str, np.ndarray], model: Family | None = None) -> dict[str, int]:
+    """The named sizes (`requests.SIZES`) of what answers a request with these arrays."""
+    return model_sizes(model) | {size: length(arrays[name]) for name, (size, length) in MEASURED.items()
+                                 if name in arrays}
+
+
+def model_sizes(model: Family | None) -> dict[str, int]:
+    """Those that a model gives; one without β has no basis."""
+    if model is None:
+        return {}
+    return {"parameters": model.size, "basis": model.columns, "products": model.columns * (model.columns + 1) // 2,
+            "populations": len(POPULATIONS)}
+
+
 def shapes(model: Family, ask: Ask, averaged: bool = False) -> Shapes:
-    """Of each named sum that answers a request with these arrays; `averaged`: effects are told as of one draw."""
-    if ask.name.partition(".")[2] in DIAGNOSTICS:
-        return diagnostic_shapes(ask.arrays)
-    given = model.gives(ask.name, shapes_of(ask.arrays))
-    if averaged and "cate_mean" in given:
-        return {name: (1, *shape[1:]) if name.endswith(("_mean", "_var")) else shape for name, shape in given.items()}
-    return given
-
-
-def diagnostic_shapes(arrays: Mapping[str, np.ndarray]) -> Shapes:
-    """Of the sums that answer a diagnostic with these arrays: calibration has `edges`, the propensity model none."""
-    if "edges" in arrays:
-        bins = len(arrays["edges"]) + 1
-        return {"sites": (), "places": (fit.PLACES,), "places_hidden": (fit.PLACES,), "places_whole": (fit.PLACES,),
-                "bins": (bins, 4), "line": (6,), "treated_share": (2,)}
-    size = len(arrays["coefficients"])
-    return {"log_likelihood": (), "gradient": (size,), "hessian": (size, size)}
-
-
-SITE_SHAPES = {"effect": (3,), "residuals": (2, 3)}
-"""Of what a site tells of itself beside a masked diagnostic."""
+    """Of each named sum that answers; `averaged`: effects are told as of one draw."""
+    row, measured = REQUESTS[ask.name], sizes(ask.arrays, model)
+    return row.summed_shapes(measured | {"draws": 1} if averaged and row.averaged else measured)

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from fedci.model.family import Family
 from fedci.privacy import secure_sum
+from fedci.protocol.requests import REQUESTS
 
 JITTERED = "jittered"
 """Summed beside the answers: by how many steps of their ladders all sites together raised their jitter."""
@@ -23,6 +25,11 @@ def unflatten(values: np.ndarray, shapes: Mapping[str, tuple]) -> dict[str, np.n
         size = int(np.prod(shapes[name]))
         found[name], at = values[at:at + size].reshape(shapes[name]), at + size
     return found
+
+
+def is_wide(model: Family, request: str) -> bool:
+    """Whether a sum's numbers may be of any size: all but the gradients of standardised data."""
+    return not REQUESTS[request].bounded or not model.options.standardise
 
 
 POWERS = {"cate_mean": 1, "ite_mean": 1, "ite_sd": 1, "cate_var": 2, "ite_var": 2}

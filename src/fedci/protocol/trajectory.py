@@ -16,7 +16,8 @@ import numpy as np
 from fedci.model.family import Ask, Rules, Sums
 from fedci.protocol import optimise, rounds
 from fedci.protocol.ask import request_of
-from fedci.protocol.messages import Message, asked
+from fedci.protocol.messages import Message
+from fedci.protocol.requests import asked
 
 START, ROUND, EFFECTS = "start", "round", "effects"
 TOLERANCE = 1e-6

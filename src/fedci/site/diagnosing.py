@@ -5,7 +5,8 @@
     overlap      coefficients → people by preference score                 small counts hidden (`diagnostics.counts`)
     outcome      coefficients, law of β̃ → sums of ψ, residuals, places, calibration bins
 
-Under secure sums `propensity` and most of `outcome` leave masked (`part`).
+Under secure sums `propensity` and most of `outcome` leave masked (`part`). Which arrays answer a kind, which of them
+are summed and how often it is asked, `protocol.requests` says.
 
 A coordinator that chooses coefficients at will could make one person outweigh all others: whatever is weighted leaves
 only if its effective number of people is at least the policy's `min_cell`.
@@ -14,7 +15,8 @@ only if its effective number of people is at least the policy's `min_cell`.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import jax
@@ -27,8 +29,9 @@ from fedci.errors import DisclosureError, MessageError, NumericalError, SiteErro
 from fedci.model import leave_one_out
 from fedci.model.family import Family
 from fedci.model.rows import BetaLaw, Rows
-from fedci.protocol.ask import SITE_SHAPES, diagnostic_shapes
+from fedci.protocol.ask import sizes
 from fedci.protocol.messages import AskDiagnostic
+from fedci.protocol.requests import Shapes, row_of
 from fedci.study.policy import Policy
 from fedci.table.moments import round_digits, small_cells
 from fedci.table.table import Table
@@ -54,6 +57,8 @@ class Here:
     """Whether the study lets the site's own average effect be seen."""
     silent: bool = False
     """Whether the site keeps out of this run's propensity model."""
+    masked: bool = False
+    """Whether the answer is part of a masked sum: in model units, which keeps it in the sum's range, and unrounded."""
 
     @property
     def columns(self) -> int:
@@ -78,9 +83,9 @@ def admitted(past: Asked, request: AskDiagnostic) -> Asked:
     The propensity model needs a question for each step, and no more.
     """
     digest = hashlib.sha256(b"".join(name.encode() + array.tobytes() for name, array in sorted(request.values.items())))
-    asked = frozenset(one for one in past if one[0] == request.run) | {(request.run, request.kind, digest.hexdigest())}
-    most = propensities.STARTS * propensities.STEPS if request.kind == "propensity" else 1
-    if sum(kind == request.kind for _, kind, _ in asked) > most:
+    asked = frozenset(entry for entry in past if entry[0] == request.run)
+    asked |= {(request.run, request.kind, digest.hexdigest())}
+    if sum(kind == request.kind for _, kind, _ in asked) > row_of(request).most:
         raise SiteError(f"site '{request.site}': the diagnostic '{request.kind[:20]}' of this run was answered at "
                         f"other parameters, and is not answered at more. Start a new run")
     return asked
@@ -88,10 +93,9 @@ def admitted(past: Asked, request: AskDiagnostic) -> Asked:
 
 def answer(here: Here, request: AskDiagnostic) -> dict[str, np.ndarray]:
     """The named sums of one kind."""
-    handlers = {"propensity": _propensity, "balance": _balance, "overlap": _overlap, "outcome": _outcome}
-    if request.kind not in handlers:
+    if request.kind not in KINDS:
         raise SiteError(f"site '{here.table.site}' does not know this kind of diagnostic")
-    return handlers[request.kind](here, request.values)
+    return KINDS[request.kind](here, request.values)
 
 
 class Part(NamedTuple):
@@ -107,17 +111,18 @@ class Part(NamedTuple):
 
 def part(here: Here, request: AskDiagnostic) -> Part:
     """A site that may not tell adds nothing, and says so: without its answer the sum of the others would not open."""
+    row = row_of(request)
     try:
-        if request.kind == "propensity":
-            return Part(_propensity(here, request.values), {}, None)
-        found = _outcome(here, request.values, masked=True)
-        own = {name: found.pop(name) for name in SITE_SHAPES}
-        share = {"treated_share": found.pop("treated_share")}
-        return Part(fit.site_part(fit.SiteFit(residuals=own["residuals"], **found))._asdict() | share, own, None)
+        sums = answer(replace(here, masked=True), request)
+        own = {name: sums.pop(name) for name in row.by_site}
+        return Part(sums, own, None)
     except (DisclosureError, NumericalError) as problem:
-        nothing = {name: np.zeros(shape) for name, shape in diagnostic_shapes(request.values).items()}
-        own = {} if request.kind == "propensity" else {name: np.zeros(shape) for name, shape in SITE_SHAPES.items()}
-        return Part(nothing, own, problem.code)
+        measured = sizes(request.values, here.model)
+        return Part(_zeros(row.summed_shapes(measured)), _zeros(row.own_shapes(measured)), problem.code)
+
+
+def _zeros(shapes: Shapes) -> dict[str, np.ndarray]:
+    return {name: np.zeros(shape) for name, shape in shapes.items()}
 
 
 # --- what was asked
@@ -231,9 +236,8 @@ def _overlap(here: Here, values: dict) -> dict[str, np.ndarray]:
             "totals": counts.told(totals, totals_hidden), "totals_hidden": totals_hidden, **where_told}
 
 
-def _outcome(here: Here, values: dict, masked: bool = False) -> dict[str, np.ndarray]:
-    """Sums over the site's people of what the model says of each without them; without coefficients no effect. Masked
-    ones are in model units, which keeps them in the range of the secure sum, and need no rounding."""
+def _outcome(here: Here, values: dict) -> dict[str, np.ndarray]:
+    """Sums over the site's people of what the model says of each without them; without coefficients no effect."""
     q = here.model.columns
     if here.posterior is None:
         raise SiteError(f"site '{here.table.site}' was asked out of turn: it waits for the effects' draws first")
@@ -241,7 +245,7 @@ def _outcome(here: Here, values: dict, masked: bool = False) -> dict[str, np.nda
     centre, spread, coefficients, edges, mean, root = _take(here, values, asked)
     arms, predicted, sd, place = _left_out(here, mean, root)
     t, least = here.table, here.policy.min_cell
-    centred, unit = (here.y_mean, here.y_sd) if masked else (0.0, 1.0)
+    centred, unit = (here.y_mean, here.y_sd) if here.masked else (0.0, 1.0)
     residuals, bins, line = fit.site_fit_sums((t.y - centred) / unit, t.w, (predicted - centred) / unit, sd / unit,
                                               (np.sort(edges) - centred) / unit)
     places = fit.place_counts(place)
@@ -252,11 +256,12 @@ def _outcome(here: Here, values: dict, masked: bool = False) -> dict[str, np.nda
         psi, share = heterogeneity.influence(t.w, t.y, arms, e), np.array([t.rows, e.sum()])
         if _tells_own_effect(here, e):
             effect = np.array([len(psi), psi.sum(), psi @ psi])
-    return {"effect": effect, "residuals": _rounded(here, residuals),
-            "places": counts.told(places, places_hidden), "places_hidden": places_hidden,
-            "bins": np.where(bins_hidden[:, None], 0.0, bins if masked else _rounded(here, bins)),
-            "bins_hidden": bins_hidden, "line": line,
-            "treated_share": share}
+    fitted = fit.SiteFit(
+        residuals=_rounded(here, residuals), places=counts.told(places, places_hidden), places_hidden=places_hidden,
+        bins=np.where(bins_hidden[:, None], 0.0, bins if here.masked else _rounded(here, bins)),
+        bins_hidden=bins_hidden, line=line)
+    parts = fit.site_part(fitted) if here.masked else fitted
+    return {"effect": effect, "residuals": fitted.residuals} | parts._asdict() | {"treated_share": share}
 
 
 def _tells_own_effect(here: Here, e: np.ndarray) -> bool:
@@ -289,3 +294,8 @@ def _left_out(here: Here, mean: np.ndarray, root: np.ndarray):
     place = here.model.likelihood.place(y, means, var).mean(0)
     sd = np.sqrt(var.mean(0) + means.var(0))
     return (here.y_mean + here.y_sd * arms.mean(0), here.y_mean + here.y_sd * means.mean(0), here.y_sd * sd, place)
+
+
+KINDS: Mapping[str, Callable[[Here, dict], dict[str, np.ndarray]]] = {
+    "propensity": _propensity, "balance": _balance, "overlap": _overlap, "outcome": _outcome}
+"""What computes each kind; the rows of `protocol.requests` say what of it leaves."""

@@ -26,22 +26,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fedci.errors import DisclosureError, FedciError, MessageError, SiteError, from_code
-from fedci.protocol.messages import ANSWERS as MAY_LEAVE
-from fedci.protocol.messages import (
-    MASKED,
-    MAX_BYTES,
-    SUMMED,
-    TYPES,
-    AskDiagnostic,
-    Hello,
-    Message,
-    OpenSum,
-    Refusal,
-    answers,
-    asked,
-    decode,
-    encode,
-)
+from fedci.protocol.codec import MAX_BYTES, decode, encode
+from fedci.protocol.messages import Hello, Message, OpenSum, Refusal
+from fedci.protocol.requests import MASKED, REQUESTS, asked, row_of
 from fedci.site.ledger import Ledger, Left, numbers, sha256
 
 if TYPE_CHECKING:
@@ -50,34 +37,6 @@ if TYPE_CHECKING:
 LOG = "site.log"
 RUN_ID = re.compile(r"[A-Za-z0-9-]{1,80}")
 """A run's name stands in ledgers and on screens."""
-PHASES = {
-    "Hello": "handshake",
-    "AskLinkKey": "linkage", "WrapLinkKey": "linkage", "TakeLinkKey": "linkage", "AskTokens": "linkage",
-    "Exclude": "linkage",
-    "AskMaskKey": "keys", "TakeMaskKeys": "keys", "TakeCheckKey": "keys",
-    "AskMoments": "moments", "Prepare": "moments",
-    "OpenSum": "fit", "AskStatistics": "fit", "PullBack": "fit", "Evaluate": "fit",
-    "AskEffects": "effects", "AskSharedEffects": "effects",
-    "AskDiagnostic.propensity": "design", "AskDiagnostic.balance": "design", "AskDiagnostic.overlap": "design",
-    "AskDiagnostic.outcome": "checks",
-}
-"""By the name of a request's type; diagnostics also by their kind."""
-NO_PHASE = "none"
-"""Of what could not be read, or is no request."""
-_JITTER = {"jitter"}
-MAY_BE_NOTED: dict[str, set[str]] = {
-    "Hello": {"warnings"},
-    "AskLinkKey": {"people", "fingerprint", "public", "signature"}, "WrapLinkKey": {"wrapped"},
-    "Exclude": {"excluded", "warnings"},
-    "AskMaskKey": {"public", "signature"}, "TakeMaskKeys": {"wrapped"}, "OpenSum": {"opened"},
-    "Evaluate": _JITTER, "AskStatistics": _JITTER, "AskEffects": _JITTER, "AskSharedEffects": _JITTER,
-}
-"""The keys of the notes that may answer each type of request; a type that is not here is answered without notes."""
-ANSWERED_BY = {"AskTokens": {"Reply", "Tokens"}}
-"""The types of answer, where not only a Reply."""
-KEPT_IN_FULL = {"AskMoments", "AskEffects", "AskSharedEffects", "AskDiagnostic.balance", "AskDiagnostic.overlap",
-                "AskDiagnostic.outcome"}
-"""Requests whose answers the ledger keeps number by number: they are what is told of people's groups."""
 WITHOUT_COUNTS = {
     "size": "too few rows, in all or in an arm, for the study's policy, or too many for its memory",
     "data": "its table does not fit the study",
@@ -128,7 +87,7 @@ class Memory:
         return memory
 
     def learn(self, entry: Mapping) -> None:
-        if entry["request"] not in PHASES or entry["reply"] == Refusal.__name__:
+        if entry["request"] not in REQUESTS or entry["reply"] == Refusal.__name__:
             return
         if entry["run"] not in self.runs:
             self.runs, self.answered, self.phases = [*self.runs, entry["run"]], {}, {}
@@ -217,7 +176,7 @@ class Door:
         """The reply that may leave, and its bytes; every reason against it is an error."""
         if request.site != self.site.name:
             raise SiteError(f"site '{self.site.name}' got a request meant for another site")
-        if _name(request) not in PHASES:
+        if _name(request) not in REQUESTS:
             raise SiteError(f"site '{self.site.name}' does not answer a {_name(request)}")
         self.memory.check(request, digest)
         if self._last[0] == digest:
@@ -305,7 +264,7 @@ def _name(message: Message | None) -> str:
 
 
 def phase_of(request: Message | None) -> str:
-    return PHASES.get(_name(request), NO_PHASE)
+    return row_of(request).phase
 
 
 def snapshot(site: Site) -> dict:
@@ -326,23 +285,16 @@ def arrays_of(reply: Message) -> dict[str, np.ndarray]:
     return dict(parts.get("sums", {})) | {name: part for name, part in parts.items() if isinstance(part, np.ndarray)}
 
 
-def may_be_noted(asked: str, secure: bool) -> set[str]:
-    """The keys of the notes that may answer a type of request; under masks also no jitter, which would tell of rows."""
-    if not secure or asked not in SUMMED:
-        return MAY_BE_NOTED.get(asked, set())
-    return {"shares", "withheld"} if asked.startswith(AskDiagnostic.__name__) else {"shares"}
-
-
 def check_leaving(request: Message, reply: Message, secure: bool = False, site_effects: bool = False) -> None:
     """DisclosureError where a reply holds anything that is not among the answers to its request."""
-    what, site = _name(request), f"site '{request.site}'"
-    if _name(reply) not in ANSWERED_BY.get(what, {"Reply"}) or _name(reply) not in TYPES:
+    row, what, site = row_of(request), _name(request), f"site '{request.site}'"
+    if type(reply) not in row.replies:
         raise DisclosureError(f"{site}: a {_name(reply)} is no answer to a {what}")
     if (reply.run, reply.round, reply.site) != (request.run, request.round, request.site):
         raise DisclosureError(f"{site}: the answer to a {what} belongs to another request")
     arrays = arrays_of(reply)
-    foreign = [name for name in arrays if name not in answers(what, secure, site_effects)]
-    foreign += [name for name in getattr(reply, "notes", {}) if name not in may_be_noted(what, secure)]
+    foreign = [name for name in arrays if name not in row.leaves(secure, site_effects)]
+    foreign += [name for name in getattr(reply, "notes", {}) if name not in row.notes_beside(secure)]
     if foreign:
         problem = DisclosureError(f"{site}: the answer to a {what} holds a name that may not leave in it")
         problem.add_note(f"such as {foreign[0]!r}")  # for the site's own log: a name could itself tell something
@@ -366,9 +318,9 @@ def left(request: Message | None, digest: str, reply: Message, back: bytes) -> L
     if isinstance(reply, Refusal):
         return replace(line, code=reply.code, reason=reply.reason)
     arrays = {name: np.asarray(array) for name, array in arrays_of(reply).items()}
-    kept = {name: array.tolist() for name, array in arrays.items() if name != MASKED} \
-        if _name(request) in KEPT_IN_FULL else None
-    return replace(line, sums={name: list(array.shape) for name, array in arrays.items()}, values=kept,
+    values = {name: array.tolist() for name, array in arrays.items() if name != MASKED}
+    return replace(line, sums={name: list(array.shape) for name, array in arrays.items()},
+                   values=values if row_of(request).in_full else None,
                    notes={name: note for name, note in getattr(reply, "notes", {}).items()
                           if name not in CIPHERTEXT} or None)
 
@@ -385,7 +337,7 @@ def describe(request: Message, reply: Message, size: int) -> str:
                 f"study says, and all phases of the study but linkage and diagnostics run once more on them: moments, "
                 f"fit and effects leave again, of the changed rows. Asked once for all of it.")
     secure = MASKED in line.sums
-    later = sorted({name for one in MAY_LEAVE if PHASES[one] == phase for name in answers(one, secure)})
+    later = sorted({name for row in REQUESTS.values() if row.phase == phase for name in row.leaves(secure)})
     also = f" Later answers of the phase hold nothing but: {', '.join(later)}." if later else ""
     return (f"phase '{phase}' of run {request.run}: to a {_name(request)}, site '{request.site}' answers with {what}; "
             f"{count:,} numbers, {size:,} bytes.{also}")

@@ -21,7 +21,8 @@ from fedci.errors import DisclosureError, HandshakeError, NumericalError, SiteEr
 from fedci.privacy import agreement, secure_sum
 from fedci.privacy.agreement import Context, Credentials
 from fedci.privacy.secure_sum import info
-from fedci.protocol.messages import AskMaskKey, Message, OpenSum, TakeCheckKey, TakeMaskKeys, encode
+from fedci.protocol.codec import encode
+from fedci.protocol.messages import AskMaskKey, Message, OpenSum, TakeCheckKey, TakeMaskKeys
 from fedci.protocol.packing import flat, masked_size, unflatten
 from fedci.study.policy import SECURE_SUM_SITES
 from fedci.study.study import Study

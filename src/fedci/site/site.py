@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -31,34 +31,24 @@ from fedci.privacy.agreement import Credentials
 from fedci.protocol import refuting, stages
 from fedci.protocol.ask import arrays_of, shapes
 from fedci.protocol.messages import (
-    MASKED,
-    OWN,
-    SUMMED,
     AskDiagnostic,
     AskEffects,
     AskLinkKey,
     AskMaskKey,
     AskMoments,
     AskSharedEffects,
-    AskStatistics,
-    AskTokens,
     Evaluate,
-    Exclude,
     Hello,
     Message,
     OpenSum,
     Prepare,
-    PullBack,
     Refusal,
     Reply,
-    TakeCheckKey,
-    TakeLinkKey,
     TakeMaskKeys,
     Tokens,
-    WrapLinkKey,
-    asked,
 )
-from fedci.protocol.packing import JITTERED, rescaled, with_jitter
+from fedci.protocol.packing import JITTERED, is_wide, rescaled, with_jitter
+from fedci.protocol.requests import MASKED, OWN, asked, row_of
 from fedci.site import diagnosing
 from fedci.site.cohorts import Releases
 from fedci.site.course import Course
@@ -132,17 +122,17 @@ class Site:
         except FedciError as problem:
             return Refusal(request.run, request.round, self.name, problem.code, str(problem))
 
-    def _handler(self, request: Message):
-        handlers = {Hello: self._hello, AskMoments: self._moments, Prepare: self._prepare}
-        handlers |= dict.fromkeys((Evaluate, AskEffects, AskStatistics, PullBack, AskSharedEffects), self._summed)
-        handlers |= dict.fromkeys((AskMaskKey, TakeMaskKeys, TakeCheckKey, OpenSum), self._secure)
-        handlers[AskDiagnostic] = self._diagnostic
-        handlers |= dict.fromkeys((AskLinkKey, WrapLinkKey, TakeLinkKey, AskTokens, Exclude), self._link)
+    def _handler(self, request: Message) -> Callable[[Any], Message]:
+        """By the request's own type, or else by its phase."""
+        own = {Hello: self._hello, AskMoments: self._moments, Prepare: self._prepare, OpenSum: self._secure,
+               AskDiagnostic: self._diagnostic}
+        phases = {"linkage": self._link, "keys": self._secure, "fit": self._summed, "effects": self._summed}
+        handler = own.get(type(request)) or phases.get(row_of(request).phase)
         if request.site != self.name:
             raise SiteError(f"site '{self.name}' got a request meant for another site")
-        if type(request) not in handlers:
+        if handler is None:
             raise SiteError(f"site '{self.name}' does not answer a {type(request).__name__}")
-        return handlers[type(request)]
+        return handler
 
     def _reply(self, request: Message, sums: dict, **notes) -> Reply:
         arrays = {name: np.asarray(value) for name, value in sums.items()}
@@ -294,7 +284,7 @@ class Site:
         steps = round(np.log10(reply.notes.get("jitter", ready.model.options.jitter) / ready.model.options.jitter))
         sums = rescaled(reply.sums, 1.0 / ready.units.y_sd) | {JITTERED: np.array(steps)}
         self.sums, hidden, shares = self.sums.mask(request, sums,
-                                                  not ready.model.is_bounded(asked(request)))
+                                                  is_wide(ready.model, asked(request)))
         own = self._own_averages(reply) if effects else {}
         return self._reply(request, {MASKED: hidden} | own, shares=shares)
 
@@ -334,7 +324,7 @@ class Site:
         model = self.course.rules.model
         expected = shapes(model, ask, self.study.policy.noises("effects"))
         if self.masked:
-            return self.sums.told(request.previous, number, with_jitter(expected), not model.is_bounded(ask.name))
+            return self.sums.told(request.previous, number, with_jitter(expected), is_wide(model, ask.name))
         found = request.previous
         if any(name not in found or found[name].shape != shape for name, shape in expected.items()):
             raise MessageError(f"site '{self.name}': the sum of round {number} is not told with the next request, and "
@@ -406,7 +396,7 @@ class Site:
         here = diagnosing.Here(self.table, policy, ready.units.indicators, ready.model, ready.rows,
                                      int(ready.rows.index), ready.units.y_mean, ready.units.y_sd, self.posterior,
                                      not self.masked or policy.site_effects, self._is_silent(request.round))
-        if not self.masked or asked(request) not in SUMMED:
+        if not (self.masked and row_of(request).summed):
             return self._reply(request, diagnosing.answer(here, request))
         return self._masked_diagnostic(request, here)
 

@@ -171,6 +171,8 @@ class SharedOptions(Options):
     standardise: ClassVar[bool] = True
     moments_spread: ClassVar[str] = "variance"
     exchanges_per_round: ClassVar[int] = 2
+    draws_per_theta: ClassVar[int] = 8
+    """Of β for each draw of θ behind the effects: they cost a site no factorisation."""
     noises_gradients: ClassVar[bool] = False
     """Whether a site's gradient can be clipped and noised: here it comes of sums that are told as they are."""
 
@@ -204,6 +206,7 @@ class ModelOptions(Options):
 
     binary_sd: ClassVar[float | None] = None
     exchanges_per_round: ClassVar[int] = 1
+    draws_per_theta: ClassVar[int] = 1
     noises_gradients: ClassVar[bool] = True
 
     family: Literal["paper"] = "paper"

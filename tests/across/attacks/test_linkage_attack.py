@@ -13,8 +13,9 @@ from fedci.coordinator.linkage import link
 from fedci.coordinator.talk import Talk
 from fedci.privacy import tokens as linkage
 from fedci.privacy.agreement import Credentials, token_key
+from fedci.protocol.codec import decode, encode
 from fedci.protocol.engine import InProcessEngine
-from fedci.protocol.messages import Tokens, decode, encode
+from fedci.protocol.messages import Tokens
 from fedci.site.site import Site
 from fedci.study.identity import TEXT, normalise
 from tests_support import frame, study

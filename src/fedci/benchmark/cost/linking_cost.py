@@ -21,8 +21,9 @@ import numpy as np
 
 from fedci.coordinator.linkage import link
 from fedci.coordinator.talk import Talk
+from fedci.protocol.codec import decode, encode
 from fedci.protocol.engine import InProcessEngine
-from fedci.protocol.messages import Message, decode, encode
+from fedci.protocol.messages import Message
 from fedci.site.site import Site
 from fedci.study.study import Study
 from fedci.table.table import Table

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from typing import Any, NamedTuple
 
 import jax
@@ -14,7 +14,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from fedci.effect import sum_shapes
 from fedci.model import kernels
 from fedci.model.family import Answer, Ask, Rules, Shapes, Sums
 from fedci.model.law import Law
@@ -22,7 +21,6 @@ from fedci.model.paper import elbo, means, posterior
 from fedci.model.paper.paper import PaperModel
 from fedci.model.paper.posterior import Roots
 from fedci.model.rows import Rows
-from fedci.study.options import FitOptions
 
 EVALUATE, EFFECTS = "Evaluate", "AskEffects"
 LAST_STREAM = 10**6
@@ -40,6 +38,10 @@ class PaperFamily(PaperModel):
     """Nothing is added to Θ: only what is done with it."""
 
     # --- the course of a fit
+
+    @property
+    def asks(self) -> tuple[str, ...]:
+        return EVALUATE, EFFECTS
 
     def start(self, rules: Rules) -> Generator[Ask, Sums, np.ndarray]:
         """Nobody is asked."""
@@ -85,11 +87,6 @@ class PaperFamily(PaperModel):
         law = posterior.g_posterior(self, self.unravel(jnp.asarray(theta)), jnp.asarray(rules.u))
         return np.asarray(posterior.draw_g(law, jnp.asarray(normals)))
 
-    def questions(self, options: FitOptions) -> Iterator[tuple[str, Shapes, int]]:
-        draws, last = options.optimiser.draws, options.prediction.draws
-        yield EVALUATE, self._asked(draws), options.optimiser.rounds
-        yield EFFECTS, self._asked(last) | {"g": (last, 2)}, 1
-
     def _asked(self, draws: int) -> Shapes:
         return {"theta": (self.size,), "phi_roots": (draws, 2, 2), "sigma_roots": (draws, 2, 2)}
 
@@ -97,16 +94,10 @@ class PaperFamily(PaperModel):
 
     def takes(self, name: str, arrays: Sums) -> Shapes | None:
         """Θ of this model, and as many Φ as Σ (and g)."""
-        if name not in (EVALUATE, EFFECTS):
+        if name not in self.asks:
             return None
         draws = len(np.atleast_1d(arrays["phi_roots"]))
         return self._asked(draws) | ({"g": (draws, 2)} if name == EFFECTS else {})
-
-    def gives(self, name: str, asked: Shapes) -> Shapes:
-        if name == EVALUATE:
-            roots = asked["phi_roots"]
-            return {"objective": (), "gradient": asked["theta"], "phi_roots": roots, "sigma_roots": roots, "failed": ()}
-        return sum_shapes(asked["phi_roots"][0], asked["correlations"][0])
 
     def answer(self, name: str, arrays: Sums, rows: Rows, memory: Any) -> Answer:
         roots = Roots(arrays["phi_roots"], arrays["sigma_roots"])
@@ -119,10 +110,6 @@ class PaperFamily(PaperModel):
         zeros = np.zeros_like(arrays["phi_roots"])
         return Answer({"objective": 0.0, "gradient": np.zeros_like(arrays["theta"]), "phi_roots": zeros,
                        "sigma_roots": zeros, "failed": 1}, self.options.jitter)
-
-    def is_bounded(self, name: str) -> bool:
-        """Gradients of standardised data."""
-        return name == EVALUATE and self.options.standardise
 
     def received(self, arrays: Sums) -> tuple[np.ndarray, Draws]:
         roots = Roots(jnp.asarray(arrays["phi_roots"]), jnp.asarray(arrays["sigma_roots"]))

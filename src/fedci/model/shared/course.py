@@ -15,14 +15,14 @@ from fedci.model.rows import BetaLaw
 from fedci.model.shared import basis, evidence
 from fedci.model.shared.evidence import Statistics
 from fedci.model.shared.shared import SharedModel
+from fedci.study.options import SharedOptions
 
 START_SD = 0.1
 """Of q at the start: narrow, so that the first rounds find the place and the later ones the width."""
 POINT_SD = 1e-6
 """Of q where it is a point; it stays."""
+BETAS = SharedOptions.draws_per_theta
 STATISTICS, PULL_BACK, EFFECTS = "AskStatistics", "PullBack", "AskSharedEffects"
-BETAS = 8
-"""Draws of β for each draw of θ: they cost a site no factorisation."""
 
 
 def start(model: SharedModel, few: float = 0.0) -> Generator[Ask, Sums, np.ndarray]:

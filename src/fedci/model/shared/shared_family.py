@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from typing import Any, NamedTuple
 
 import jax
@@ -15,7 +15,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from fedci.effect import sum_shapes
 from fedci.model import kernels
 from fedci.model.family import Answer, Ask, Rules, Shapes, Sums
 from fedci.model.law import Law
@@ -24,7 +23,6 @@ from fedci.model.shared import course, drivers, evidence, inducing
 from fedci.model.shared.course import EFFECTS, PULL_BACK, STATISTICS
 from fedci.model.shared.evidence import SharedDraws, Statistics
 from fedci.model.shared.shared import SharedModel
-from fedci.study.options import FitOptions
 
 MANY_PEOPLE = 1000
 """At all sites together: from there on the fit takes natural steps from its first round on."""
@@ -75,6 +73,10 @@ class SharedFamily(SharedModel):
     # --- the course of a fit
 
     @property
+    def asks(self) -> tuple[str, ...]:
+        return STATISTICS, PULL_BACK, EFFECTS
+
+    @property
     def has_stages(self) -> bool:
         return self.options.posterior == "gaussian"
 
@@ -111,17 +113,10 @@ class SharedFamily(SharedModel):
                 correlations: np.ndarray) -> Generator[Ask, Sums, tuple[dict[str, np.ndarray], BetaLaw]]:
         return (yield from course.gather(self, theta, rules.options.prediction.draws, rules.seed, correlations))
 
-    def questions(self, options: FitOptions) -> Iterator[tuple[str, Shapes, int]]:
-        rounds, last = options.optimiser.rounds, max(options.prediction.draws // course.BETAS, 1)
-        for draws, times in ((1, 1), (options.optimiser.draws, rounds), (last, 1)):
-            yield STATISTICS, {"thetas": (draws, self.size)}, times
-        yield PULL_BACK, {"thetas": (options.optimiser.draws, self.size)}, rounds
-        yield EFFECTS, {"thetas": (last, self.size), "betas": (last, course.BETAS, self.columns)}, 1
-
     # --- what a site answers
 
     def takes(self, name: str, arrays: Sums) -> Shapes | None:
-        if name not in (STATISTICS, PULL_BACK, EFFECTS):
+        if name not in self.asks:
             return None
         draws = len(np.atleast_1d(arrays["thetas"]))
         shapes: Shapes = {"thetas": (draws, self.size)}
@@ -129,13 +124,6 @@ class SharedFamily(SharedModel):
             betas = arrays["betas"]
             return shapes | {"betas": (draws, betas.shape[1] if betas.ndim == 3 else 1, self.columns)}
         return shapes | {"few": ()} | (evidence.shapes(self, draws) if name == PULL_BACK else {})
-
-    def gives(self, name: str, asked: Shapes) -> Shapes:
-        if name == PULL_BACK:
-            return {"gradient": asked["thetas"]}
-        if name == STATISTICS:
-            return evidence.shapes(self, asked["thetas"][0]) | {"failed": ()}
-        return sum_shapes(asked["betas"][0] * asked["betas"][1], asked["correlations"][0])
 
     def answer(self, name: str, arrays: Sums, rows: Rows, memory: Memory | None) -> Answer | None:
         return (self._statistics if name == STATISTICS else self._pull_back)(arrays, rows, memory)

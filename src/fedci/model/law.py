@@ -18,7 +18,6 @@ from fedci.model import kernels
 from fedci.model.paper import means
 from fedci.model.paper.paper import Model
 from fedci.model.paper.posterior import Roots
-from fedci.model.shared import basis
 from fedci.model.shared.shared import SharedModel, noise_root, own_root
 
 AnyModel = Model | SharedModel
@@ -66,11 +65,11 @@ def _paper(model: Model, vector, draw: Draws, index) -> Law:
 
 
 def _shared(model: SharedModel, draw: SharedDraws) -> Law:
-    theta, count = model.unravel(draw.theta), model.options.knots
+    theta = model.unravel(draw.theta)
     phi, sigma = own_root(theta), noise_root(theta)
 
     def arm(x, j):
-        z = basis.rows(theta, x, jnp.broadcast_to(jnp.eye(2)[j], (x.shape[0], 2)), count)
+        z = model.layout.rows(theta, x, jnp.broadcast_to(jnp.eye(2)[j], (x.shape[0], 2)))
         return draw.beta @ z.T
 
     return Law(phi @ phi.T, sigma @ sigma.T, *_kernel(model, theta),

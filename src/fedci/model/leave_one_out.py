@@ -28,7 +28,7 @@ from fedci.model import covariance
 from fedci.model import law as laws
 from fedci.model.law import AnyModel, Draws, SharedDraws
 from fedci.model.paper.elbo import SiteArrays, steady
-from fedci.model.shared import basis, sparse
+from fedci.model.shared import sparse
 from fedci.model.shared.inducing import Blocks
 from fedci.model.shared.shared import SharedModel
 
@@ -112,7 +112,7 @@ def _mean_and_rows(model: AnyModel, law, draw, site: SiteArrays):
     n = site.x.shape[0]
     if isinstance(model, SharedModel):
         theta = model.unravel(draw.theta)
-        z = [basis.rows(theta, site.x, jnp.broadcast_to(jnp.eye(2)[j], (n, 2)), model.options.knots) for j in (0, 1)]
+        z = [model.layout.rows(theta, site.x, jnp.broadcast_to(jnp.eye(2)[j], (n, 2))) for j in (0, 1)]
         return jnp.zeros((n, 2)), site.mask[:, None, None] * jnp.stack(z, 1)
     return law.means(site.x)[0], jnp.zeros((n, 2, 0))
 

@@ -18,7 +18,7 @@ from fedci.diagnostics.sensitivity import half_width
 from fedci.effect import Effect, average, check_alpha
 from fedci.errors import UsageError
 from fedci.model import padding
-from fedci.model.law import draws_at
+from fedci.model.law import AnyModel, draws_at
 from fedci.model.paper import posterior
 from fedci.model.shared import drivers
 from fedci.model.shared.shared import SharedModel
@@ -293,14 +293,14 @@ class Result:
         layout = self.outcome.layout
         if not isinstance(layout.model, SharedModel):
             return None
-        found = drivers.drivers(layout.model, draws_at(layout.model, self.outcome.effects.draws, 0))
+        carried = drivers.drivers(layout.model, draws_at(layout.model, self.outcome.effects.draws, 0))
         names = design_columns(self.study)[0]
         names = [*names, *(f"{names[i]} missing" for i in layout.indicators)]
-        largest = [", ".join(f"{names[c]} {column[c]:+.2f}" for c in np.argsort(-np.abs(column))[:strongest])
-                   for column in found.weights.T]
-        parts = ["lines", *(f"direction {k + 1}" for k in range(len(largest))), "sites' own"]
-        return pd.DataFrame({"part": parts, "outcome": found.shares[0], "effect": found.shares[1],
-                             "covariates": ["", *largest, ""]})
+        parts = drivers.parts_of(layout.model)
+        largest = [", ".join(f"{names[c]} {weights[c]:+.2f}" for c in np.argsort(-np.abs(weights))[:strongest])
+                   if part.along else "" for part, weights in zip(parts, carried.weights.T, strict=True)]
+        return pd.DataFrame({"part": [part.name for part in parts], "outcome": carried.shares[0],
+                             "effect": carried.shares[1], "covariates": largest})
 
     def sensitivity(self, alpha: float = 0.05) -> pd.DataFrame:
         """How realised effects depend on the noise correlation that no data inform.
@@ -365,7 +365,7 @@ class Result:
             "",
             self.table(alpha).to_string(index=False, float_format=lambda v: f"{v:.4g}"),
             "",
-            *_drivers_in_words(self.drivers()),
+            *_drivers_in_words(self.outcome.layout.model, self.drivers()),
             *account.in_words(self.study, self.outcome),
             *self._sensitivity_in_words(alpha),
         ]
@@ -426,18 +426,19 @@ COUNTS = ("No direction carries", "One direction carries", "Two directions carry
           "Four directions carry")
 
 
-def _drivers_in_words(table: pd.DataFrame | None) -> list[str]:
+def _drivers_in_words(model: AnyModel, table: pd.DataFrame | None) -> list[str]:
     """'Two directions carry the outcome: …', with their shares."""
     if table is None:
         return []
-    bent = table[table.part.str.startswith("direction") & (table[["outcome", "effect"]].max(axis=1) >= CARRIES)]
+    rows = list(zip(drivers.parts_of(model), table.itertuples(), strict=True))
+    bent = [row for part, row in rows if part.along and max(row.outcome, row.effect) >= CARRIES]
     count = COUNTS[len(bent)] if len(bent) < len(COUNTS) else f"{len(bent)} directions carry"
     shares = "; ".join(f"{row.outcome:.0%} of it and {row.effect:.0%} of the effect along {row.covariates}"
-                       for row in bent.itertuples())
-    rest = table.set_index("part")
-    straight, own = rest.loc["lines"], rest.loc["sites' own"]
-    return [f"{count} the outcome{': ' + shares if shares else ''}. Lines carry {straight.outcome:.0%} and "
-            f"{straight.effect:.0%}, the sites' own functions {own.outcome:.0%} and {own.effect:.0%}.", ""]
+                       for row in bent)
+    (first, line), *others = [(part.words, row) for part, row in rows if not part.along]
+    carry = [f"{first.capitalize()} carry {line.outcome:.0%} and {line.effect:.0%}",
+             *(f"{words} {row.outcome:.0%} and {row.effect:.0%}" for words, row in others)]
+    return [f"{count} the outcome{': ' + shares if shares else ''}. {', '.join(carry)}.", ""]
 
 
 def people_effects(here: Site, noise_correlation: float | None = None, alpha: float = 0.05) -> pd.DataFrame:

@@ -52,7 +52,7 @@ def check_memory(table: Table, options: FitOptions) -> None:
     n, model = len(table.y), options.model
     if isinstance(model, SharedOptions) and n > model.exact_rows:
         d = 2 * table.x.shape[1]  # as many indicators of missing values at most
-        width = basis.columns(d, model.directions, model.knots, model.common) // 2 + model.inducing + 1
+        width = basis.layout_of(model, d).width + model.inducing + 1
         padding.check_memory(table.site, n, bytes_needed(n, d, width),
                              "Lower model.inducing, or run the site on a larger machine.")
     else:

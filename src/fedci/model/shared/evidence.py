@@ -29,7 +29,7 @@ from jaxtyping import Array, Float
 from fedci.model import covariance, kernels
 from fedci.model.paper.elbo import BATCH_ELEMENTS, SiteArrays, observed_covariance
 from fedci.model.parallel import each, over_draws
-from fedci.model.shared import basis, sparse
+from fedci.model.shared import sparse
 from fedci.model.shared.inducing import Blocks
 from fedci.model.shared.shared import SharedModel, noise_root, own_root
 
@@ -64,7 +64,7 @@ def of_draw(model: SharedModel, vector: Float[Array, "p"], site: SiteArrays | Bl
         gram, *others = sparse.of_draw(model, vector, site, jitter, kept or None)
         return Statistics(gram[np.triu_indices(model.columns)], *others)
     theta = model.unravel(vector)
-    z = site.mask[:, None] * basis.rows(theta, site.x, covariance.arms(site.w), model.options.knots)
+    z = site.mask[:, None] * model.layout.rows(theta, site.x, covariance.arms(site.w))
     chol = jnp.linalg.cholesky(site_covariance(model, theta, site, jitter))
     white = solve_triangular(chol, jnp.column_stack([z, site.mask * site.y]), lower=True)
     gram = white.T @ white

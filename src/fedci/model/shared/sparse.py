@@ -55,9 +55,8 @@ class Maps(NamedTuple):
 def features(model: SharedModel, theta: dict, x: Float[Array, "b d"], root: Float[Array, "M M"],
              inducing: Float[Array, "M d"]) -> Float[Array, "b f"]:
     """φ(x) = [ω(x), ψ(x)]; `root` is K̇_UU^{−1/2}, lower."""
-    omega = [part for _, part in basis.blocks(theta, x, model.options.knots)]
     rest = kernels.split(model.kernel, theta["kernel"]).rest
-    return jnp.concatenate([*omega, rest(x, inducing) @ root.T], 1)
+    return jnp.concatenate([*model.layout.omega(theta, x), rest(x, inducing) @ root.T], 1)
 
 
 def inducing_root(model: SharedModel, theta: dict, inducing: Float[Array, "M d"], jitter) -> Float[Array, "M M"]:
@@ -88,18 +87,22 @@ def grams(model: SharedModel, theta: dict, site: Blocks, root: Float[Array, "M M
 
 def width_of(model: SharedModel, site: Blocks) -> int:
     """f."""
-    return model.columns // 2 + site.inducing.shape[0]
+    return model.layout.width + site.inducing.shape[0]
+
+
+def own_columns(model: SharedModel) -> slice:
+    """Where ψ stands in φ = [ω, ψ]."""
+    return slice(model.layout.width, None)
 
 
 def maps(model: SharedModel, theta: dict, inducing: int) -> Maps:
     """S_a, V_a."""
-    found = basis.blocks(theta, jnp.zeros((1, model.covariates)), model.options.knots)
-    sizes = [part.shape[1] for _, part in found] + [inducing]
-    places = np.split(np.eye(sum(sizes)), np.cumsum(sizes)[:-1], axis=1)
-    z = [jnp.concatenate([r[a, i] * place for (r, _), place in zip(found, places, strict=False) for i in (0, 1)], 1)
-         for a in (0, 1)]
+    layout, places = model.layout, np.eye(model.layout.width + inducing)
+    z = [jnp.concatenate([r[a, i] * places[:, layout.columns[name]] for name, r in layout.roots(theta).items()
+                          for i in (0, 1)], 1) for a in (0, 1)]
     scales, phi = kernels.split(model.kernel, theta["kernel"]), own_root(theta)
-    own = jnp.concatenate([scales.constant * places[0], scales.linear * places[1], places[-1]], 1)
+    own = jnp.concatenate([scales.constant * places[:, layout.columns[basis.LEVELS]],
+                           scales.linear * places[:, layout.columns[basis.LINES]], places[:, own_columns(model)]], 1)
     w = [jnp.concatenate([phi[a, i] * own for i in (0, 1)], 1) for a in (0, 1)]
     return Maps(jnp.stack(z), jnp.stack(w))
 
@@ -141,10 +144,19 @@ def solve(model: SharedModel, theta: dict, site: Blocks, jitter, total: Grams | 
                   jnp.einsum("afq,af->q", placed.z, with_y), root)
 
 
+def at_constant(model: SharedModel, total: Grams) -> Float[Array, "2 g"]:
+    """Σ (φ, y) of each arm, g = f + 1 numbers: φ's constant, the column of the levels, times all others."""
+    return total.both[:, model.layout.columns[basis.LEVELS].start]
+
+
+def people_of(model: SharedModel, total: Grams) -> Float[Array, "2"]:
+    """Of each arm: the constant's square, summed."""
+    return at_constant(model, total)[:, model.layout.columns[basis.LEVELS].start]
+
+
 def missed(model: SharedModel, solved: Solved) -> Float[Array, "2"]:
     """Σ_{i: w_i=a} (k̇(x_i, x_i) − ‖ψ(x_i)‖²)."""
-    first = model.columns // 2
-    psi = jnp.diagonal(solved.grams.both, axis1=1, axis2=2)[:, first:-1]
+    psi = jnp.diagonal(solved.grams.both, axis1=1, axis2=2)[:, :-1][:, own_columns(model)]
     return jnp.maximum(solved.grams.own - jnp.sum(psi, 1), 0.0)
 
 
@@ -155,7 +167,7 @@ def of_draw(model: SharedModel, vector: Float[Array, "p"], site: Blocks, jitter,
     white = solve_triangular(s.chol, jnp.column_stack([s.wz, s.wy]), lower=True)
     explained = white.T @ white
     q = model.columns
-    people = s.grams.both[:, 0, 0]
+    people = people_of(model, s.grams)
     phi = own_root(theta)
     log_det = 2.0 * jnp.sum(jnp.log(jnp.diag(s.chol))) - people @ jnp.log(s.precision)
     paid = jnp.sum(s.precision * jnp.sum(phi**2, 1) * missed(model, s))
@@ -199,7 +211,7 @@ def arms_at(model: SharedModel, known: Learnt, x: Float[Array, "p d"]):
 def _left(model: SharedModel, theta: dict, x: Float[Array, "p d"], phi: Float[Array, "p f"]) -> Float[Array, "p"]:
     """k̇(x, x) − ‖ψ(x)‖²: what the inducing inputs leave open at x."""
     own = kernels.split(model.kernel, theta["kernel"]).own(x)
-    return jnp.maximum(own - jnp.sum(phi[:, model.columns // 2:] ** 2, 1), 0.0)
+    return jnp.maximum(own - jnp.sum(phi[:, own_columns(model)] ** 2, 1), 0.0)
 
 
 def effect_at(model: SharedModel, known: Learnt, x: Float[Array, "p d"]):
@@ -215,7 +227,7 @@ def sums(model: SharedModel, known: Learnt, s: Solved, site: Blocks, correlation
     """Over the populations: (means [B, 3], variances [3]) of Σ τ(x_i), (means [B, C, 3], variances [C, 3]) of Σ τ_i."""
     theta = model.unravel(known.theta)
     own, noise = own_root(theta), noise_root(theta)
-    total = s.grams.both[:, 0, :-1]
+    total = at_constant(model, s.grams)[:, :-1]
     apart = missed_together(model, theta, s, site)
     weights = jnp.array(POPULATIONS)
 
@@ -233,7 +245,7 @@ def sums(model: SharedModel, known: Learnt, s: Solved, site: Blocks, correlation
         ratio, sign = shared / sd**2, jnp.array([-1.0, 1.0])
         contrast = sign[:, None] * (ratio[:, None] * jnp.eye(2) - jnp.eye(2)[::-1])
         means, variances = of(contrast)
-        people, y = s.grams.both[:, 0, 0], s.grams.both[:, 0, -1]
+        people, y = people_of(model, s.grams), at_constant(model, s.grams)[:, -1]
         rest = people * (sd[::-1] ** 2 - shared * ratio)
         return means + weights @ (sign * (1.0 - ratio) * y), variances + weights**2 @ rest
 
@@ -243,15 +255,15 @@ def sums(model: SharedModel, known: Learnt, s: Solved, site: Blocks, correlation
 def missed_together(model: SharedModel, theta: dict, s: Solved, site: Blocks) -> Float[Array, "2 2"]:
     """1_aᵀ(K̇ − Q̇)1_b over the people of arms a and b: the diagonal exactly, the pairs from some of them (the n² pairs
     would cost more than the fit)."""
-    split, first = kernels.split(model.kernel, theta["kernel"]), model.columns // 2
+    split, own = kernels.split(model.kernel, theta["kernel"]), own_columns(model)
 
     def left(a, b):
-        psi = [features(model, theta, site.pairs[i], s.root, site.inducing)[:, first:] for i in (a, b)]
+        psi = [features(model, theta, site.pairs[i], s.root, site.inducing)[:, own] for i in (a, b)]
         away = split.rest(site.pairs[a], site.pairs[b]) - psi[0] @ psi[1].T
         pairs = jnp.outer(site.paired[a], site.paired[b]) * (1.0 - (a == b) * jnp.eye(away.shape[0]))
         return jnp.sum(pairs * away) / jnp.maximum(jnp.sum(pairs), 1.0)
 
-    people = s.grams.both[:, 0, 0]
+    people = people_of(model, s.grams)
     each = jnp.array([[left(a, b) for b in (0, 1)] for a in (0, 1)])
     return each * (jnp.outer(people, people) - jnp.diag(people)) + jnp.diag(missed(model, s))
 

@@ -16,7 +16,6 @@ from scipy.special import ndtr
 from fedci import FedCI, Source, Study
 from fedci.model.families import model_of
 from fedci.model.kernels import build, cross
-from fedci.model.shared import basis
 from fedci.model.shared.shared import own_root
 from fedci.study.options import preset
 from fedci.table.moments import describe
@@ -101,7 +100,7 @@ SHARED = model_of(preset("default").model, len(COLUMNS), len(COLUMNS), SITES)
 def outcome_law(vector, x):
     """(z of each arm [2, n, q], k [n, n], Φ^{1/2}, noise sds) of θ."""
     theta = SHARED.unravel(vector)
-    z = jnp.stack([basis.rows(theta, x, jnp.tile(arm, (len(x), 1)), SHARED.options.knots) for arm in jnp.eye(2)])
+    z = jnp.stack([SHARED.layout.rows(theta, x, jnp.tile(arm, (len(x), 1))) for arm in jnp.eye(2)])
     return z, cross(SHARED.kernel, theta["kernel"], x, x), own_root(theta), jnp.exp(theta["noise"])
 
 

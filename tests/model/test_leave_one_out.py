@@ -10,7 +10,7 @@ from fedci.model.families import model_of
 from fedci.model.paper.paper_family import Draws
 from fedci.model.paper.posterior import Roots
 from fedci.model.rows import BetaLaw
-from fedci.model.shared import basis, evidence
+from fedci.model.shared import evidence
 from fedci.model.shared.evidence import SharedDraws
 from fedci.model.shared.shared import own_root
 from fedci.study.options import SharedOptions
@@ -61,7 +61,7 @@ def test_the_shared_model_over_two_sites(shared):
         mine = np.flatnonzero(owner == site)
         everyone = np.concatenate([np.arange(len(y)), mine, mine])
         arm = np.concatenate([w, np.zeros(9, int), np.ones(9, int)])
-        z = np.asarray(basis.rows(theta, jnp.asarray(x[everyone]), covariance.arms(jnp.asarray(arm)), 4))
+        z = np.asarray(MODEL.layout.rows(theta, jnp.asarray(x[everyone]), covariance.arms(jnp.asarray(arm))))
         k = np.asarray(kernels.cross(MODEL.kernel, theta["kernel"], *2 * (jnp.asarray(x[everyone]),)))
         own = (root @ root.T)[arm][:, arm] * k * (owner[everyone][:, None] == owner[everyone])
         cov = z @ z.T + own + np.diag(np.append(noise[w], np.zeros(18)))

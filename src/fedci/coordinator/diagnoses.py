@@ -22,7 +22,7 @@ from fedci.errors import DisclosureError, NumericalError
 from fedci.model import leave_one_out
 from fedci.model.family import Ask, Family, Sums
 from fedci.model.rows import BetaLaw
-from fedci.protocol.ask import sizes
+from fedci.protocol.ask import request_of, sizes
 from fedci.protocol.messages import Reply
 from fedci.protocol.requests import REQUESTS, diagnostic
 from fedci.study.study import Study
@@ -148,8 +148,8 @@ def _ask(talk: Talk, kind: str, values: Mapping[str, np.ndarray], sites: Sequenc
 def _ask_each(talk: Talk, kind: str, values: Mapping[str, Mapping[str, np.ndarray]]):
     """The same, with parameters for each site; MessageError names the site whose answer has another form."""
     asks = {site: Ask(diagnostic(kind), dict(own)) for site, own in values.items()}
-    replies, away = talk.ask_willing({site: (lambda base, ask=ask: ask.to(base, 0, {})) for site, ask in asks.items()},
-                                     WITHHELD)
+    make = {site: (lambda base, ask=ask: request_of(ask, base, 0, {})) for site, ask in asks.items()}
+    replies, away = talk.ask_willing(make, WITHHELD)
     for site, reply in replies.items():
         check_form(reply, REQUESTS[asks[site].name], sizes(asks[site].arrays))
     return replies, away

@@ -208,8 +208,13 @@ class Family(ABC):
     def law(self, vector: Any, draw: Any, index: Any) -> Law:
         """The law of one draw (no leading axis) at the site with number `index`."""
 
+    @property
+    def driver_parts(self) -> list:
+        """The parts of the function that `drivers` tells apart, with their words; none where it cannot."""
+        return []
+
     def drivers(self, draws: Any) -> Any:
-        """What carries the outcome and the effect (`model.shared.drivers`); None where the family cannot tell."""
+        """What carries the outcome and the effect, by part (`model.shared.drivers`); None where there are none."""
         return None
 
 

@@ -253,22 +253,22 @@ class Result:
         """What carries the outcome and the effect, by the evidence: lines, each direction, the sites' own functions.
 
         One row per part: its share of the variation of the outcome and of the effect, and for a direction the
-        covariates with the largest weights (its weights have length 1). None for the model `paper`.
+        covariates with the largest weights (its weights have length 1). None for the paper's model.
         """
         import pandas as pd
 
         self._check_open()
         layout = self.outcome.layout
-        found = layout.model.drivers(layout.model.draws_at(self.outcome.effects.draws, 0))
-        if found is None:
+        parts = layout.model.driver_parts
+        if not parts:
             return None
+        carried = layout.model.drivers(layout.model.draws_at(self.outcome.effects.draws, 0))
         names = design_columns(self.study)[0]
         names = [*names, *(f"{names[i]} missing" for i in layout.indicators)]
-        largest = [", ".join(f"{names[c]} {column[c]:+.2f}" for c in np.argsort(-np.abs(column))[:strongest])
-                   for column in found.weights.T]
-        parts = ["lines", *(f"direction {k + 1}" for k in range(len(largest))), "sites' own"]
-        return pd.DataFrame({"part": parts, "outcome": found.shares[0], "effect": found.shares[1],
-                             "covariates": ["", *largest, ""]})
+        largest = [", ".join(f"{names[c]} {weights[c]:+.2f}" for c in np.argsort(-np.abs(weights))[:strongest])
+                   if part.along else "" for part, weights in zip(parts, carried.weights.T, strict=True)]
+        return pd.DataFrame({"part": [part.name for part in parts], "outcome": carried.shares[0],
+                             "effect": carried.shares[1], "covariates": largest})
 
     def sensitivity(self, alpha: float = 0.05) -> pd.DataFrame:
         """How realised effects depend on the noise correlation that no data inform.

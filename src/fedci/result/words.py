@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from fedci.coordinator.coordinator import Outcome
 from fedci.diagnostics.findings import Diagnostics
@@ -36,7 +36,7 @@ def summary(result: Result, alpha: float) -> str:
         "",
         _aligned(result.table(alpha)),
         "",
-        *drivers(result.drivers()),
+        *drivers(result.outcome.layout.model.driver_parts, result.drivers()),
         *account.in_words(study, outcome),
         *_sensitivity(result, alpha),
     ]
@@ -76,18 +76,19 @@ def linkage(excluded: Mapping[str, int], keep: int) -> list[str]:
             f"Linkage found nobody at more than {_sites(keep)}."]
 
 
-def drivers(table: pd.DataFrame | None) -> list[str]:
+def drivers(parts: Sequence[Any], table: pd.DataFrame | None) -> list[str]:
     """'Two directions carry the outcome: …', with their shares."""
     if table is None:
         return []
-    bent = table[table.part.str.startswith("direction") & (table[["outcome", "effect"]].max(axis=1) >= CARRIES)]
+    rows = list(zip(parts, table.itertuples(), strict=True))
+    bent = [row for part, row in rows if part.along and max(row.outcome, row.effect) >= CARRIES]
     count = COUNTS[len(bent)] if len(bent) < len(COUNTS) else f"{len(bent)} directions carry"
     shares = "; ".join(f"{row.outcome:.0%} of it and {row.effect:.0%} of the effect along {row.covariates}"
-                       for row in bent.itertuples())
-    rest = table.set_index("part")
-    straight, own = rest.loc["lines"], rest.loc["sites' own"]
-    return [f"{count} the outcome{': ' + shares if shares else ''}. Lines carry {straight.outcome:.0%} and "
-            f"{straight.effect:.0%}, the sites' own functions {own.outcome:.0%} and {own.effect:.0%}.", ""]
+                       for row in bent)
+    (first, line), *others = [(part.words, row) for part, row in rows if not part.along]
+    carry = [f"{first.capitalize()} carry {line.outcome:.0%} and {line.effect:.0%}",
+             *(f"{words} {row.outcome:.0%} and {row.effect:.0%}" for words, row in others)]
+    return [f"{count} the outcome{': ' + shares if shares else ''}. {', '.join(carry)}.", ""]
 
 
 def _sensitivity(result: Result, alpha: float) -> list[str]:

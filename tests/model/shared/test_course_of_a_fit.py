@@ -10,7 +10,7 @@ from fedci.coordinator.talk import Talk
 from fedci.errors import DisclosureError
 from fedci.model import covariance, kernels, predict
 from fedci.model.rows import BetaLaw
-from fedci.model.shared import basis, course, evidence
+from fedci.model.shared import course, evidence
 from fedci.model.shared.evidence import SharedDraws
 from fedci.model.shared.shared import own_root
 from fedci.protocol.engine import InProcessEngine
@@ -93,8 +93,8 @@ def test_effects_of_a_draw_are_the_dense_conditionals(result):
 
     c = phi[w][:, w] * k(x, x) + np.diag(np.exp(2 * np.asarray(theta["noise"]))[w])
     across = (phi[1] - phi[0])[w] * k(x_new, x)
-    z = np.asarray(basis.rows(theta, x, covariance.arms(jnp.asarray(w)), model.options.knots))
-    e = np.asarray(basis.rows(theta, x_new, jnp.tile(jnp.array([-1.0, 1.0]), (3, 1)), model.options.knots))
+    z = np.asarray(model.layout.rows(theta, x, covariance.arms(jnp.asarray(w))))
+    e = np.asarray(model.layout.rows(theta, x_new, jnp.tile(jnp.array([-1.0, 1.0]), (3, 1))))
     for b in range(2):
         beta = np.asarray(one.beta[0, b])
         np.testing.assert_allclose(found.mean[b], e @ beta + across @ np.linalg.solve(c, np.asarray(y) - z @ beta),

@@ -41,7 +41,7 @@ def dense_covariance(theta, sites=range(SITES)):
     """Cov(y) of all rows: ZZᵀ + blocks of Φ[w, w']k + Σ."""
     x, w, _ = (jnp.concatenate(part) for part in zip(*map(rows, sites), strict=True))
     owner = np.repeat(list(sites), 11)
-    z = basis.rows(theta, x, covariance.arms(w), MODEL.options.knots)
+    z = MODEL.layout.rows(theta, x, covariance.arms(w))
     root = basis.root(theta["phi"] + jnp.append(theta["noise"], 0.0))
     k = kernels.cross(MODEL.kernel, theta["kernel"], x, x)
     local = (root @ root.T)[w][:, w] * k * (owner[:, None] == owner)
@@ -76,8 +76,8 @@ def test_beta_given_the_sums_is_the_dense_posterior(total):
     x, w, _ = (jnp.concatenate(part) for part in zip(*map(rows, range(SITES)), strict=True))
     for one, vector in enumerate(draws()):
         theta = MODEL.unravel(vector)
-        e = basis.rows(theta, x_new, effect, MODEL.options.knots)
-        z = basis.rows(theta, x, covariance.arms(w), MODEL.options.knots)
+        e = MODEL.layout.rows(theta, x_new, effect)
+        z = MODEL.layout.rows(theta, x, covariance.arms(w))
         cov = dense_covariance(theta)
         np.testing.assert_allclose(e @ found.mean[one], e @ z.T @ np.linalg.solve(cov, y), rtol=1e-6, atol=1e-8)
         spread = jax.scipy.linalg.solve_triangular(found.root[one], e.T, lower=True)

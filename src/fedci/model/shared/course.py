@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Generator
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedci.model.family import Ask, Sums
+from fedci.model.family import Ask, Sums, Theta
 from fedci.model.rows import BetaLaw
 from fedci.model.shared import basis, evidence
 from fedci.model.shared.evidence import Statistics
@@ -27,25 +28,18 @@ STATISTICS, PULL_BACK, EFFECTS = "AskStatistics", "PullBack", "AskSharedEffects"
 
 def start(model: SharedModel, few: float = 0.0) -> Generator[Ask, Sums, np.ndarray]:
     """q = [means, log sds]: directions from a federated ridge regression of each arm, the rest near its prior."""
-    mean = model.unravel(jnp.asarray(model.prior[0]))
-    mean = {name: np.asarray(value) if name != "kernel" else value for name, value in mean.items()}
-    mean |= {"linear": np.array([-0.3, -0.3, 0.5]), "hinges": np.tile([-0.5, -0.5, 0.3], (model.options.directions, 1)),
-             "noise": np.full(2, -1.0), "directions": (yield from _ridge_directions(model, mean, few))}
-    vector = model.ravel(mean)
+    vector = model.ravel(model.starts | {"directions": (yield from _ridge_directions(model, few))})
     sd = START_SD if model.options.posterior == "gaussian" else POINT_SD
     return np.concatenate([vector, np.full(vector.size, np.log(sd))])
 
 
-def _ridge_directions(model: SharedModel, mean: dict, few: float) -> Generator[Ask, Sums, np.ndarray]:
+def _ridge_directions(model: SharedModel, few: float) -> Generator[Ask, Sums, np.ndarray]:
     """[d, K]: a of both arms' coefficients (and, from the third, of their difference and its like), each of length √d.
 
-    One exchange: with A = 0 the hinges are constant, and the posterior mean of β̃'s linear block is the ridge estimate.
-    The common slope is kept out (sd e⁻⁶), or it would take the part that all coefficients share from the directions.
+    One exchange: with A = 0 the hinges are constant, and the posterior mean of β̃'s lines is the ridge estimate.
     """
-    flat = mean | {"linear": np.array([-1.0, -1.0, 0.0]), "noise": np.full(2, -1.0)}
-    flat |= {name: np.array([-6.0, -6.0, 0.0]) for name in ("common",) if name in mean}
-    total = yield Ask(STATISTICS, {"thetas": model.ravel(flat)[None], "few": np.array(float(few))})
-    coefficients = _linear_part(model, flat, np.asarray(evidence.collapse(_statistics(total)).mean[0]))
+    total = yield Ask(STATISTICS, {"thetas": model.ravel(model.ridge)[None], "few": np.array(float(few))})
+    coefficients = _slopes(model, model.ridge, np.asarray(evidence.collapse(_statistics(total)).mean[0]))
     two = coefficients / np.maximum(np.linalg.norm(coefficients, axis=0), 1e-12)
     more = np.random.default_rng(0).standard_normal((model.covariates, model.options.directions))
     columns = np.column_stack([two, two[:, 1] - two[:, 0], more / np.linalg.norm(more, axis=0)])
@@ -54,10 +48,11 @@ def _ridge_directions(model: SharedModel, mean: dict, few: float) -> Generator[A
     return columns[:, :model.options.directions] * np.sqrt(model.covariates) / basis.DIRECTION_SD
 
 
-def _linear_part(model: SharedModel, theta: dict, beta: np.ndarray) -> np.ndarray:
-    """[d, 2] coefficients of x in each arm, from β̃: columns 2 … 2d + 1 hold (R[·, 0], R[·, 1]) times x."""
-    block = beta[2:2 + 2 * model.covariates].reshape(2, model.covariates)
-    return (np.asarray(basis.root(jnp.asarray(theta["linear"]))) @ block).T
+def _slopes(model: SharedModel, theta: Theta, beta: np.ndarray) -> np.ndarray:
+    """[d, 2] coefficients of x in each arm, from β̃."""
+    lines = model.layout[basis.LINES]
+    block = beta[model.layout.coefficients[lines.name]].reshape(2, lines.width)
+    return (np.asarray(lines.root(jax.tree.map(jnp.asarray, theta))) @ block).T
 
 
 def _statistics(total: Sums) -> Statistics:

@@ -19,7 +19,7 @@ from fedci.model import kernels
 from fedci.model.family import Answer, Ask, Rules, Shapes, Sums
 from fedci.model.law import Law
 from fedci.model.rows import BetaLaw, Rows
-from fedci.model.shared import course, drivers, evidence, inducing
+from fedci.model.shared import basis, course, drivers, evidence, inducing
 from fedci.model.shared.course import EFFECTS, PULL_BACK, STATISTICS
 from fedci.model.shared.evidence import SharedDraws, Statistics
 from fedci.model.shared.shared import SharedModel
@@ -66,7 +66,7 @@ class SharedFamily(SharedModel):
     def memory_needed(self, rows: int, draws: int) -> tuple[int, str]:
         if rows <= self.options.exact_rows:
             return super().memory_needed(rows, draws)
-        width = self.columns // 2 + self.options.inducing + 1
+        width = self.layout.width + self.options.inducing + 1
         return inducing.bytes_needed(rows, self.covariates, width), (
             "Lower model.inducing, or run the site on a larger machine.")
 
@@ -179,6 +179,10 @@ class SharedFamily(SharedModel):
                    means=lambda x: jnp.stack([draw.beta @ arm(x, 0).T, draw.beta @ arm(x, 1).T], -1),
                    fixed=lambda x: jnp.zeros((x.shape[0], 2)),
                    design=lambda x: jnp.stack([arm(x, 0), arm(x, 1)], 1))
+
+    @property
+    def driver_parts(self) -> list[basis.Part]:
+        return drivers.parts_of(self)
 
     def drivers(self, draws: SharedDraws) -> drivers.Drivers:
         return drivers.drivers(self, draws)

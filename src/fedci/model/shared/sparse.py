@@ -120,9 +120,8 @@ class Maps(NamedTuple):
 def features(model: SharedModel, theta: dict, x: Float[Array, "b d"], root: Float[Array, "M M"],
              inducing: Float[Array, "M d"]) -> Float[Array, "b f"]:
     """φ(x) = [ω(x), ψ(x)]; `root` is K̇_UU^{−1/2}, lower."""
-    omega = [part for _, part in basis.blocks(theta, x, model.options.knots)]
     rest = kernels.split(model.kernel, theta["kernel"]).rest
-    return jnp.concatenate([*omega, rest(x, inducing) @ root.T], 1)
+    return jnp.concatenate([*model.layout.omega(theta, x), rest(x, inducing) @ root.T], 1)
 
 
 def inducing_root(model: SharedModel, theta: dict, inducing: Float[Array, "M d"], jitter) -> Float[Array, "M M"]:
@@ -180,18 +179,22 @@ def totals(model: SharedModel, theta: dict, site: Blocks, root: Float[Array, "M 
 
 def width_of(model: SharedModel, site: Blocks) -> int:
     """f."""
-    return model.columns // 2 + site.inducing.shape[0]
+    return model.layout.width + site.inducing.shape[0]
+
+
+def own_columns(model: SharedModel) -> slice:
+    """Where ψ stands in φ = [ω, ψ]."""
+    return slice(model.layout.width, None)
 
 
 def maps(model: SharedModel, theta: dict, inducing: int) -> Maps:
     """S_a, V_a."""
-    found = basis.blocks(theta, jnp.zeros((1, model.covariates)), model.options.knots)
-    sizes = [part.shape[1] for _, part in found] + [inducing]
-    places = np.split(np.eye(sum(sizes)), np.cumsum(sizes)[:-1], axis=1)
-    z = [jnp.concatenate([r[a, i] * place for (r, _), place in zip(found, places, strict=False) for i in (0, 1)], 1)
-         for a in (0, 1)]
+    layout, places = model.layout, np.eye(model.layout.width + inducing)
+    z = [jnp.concatenate([r[a, i] * places[:, layout.columns[name]] for name, r in layout.roots(theta).items()
+                          for i in (0, 1)], 1) for a in (0, 1)]
     scales, phi = kernels.split(model.kernel, theta["kernel"]), own_root(theta)
-    own = jnp.concatenate([scales.constant * places[0], scales.linear * places[1], places[-1]], 1)
+    own = jnp.concatenate([scales.constant * places[:, layout.columns[basis.LEVELS]],
+                           scales.linear * places[:, layout.columns[basis.LINES]], places[:, own_columns(model)]], 1)
     w = [jnp.concatenate([phi[a, i] * own for i in (0, 1)], 1) for a in (0, 1)]
     return Maps(jnp.stack(z), jnp.stack(w))
 
@@ -229,8 +232,7 @@ def solve(model: SharedModel, theta: dict, site: Blocks, jitter, total: Grams | 
 
 def missed(model: SharedModel, solved: Solved) -> Float[Array, "2"]:
     """Σ_{i: w_i=a} weight_i (k̇(x_i, x_i) − ‖ψ(x_i)‖²)."""
-    first = model.columns // 2
-    psi = jnp.diagonal(solved.grams.both, axis1=1, axis2=2)[:, first:-1]
+    psi = jnp.diagonal(solved.grams.both, axis1=1, axis2=2)[:, :-1][:, own_columns(model)]
     return jnp.maximum(solved.grams.own - jnp.sum(psi, 1), 0.0)
 
 
@@ -320,7 +322,7 @@ def arms_at(model: SharedModel, known: Learnt, x: Float[Array, "p d"]):
 def _left(model: SharedModel, theta: dict, x: Float[Array, "p d"], phi: Float[Array, "p f"]) -> Float[Array, "p"]:
     """k̇(x, x) − ‖ψ(x)‖²: what the inducing inputs leave open at x."""
     own = kernels.split(model.kernel, theta["kernel"]).own(x)
-    return jnp.maximum(own - jnp.sum(phi[:, model.columns // 2:] ** 2, 1), 0.0)
+    return jnp.maximum(own - jnp.sum(phi[:, own_columns(model)] ** 2, 1), 0.0)
 
 
 def effect_at(model: SharedModel, known: Learnt, x: Float[Array, "p d"]):
@@ -362,10 +364,10 @@ def sums(model: SharedModel, known: Learnt, over: Totals, site: Blocks, correlat
 def missed_together(model: SharedModel, theta: dict, known: Learnt, over: Totals, site: Blocks) -> Float[Array, "2 2"]:
     """1_aᵀ(K̇ − Q̇)1_b over the people of arms a and b: the diagonal exactly, the pairs from some of them (the n² pairs
     would cost more than the fit)."""
-    split, first = kernels.split(model.kernel, theta["kernel"]), model.columns // 2
+    split, own = kernels.split(model.kernel, theta["kernel"]), own_columns(model)
 
     def left(a, b):
-        psi = [features(model, theta, site.pairs[i], known.root, site.inducing)[:, first:] for i in (a, b)]
+        psi = [features(model, theta, site.pairs[i], known.root, site.inducing)[:, own] for i in (a, b)]
         away = split.rest(site.pairs[a], site.pairs[b]) - psi[0] @ psi[1].T
         pairs = jnp.outer(site.paired[a], site.paired[b]) * (1.0 - (a == b) * jnp.eye(away.shape[0]))
         return jnp.sum(pairs * away) / jnp.maximum(jnp.sum(pairs), 1.0)

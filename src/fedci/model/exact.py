@@ -147,17 +147,18 @@ class Conditioned(NamedTuple):
 def condition(law: Law, site: ExactRows, jitter: Any) -> Conditioned:
     k, means = law.k(site.x, site.x), law.means(site.x)
     chol = jnp.linalg.cholesky(_observed(law.phi, law.sigma, k, site, jitter))
-    e = site.mask * (site.y - jnp.sum(covariance.arms(site.w) * means, -1))
+    e = site.mask[None] * (site.y[None] - jnp.sum(covariance.arms(site.w)[None] * means, -1))
     return Conditioned(law.phi, law.sigma, k, means, chol, cho_solve((chol, True), e.T).T)
 
 
 def arms_at(law: Law, site: ExactRows, given: Conditioned, x: Float[Array, "p d"]) -> tuple:
     """Means [B, p, 2] and covariances [p, 2, 2] of (E y(0), E y(1)) at new x: no outcome noise."""
-    across = law.k(x, site.x) * site.mask
-    q = jnp.stack([given.phi[j, site.w] * across for j in (0, 1)])
+    across = law.k(x, site.x) * site.mask[None]
+    q = jnp.stack([given.phi[j, site.w][None] * across for j in (0, 1)])
     white = jax.vmap(lambda qj: solve_triangular(given.chol, qj.T, lower=True))(q)
     explained = jnp.einsum("anp,bnp->pab", white, white)
-    return law.means(x) + jnp.einsum("apn,Bn->Bpa", q, given.alpha), law.own(x)[:, None, None] * given.phi - explained
+    means = law.means(x) + jnp.einsum("apn,Bn->Bpa", q, given.alpha)
+    return means, law.own(x)[:, None, None] * given.phi[None] - explained
 
 
 class Missing(NamedTuple):
@@ -176,7 +177,7 @@ def missing_given_observed(site: ExactRows, given: Conditioned, noise_correlatio
     people = jnp.outer(site.mask, site.mask)
     k_om = people * covariance.observed_missing(given.phi, sigma, given.k, site.w, site.weight)
     k_mis = people * covariance.missing(given.phi, sigma, given.k, site.w, site.weight)
-    prior_mean = jnp.sum(covariance.arms(1 - site.w) * given.means, -1)
+    prior_mean = jnp.sum(covariance.arms(1 - site.w)[None] * given.means, -1)
     return Missing(prior_mean + given.alpha @ k_om, k_mis, k_om, given.chol)
 
 
@@ -203,7 +204,7 @@ def weighted_effects(model: Any, vector: Any, site: ExactRows, draws: Any, weigh
 
 def _expected_sums(site: ExactRows, given: Conditioned, weights: Float[Array, "e n"]) -> Moments:
     contrast = given.phi[1] - given.phi[0]
-    q = contrast[site.w] * (weights @ given.k) * site.mask
+    q = contrast[site.w][None] * (weights @ given.k) * site.mask[None]
     prior_mean = given.means[..., 1] - given.means[..., 0]
     scale = contrast[1] - contrast[0]
     return same_shape(prior_mean @ weights.T + given.alpha @ q.T,
@@ -213,8 +214,8 @@ def _expected_sums(site: ExactRows, given: Conditioned, weights: Float[Array, "e
 def _realised_sums(site: ExactRows, mis: Missing, weights: Float[Array, "e n"]) -> Moments:
     """Σ_i t_i w̃_i (y_i − y_mis,i)."""
     sign = (2 * site.w - 1) * site.mask
-    t = weights * sign
-    return same_shape((site.y - mis.mean) @ t.T,
+    t = weights * sign[None]
+    return same_shape((site.y[None] - mis.mean) @ t.T,
                       jnp.maximum(_quadratic(t, mis.prior_cov) - _explained(mis.chol, t @ mis.k_om.T), 0.0))
 
 
@@ -230,14 +231,14 @@ def realised_each(model: Any, vector: Any, site: ExactRows, draws: Any, correlat
         given = condition(model.law(vector, draw, site.index), site, jitter)
         bare = missing_given_observed(site, given, jnp.zeros(()))
         r = solve_triangular(given.chol, jnp.eye(site.y.shape[0]), lower=True)
-        rb = r @ bare.k_om
+        rb, sign = r @ bare.k_om, (2 * site.w - 1) * site.mask
         squares, crossed, own = (jnp.sum(m, 0) for m in (rb * rb, r * rb, r * r))
 
         def at(correlation: Any) -> Moments:
             s = site.mask * shared_noise(given, correlation) / site.weight
-            mean = bare.mean + s * given.alpha
+            mean = bare.mean + s[None] * given.alpha
             var = jnp.diag(bare.prior_cov) - squares - 2.0 * s * crossed - s * s * own
-            return same_shape((2 * site.w - 1) * site.mask * (site.y - mean), site.mask * jnp.maximum(var, 0.0))
+            return same_shape(sign[None] * (site.y[None] - mean), site.mask * jnp.maximum(var, 0.0))
 
         return jax.vmap(at, out_axes=1)(correlations)
 
@@ -277,6 +278,6 @@ def _left_out(law: Law, site: ExactRows, beta: BetaLaw, jitter: Any) -> LeftOut:
 def _arm(law: Law, site: ExactRows, k: Array, m: Array, z: Array, j: int, beta: BetaLaw, white: Array, s: Array,
          r: Array) -> Float[Array, "n"]:
     """E[y_j(x_i) | y_{−i}] of every row."""
-    q = law.phi[j, site.w] * k * site.mask
+    q = law.phi[j, site.w][None] * k * site.mask[None]
     together = jnp.sum(solve_triangular(beta.root, z.T, lower=True) * white, 0) + jnp.sum(q * s, 1)
     return m + z @ beta.mean + q @ r - together * r / jnp.diag(s)

@@ -135,7 +135,7 @@ class PaperFamily(PaperModel):
         theta, (phi, sigma) = self.unravel(vector), draw.roots
 
         def arms(x: Float[Array, "n d"]) -> Float[Array, "n 2"]:
-            return (means.over_rows(self.mean, theta["mean"], x, index) + draw.g) @ phi.T
+            return (means.over_rows(self.mean, theta["mean"], x, index) + draw.g[None]) @ phi.T
 
         return Law(phi=phi @ phi.T, sigma=sigma @ sigma.T,
                    k=lambda x, z: kernels.cross(self.kernel, theta["kernel"], x, z),

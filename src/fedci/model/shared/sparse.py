@@ -315,7 +315,7 @@ def arms_at(model: SharedModel, known: Learnt, x: Float[Array, "p d"]):
     theta = model.unravel(known.theta)
     phi, own = features(model, theta, x, known.root, known.inducing), own_root(theta)
     away = jnp.einsum("jhf,pf->jph", known.spread, phi)
-    cov = jnp.einsum("jph,kph->pjk", away, away) + _left(model, theta, x, phi)[:, None, None] * (own @ own.T)
+    cov = jnp.einsum("jph,kph->pjk", away, away) + _left(model, theta, x, phi)[:, None, None] * (own @ own.T)[None]
     return jnp.einsum("Bjf,pf->Bpj", known.mean, phi), cov
 
 
@@ -356,7 +356,7 @@ def sums(model: SharedModel, known: Learnt, over: Totals, site: Blocks, correlat
         contrast = sign[:, None] * (ratio[:, None] * jnp.eye(2) - jnp.eye(2)[::-1])
         means, variances = of(contrast)
         rest = over.noise * (sd[::-1] ** 2 - shared * ratio)
-        return means + weights @ (sign * (1.0 - ratio) * over.y), variances + weights**2 @ rest
+        return means + (weights @ (sign * (1.0 - ratio) * over.y))[None], variances + weights**2 @ rest
 
     return of(jnp.array([[-1.0, 1.0], [-1.0, 1.0]])), jax.vmap(realised, out_axes=(1, 0))(correlations)
 
@@ -388,7 +388,7 @@ def realised_each(model: SharedModel, known: Learnt, x, y, weight, arm, correlat
         ratio = shared / sd[arm] ** 2
         contrast = sign * (ratio * jnp.eye(2)[arm] - jnp.eye(2)[1 - arm])
         var = jnp.einsum("j,pjk,k->p", contrast, cov, contrast) + (sd[1 - arm] ** 2 - shared * ratio) / weight
-        return mean @ contrast + sign * (1.0 - ratio) * y, jnp.maximum(var, 0.0)
+        return mean @ contrast + (sign * (1.0 - ratio) * y)[None], jnp.maximum(var, 0.0)
 
     return jax.vmap(at, out_axes=(1, 0))(correlations)
 

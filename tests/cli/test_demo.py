@@ -35,7 +35,7 @@ def test_the_readmes_example_runs_as_written(tmp_path, monkeypatch, capsys):
     """Its three hospitals, made of simulated people with enough rows for the standard policy."""
     monkeypatch.chdir(tmp_path)
 
-    def hospital(seed, rows=150):
+    def hospital(seed, rows=90):
         f = frame(rows, seed).rename(columns={"w": "treated", "y": "ldl_change"}).drop(columns="sex")
         return f.assign(stage=np.array(["I", "II", "III"] * (rows // 3)), treated=np.arange(rows) % 2)
 
@@ -44,7 +44,7 @@ def test_the_readmes_example_runs_as_written(tmp_path, monkeypatch, capsys):
     code = re.search(r"```python\n(.*?)```", README, re.DOTALL).group(1)
     names = {"turin_frame": hospital(2), "new_patients": hospital(3)}
     exec(compile(code, "README.md", "exec"), names)  # the example itself, from our own file
-    assert names["effects"].shape == (150,)
+    assert names["effects"].shape == (90,)
     assert (names["low"] < names["high"]).all()
     assert Path("result/result.json").exists()
     assert "On average treatment changes" in capsys.readouterr().out

@@ -19,6 +19,13 @@ def designed(frames, **changes):
 
 
 @pytest.fixture(scope="module")
+def frames():
+    made = {f"s{k}": trial(120 + 30 * k, k) for k in range(3)}
+    made["s1"].loc[3:12, "bmi"] = np.nan
+    return made
+
+
+@pytest.fixture(scope="module")
 def found(frames):
     return designed(frames, missing="impute")
 

@@ -30,9 +30,10 @@ def test_a_port_that_is_taken_is_said_before_a_server_is_started():
     with socket.socket() as taken:
         taken.bind(("localhost", 0))
         taken.listen()
+        port = taken.getsockname()[1]
         with pytest.raises(AwayError, match="listens on localhost.*already"):
-            processes.check_port_free("localhost", taken.getsockname()[1])
-    processes.check_port_free("localhost", taken.getsockname()[1])
+            processes.check_port_free("localhost", port)
+    processes.check_port_free("localhost", port)
 
 
 @pytest.mark.parametrize("written", ["", "no number", "{own}"])

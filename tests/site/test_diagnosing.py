@@ -12,9 +12,13 @@ from fedci.protocol.messages import AskDiagnostic, Prepare, Refusal, Reply
 from fedci.protocol.requests import DIAGNOSTICS
 from fedci.site import diagnosing
 from fedci.site.site import Site
+from support.trials import STANDARD, begun, trial
 from tests_support import frame, study
 
-# --- disclosure
+
+@pytest.fixture
+def sites():
+    return begun({"a": trial(150, 0), "b": trial(120, 1)}, policy=STANDARD)[1]
 
 
 def ask(sites, kind="overlap", site="a", number=9, **changes):

@@ -23,14 +23,14 @@ def rows():
 
 
 def test_a_site_above_exact_rows_is_cut_into_blocks_and_a_small_one_is_not(rows):
-    options = SharedOptions(knots=3, directions=1, exact_rows=40, inducing=8)
+    options = SharedOptions(family="shared", knots=3, directions=1, exact_rows=40, inducing=8)
     model = model_of(options, 2, 2, 1)
     assert isinstance(arrange(model, *rows, np.zeros(4), 0), Blocks)
     assert not isinstance(arrange(model, *(part[:40] for part in rows), np.zeros(4), 0), Blocks)
 
 
 def test_the_first_stage_looks_at_some_of_a_large_site_and_at_all_of_a_small_one(rows):
-    options = SharedOptions(knots=3, directions=1, exact_rows=40, inducing=8)
+    options = SharedOptions(family="shared", knots=3, directions=1, exact_rows=40, inducing=8)
     model = model_of(options, 2, 2, 1)
     large = arrange(model, *rows, np.zeros(4), 0)
     some = arrange_few(model, *rows, large, 20)

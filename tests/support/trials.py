@@ -2,7 +2,6 @@
 
 import numpy as np
 import pandas as pd
-import pytest
 
 from fedci import Source
 from fedci.coordinator.coordinator import agree_units, handshake
@@ -29,18 +28,3 @@ def begun(frames, **changes) -> tuple[Talk, dict[str, Site], object]:
     talk = Talk(InProcessEngine(sites), "run")
     handshake(talk, plan, plan.fit_options())
     return talk, sites, agree_units(talk, plan, plan.fit_options())
-
-
-@pytest.fixture(scope="module")
-def frames():
-    made = {f"s{k}": trial(120 + 30 * k, k) for k in range(3)}
-    made["s1"].loc[3:12, "bmi"] = np.nan
-    return made
-
-
-# --- disclosure
-
-
-@pytest.fixture
-def sites():
-    return begun({"a": trial(150, 0), "b": trial(120, 1)}, policy=STANDARD)[1]

@@ -84,12 +84,12 @@ def test_the_bound_is_below_the_evidence_and_rises_with_the_inducing_inputs(mode
     def value(site):
         return np.asarray(evidence.log_evidence(evidence.statistics(model, thetas, site, JITTER), float(ROWS))[0])
 
-    rising = [value(blocks(model, rows, count)) for count in (2, 8, 20, 44)] + [value(exact) + TOLERANCE]
+    rising = [value(blocks(model, rows, count)) for count in (2, 10, 44)] + [value(exact) + TOLERANCE]
     assert np.all(np.diff(rising, axis=0) > 0)
 
 
 def test_the_cut_into_blocks_changes_nothing(model, rows, thetas):
-    few, many = (evidence.statistics(model, thetas, blocks(model, rows, 10, block), JITTER) for block in (8, 64))
+    few, many = (evidence.statistics(model, thetas, blocks(model, rows, 10, block), JITTER) for block in (8, 16))
     jax.tree.map(lambda p, q: np.testing.assert_allclose(p, q, rtol=1e-9, atol=1e-9), few, many)  # order of sums
 
 
@@ -111,7 +111,7 @@ def test_realised_effects_are_the_exact_ones_when_all_rows_induce(model, rows, d
 
 def test_sums_of_effects_are_the_sums_over_people_whatever_the_inducing_inputs(model, rows, draws):
     """Means exactly; Σ_i E τ(x_i) and Σ_i E τ_i from the rows of G are those of the people one by one."""
-    large = blocks(model, rows, 7)
+    large = blocks(model, rows, 10)
     known = large.known(model, draws, JITTER)
     found = large.effects(model, NOTHING, draws, CORRELATIONS, JITTER)
     x, w, _ = rows

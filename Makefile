@@ -88,9 +88,10 @@ benchmark: .venv-benchmark
 docs: .venv
 	$(BIN)/python -m fedci.benchmark.pages.benchmark_page benchmarks/results docs/benchmarks.md
 
-# The table of modules in docs/architecture.md.
+# The table of modules in docs/architecture.md, and that of requests in docs/security.md.
 architecture: .venv
 	$(BIN)/python docs/architecture_page.py
+	$(BIN)/python docs/requests_page.py
 
 # The README's pictures of the report.
 pictures: demo debian

@@ -94,7 +94,7 @@ class Request:
     summed: bool = False
     """Whether answers are added over the sites: under secure sums only their masked sum leaves, beside `by_site`."""
     masked: tuple[Array, ...] | None = None
-    """What is added under masks, where it is not the answer in the clear."""
+    """What is added under masks, where it is not the answer in the clear without `by_site`."""
     by_site: tuple[str, ...] = ()
     """Arrays that the result or the report has of each site: told in the clear beside a masked sum."""
     averaged: bool = False
@@ -106,7 +106,7 @@ class Request:
     in_full: bool = False
     """Whether the ledger keeps the answer number by number: it is told of people's groups."""
     most: int = 1
-    """How often a run asks it at most, where that does not depend on the options."""
+    """How often its arrays leave in a run at most, where that does not depend on the options; tokens in parts."""
     draws: Callable[[FitOptions], Occasions] | None = None
     """Of the fit's own: about how many draws, and how often at most."""
     words: str = ""
@@ -121,8 +121,10 @@ class Request:
 
     @property
     def added(self) -> tuple[Array, ...]:
-        """What is summed over the sites."""
-        return self.answer if self.masked is None else self.masked
+        """What is summed over the sites; what is told of each is not, but for averages, which come beside their sum."""
+        if self.masked is not None:
+            return self.masked
+        return tuple(array for array in self.answer if self.averaged or array.name not in self.by_site)
 
     def shapes(self, sizes: Sizes) -> Shapes:
         """Of the answer in the clear."""

@@ -79,7 +79,7 @@ class FedCI:
         mark = Mark(self.study.hash(), self.seed, tuple(sorted(sites)))
         kept = load(checkpoint, mark, "")
         for site in sites.values():
-            site.earlier = {kept.fit_round + 1: resumed(kept.state)} if kept.state is not None else {}
+            site.expect_places({kept.fit_round + 1: resumed(kept.state)} if kept.state is not None else {})
         if self.study.links:
             link_again(checkpoint, mark)
 

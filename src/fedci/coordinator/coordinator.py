@@ -20,7 +20,7 @@ import numpy as np
 from fedci.coordinator import diagnoses, masked_sums
 from fedci.coordinator.checkpoint import Checkpoint, Mark, load
 from fedci.coordinator.linkage import Linked, link
-from fedci.coordinator.talk import Talk, check_form
+from fedci.coordinator.talk import PlainSums, SumsOverSites, Talk, Terms, check_form
 from fedci.diagnostics.findings import Diagnostics
 from fedci.diagnostics.fit import Step
 from fedci.effect import CORRELATIONS, EffectSums
@@ -147,18 +147,16 @@ def run_study(engine: Engine, study: Study, options: FitOptions, seed: int,
     study = refuting.plan(study, refuter)
     clock.lap("handshake")
     linked = _linked(talk, study, link_secret or secrets.token_bytes(32), kept)
+    talk = talk.at(kept.linked_round)
     clock.lap("linkage")
-    if study.policy.secures(len(talk.sites)):
-        talk.sums = masked_sums.agree(talk)
+    sums = masked_sums.agree(talk) if study.policy.secures(len(talk.sites)) else PlainSums()
     layout = agree_units(talk, study, options)
     clock.lap("moments")
-    rules = rules_of(layout, options, seed)
-    talk.model, talk.tells = layout.model, study.policy.check_trajectory
-    talk.averaged = study.policy.noises("effects")
+    rules, talk = rules_of(layout, options, seed), talk.on(terms_of(layout, study, sums))
     wanted = study.diagnostics.enabled and study.policy.epsilon is None
     design = diagnoses.design(talk, study, layout.moments, layout.indicators) if wanted else None
     clock.lap("design")
-    fit = fit_theta(talk, rules, progress, kept)
+    talk, fit = fit_theta(talk, rules, progress, kept)
     clock.lap("fit")
     effects = gather_effects(talk, rules, fit)
     clock.lap("effects")
@@ -184,9 +182,13 @@ def _linked(talk: Talk, study: Study, secret: bytes, kept: Checkpoint) -> Linked
         found = link(talk, study, secret)
         kept.linked, kept.linked_round = [found.excluded, list(found.warnings)], talk.round
         kept.write()
-    talk.round = kept.linked_round
     excluded, warnings = kept.linked
     return Linked(excluded, tuple(warnings))
+
+
+def terms_of(layout: Layout, study: Study, sums: SumsOverSites) -> Terms:
+    return Terms(model=layout.model, sums=sums, unit=layout.scales.y_sd, tells=study.policy.check_trajectory,
+                 averaged=study.policy.noises("effects"))
 
 
 def rules_of(layout: Layout, options: FitOptions, seed: int) -> Rules:
@@ -222,7 +224,6 @@ def agree_units(talk: Talk, study: Study, options: FitOptions) -> Layout:
     talk.ask_each({name: (lambda base, s=s: Prepare(*base, common.x_mean, common.x_sd, common.y_mean, common.y_sd,
                                                     u[s], s, len(told), indicators, people, *few, shown))
                    for s, name in enumerate(talk.sites)})
-    talk.unit = common.y_sd
     pooled_u = describe_in_model_units(_pooled_site(told), pooled_x, common, options.model.moments_spread)
     return Layout(talk.sites, model, common, u, pooled_u, indicators, told)
 
@@ -255,15 +256,15 @@ def _check_variation(common: Scales, names, outcome: str, sites: int) -> None:
         raise DataError(f"the outcome '{outcome}' is constant {where}: there is no effect to estimate.")
 
 
-def fit_theta(talk: Talk, rules: Rules, progress, kept: Checkpoint) -> Fit:
-    """Ascend the summed objective until it settles; the verdict says how it ended."""
+def fit_theta(talk: Talk, rules: Rules, progress, kept: Checkpoint) -> tuple[Talk, Fit]:
+    """(the talk as it went on, Θ): ascend the summed objective until it settles; the verdict says how it ended."""
     optimiser, sites = rules.options.optimiser, len(rules.u)
-    rounds, talk.jitters = [Round(*values) for values in kept.rounds], dict(kept.jitters)
+    rounds, talk = [Round(*values) for values in kept.rounds], talk.at(talk.round, talk.previous, kept.jitters)
     start = time.perf_counter() - (rounds[-1].seconds if rounds else 0.0)
     state = exchanges.begin(rules, talk.follow(exchanges.start(rules))[0])
     if kept.state is not None:
-        state, talk.round = optimise.unpack(optimiser, sites, kept.state), kept.fit_round
-        talk.previous = kept.previous
+        state = optimise.unpack(optimiser, sites, kept.state)
+        talk = talk.at(kept.fit_round, kept.previous, talk.jitters)
     while state.verdict is None:
         few = state.ahead > 0
         (objective, gradient), _ = talk.follow(exchanges.evaluation(rules, state))
@@ -279,7 +280,7 @@ def fit_theta(talk: Talk, rules: Rules, progress, kept: Checkpoint) -> Fit:
     if not np.isfinite(state.best_objective):
         raise NumericalError("the objective is not finite at the starting values. Look for extreme values in the "
                              "covariates, set model.standardise = true, or raise model.jitter.")
-    return Fit(state.best, state.verdict, state.best_objective, tuple(rounds), talk.jitters)
+    return talk, Fit(state.best, state.verdict, state.best_objective, tuple(rounds), talk.jitters)
 
 
 def gather_effects(talk: Talk, rules: Rules, fit: Fit) -> Effects:

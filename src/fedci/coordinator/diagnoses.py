@@ -130,7 +130,7 @@ def _summed(talk: Talk, kind: str, values: Mapping[str, np.ndarray]) -> tuple[To
     """(a diagnostic's sum under masks, no reasons), or (none, a reason for every site): a site that refuses openly
     (its operator declined) keeps the sum of all closed."""
     try:
-        return talk.sums.total(talk, Ask(diagnostic(kind), dict(values))), {}
+        return talk.terms.sums.total(talk, Ask(diagnostic(kind), dict(values))), {}
     except WITHHELD_ERRORS as problem:
         return None, dict.fromkeys(talk.sites, f"the diagnostic '{kind}' is not summed over the sites: {problem}")
 

@@ -41,14 +41,14 @@ class SecureSums:
     def total(self, talk: Talk, ask: Ask) -> Total:
         replies = talk.ask_sum(ask)
         expected = with_jitter(talk.shapes(ask))
-        wide = is_wide(talk.model, ask.name)
+        wide = is_wide(talk.terms.model, ask.name)
         uploads = {site: _upload(reply, masked_size(expected, wide)) for site, reply in replies.items()}
         seeds = _seeds(talk.sites, _open(talk, replies))
         total = secure_sum.opened([uploads[site] for site in talk.sites], [seeds[site] for site in talk.sites])
         sums = unflatten(secure_sum.decode(total[:-secure_sum.CHECKS], wide), expected)
         _check_sane(sums, wide)
         _note_jitter(talk, sums.pop(JITTERED))
-        sums = rescaled(sums, talk.unit)
+        sums = rescaled(sums, talk.terms.unit)
         own = {site: _own(reply, talk.own_shapes(ask)) for site, reply in replies.items()}
         withheld = {site: _noted(reply, "withheld", str) for site, reply in replies.items()
                     if "withheld" in reply.notes}
@@ -122,4 +122,5 @@ def _check_sane(sums: Mapping[str, np.ndarray], wide: bool) -> None:
 
 def _note_jitter(talk: Talk, steps: np.ndarray) -> None:
     if steps > 0:
-        talk.jitters[""] = max(talk.jitters.get("", 0.0), talk.model.options.jitter * 10.0 ** min(float(steps), 6.0))
+        jitter = talk.terms.model.options.jitter * 10.0 ** min(float(steps), 6.0)
+        talk.jitters[""] = max(talk.jitters.get("", 0.0), jitter)

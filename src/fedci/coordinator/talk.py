@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Mapping
+from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -38,27 +39,61 @@ class SumsOverSites(Protocol):
     def total(self, talk: Talk, ask: Ask) -> Total: ...
 
 
-class Talk:
-    """Numbers the exchanges of a run, checks that answers belong to them, and turns refusals into errors."""
+class PlainSums:
+    """Every site's sums are seen; added in the order of the sites' names."""
 
-    def __init__(self, engine: Engine, run: str, model: Family | None = None):
-        self.engine, self.run, self.round, self.model = engine, run, 0, model
+    def total(self, talk: Talk, ask: Ask) -> Total:
+        replies = talk.ask_sum(ask)
+        if talk.terms.model is not None:
+            for reply in replies.values():
+                check_numbers(reply, talk.shapes(ask))
+        note_jitters(talk.jitters, replies)
+        total = summed(replies)
+        return Total(total, total, {name: dict(reply.sums) for name, reply in replies.items()})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Terms:
+    """On what terms sums are taken over the sites: all that the parties agree on before the fit."""
+
+    model: Family | None = None
+    """None before the units are agreed: no shape is known yet."""
+    sums: SumsOverSites = PlainSums()
+    unit: float = 1.0
+    """Of the outcome: one in model units, in its own."""
+    averaged: bool = False
+    """Whether effects are told as averages over the draws (under differential privacy)."""
+    tells: bool = False
+    """Whether the sites are told each sum with the next request, and follow the fit."""
+
+
+NO_TERMS = Terms()
+
+
+class Talk:
+    """Numbers the exchanges of a run, checks that answers belong to them, and turns refusals into errors. On other
+    terms, or at another place of the run, it is another talk (`on`, `at`)."""
+
+    def __init__(self, engine: Engine, run: str, terms: Terms = NO_TERMS, *, number: int = 0,
+                 previous: Sums | None = None, jitters: Mapping[str, float] | None = None):
+        self.engine, self.run, self.terms, self.round = engine, run, terms, number
         self.sites = tuple(sorted(engine.sites))
-        self.sums: SumsOverSites = PlainSums()
-        self.unit = 1.0
-        """Of the outcome: one in model units, in its own."""
-        self.averaged = False
-        """Whether effects are told as averages over the draws (under differential privacy)."""
-        self.tells = False
-        """Whether the sites are told each sum with the next request, and follow the fit."""
-        self.previous: Sums = {}
-        self.jitters: dict[str, float] = {}
+        self.previous: Sums = previous or {}
+        """The last sum, where the sites are told it with the next request."""
+        self.jitters: dict[str, float] = dict(jitters or {})
         """The largest jitter each site needed beyond the model's own; under '' where nobody can say which site."""
+
+    def on(self, terms: Terms) -> Talk:
+        return Talk(self.engine, self.run, terms, number=self.round, previous=self.previous, jitters=self.jitters)
+
+    def at(self, number: int, previous: Sums | None = None, jitters: Mapping[str, float] | None = None) -> Talk:
+        """At an exchange of the same run, such as where a checkpoint stood."""
+        return Talk(self.engine, self.run, self.terms, number=number, previous=previous, jitters=jitters)
 
     @property
     def secure(self) -> bool:
         """Whether sums are taken under masks."""
-        return not isinstance(self.sums, PlainSums)
+        return not isinstance(self.terms.sums, PlainSums)
 
     def ask_all(self, make: Callable[[tuple], Message], kind: type[Answer] = Reply) -> dict[str, Answer]:
         return self.ask_each(dict.fromkeys(self.sites, make), kind)
@@ -96,9 +131,9 @@ class Talk:
 
     def total(self, ask: Ask) -> Total:
         """One thing asked of all sites, and the sum of their answers."""
-        found = self.sums.total(self, ask)
-        self.previous = found.told if self.tells else {}
-        return found
+        total = self.terms.sums.total(self, ask)
+        self.previous = total.told if self.terms.tells else {}
+        return total
 
     def ask_sum(self, ask: Ask) -> dict[str, Reply]:
         """The sites' answers to be summed, in this round."""
@@ -107,11 +142,11 @@ class Talk:
 
     def shapes(self, ask: Ask) -> Shapes:
         """Of the sums that answer."""
-        return shapes(self.model, ask, self.averaged)
+        return shapes(self.terms.model, ask, self.terms.averaged)
 
     def own_shapes(self, ask: Ask) -> Shapes:
         """Of what a site tells of itself beside a masked sum."""
-        return REQUESTS[ask.name].own_shapes(sizes(ask.arrays, self.model))
+        return REQUESTS[ask.name].own_shapes(sizes(ask.arrays, self.terms.model))
 
     def follow(self, steps: Generator[Ask, Sums, Answer]) -> tuple[Answer, Total | None]:
         """(what the steps of `protocol.rounds` come to, the last sum on their way)."""
@@ -134,19 +169,6 @@ def _check_whole(reply: Reply, request: Message) -> None:
         raise MessageError(f"site '{reply.site}' answered a {row.name} without {', '.join(map(repr, missing))}: a "
                            f"filter at the site takes it out. Ask the site to let it pass, or run the study without "
                            f"the site", site=reply.site)
-
-
-class PlainSums:
-    """Every site's sums are seen; added in the order of the sites' names."""
-
-    def total(self, talk: Talk, ask: Ask) -> Total:
-        replies = talk.ask_sum(ask)
-        if talk.model is not None:
-            for reply in replies.values():
-                check_numbers(reply, talk.shapes(ask))
-        note_jitters(talk.jitters, replies)
-        total = summed(replies)
-        return Total(total, total, {name: dict(reply.sums) for name, reply in replies.items()})
 
 
 def check_form(reply: Reply, row: Request, measured: Sizes) -> None:

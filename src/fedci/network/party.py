@@ -67,7 +67,7 @@ class SiteParty:
         approve = self._asks if told["approve"] else None
         self.door = Door(self.site, _ledger(own), own.folder, approve, self._told)
         self.patience, self.last, self.writing = told["patience"], None, None
-        kit.note(own.run, "started", rows=self.site.table.rows, process=os.getpid())
+        kit.note(own.run, "started", rows=self.site.run.table.rows, process=os.getpid())
 
     def answer(self, data: bytes) -> bytes:
         self.last = None
@@ -78,26 +78,27 @@ class SiteParty:
 
     def _after(self, event: Event) -> None:
         """What the site does for itself after an answer: keep what linkage left, write its people's effects."""
-        place = self.kit.run / f"kept-{study_run(event.run, self.site.refuter)}.npy"
+        run = self.site.run
+        place = self.kit.run / f"kept-{study_run(event.run, run.refuter)}.npy"
         match event.request:
-            case "Hello" if place.exists() and self.site.linkage is None:
+            case "Hello" if place.exists() and run.linkage is None:
                 self.site.restore_linkage(np.load(place, allow_pickle=False))
-            case "Exclude" if self.site.linkage is not None and self.site.linkage.kept is not None:
+            case "Exclude" if run.linkage is not None and run.linkage.kept is not None:
                 with whole_file(place) as file:
-                    np.save(file, self.site.kept, allow_pickle=False)
-            case "Prepare" if self.site.course is not None and not self.site.course.places:
+                    np.save(file, run.rows, allow_pickle=False)
+            case "Prepare" if run.course is not None and not run.course.places:
                 self.site.restore_places(_places(self.kit.run, event.run))
-            case _ if self.site.course is not None and event.round in self.site.course.places:
+            case _ if run.course is not None and event.round in run.course.places:
                 self._keep_place(event)
         match event.request:
-            case "AskEffects" | "AskSharedEffects" if not self.site.refuter:
+            case "AskEffects" | "AskSharedEffects" if not run.refuter:
                 self.writing = Thread(target=self._write_people, args=(self.site.people, event.run))
                 self.writing.start()  # the coordinator need not wait for it
 
     def _keep_place(self, event: Event) -> None:
         """On disk before the answer leaves: a site that starts again knows where the fit stood."""
         with whole_file(self.kit.run / f"place-{event.run}-{event.round}.npz") as file:
-            np.savez(file, allow_pickle=False, **self.site.place(event.round))
+            np.savez(file, allow_pickle=False, **self.site.run.place(event.round))
         for _, path in sorted(_place_files(self.kit.run, event.run).items())[:-PLACES]:
             path.unlink(missing_ok=True)
 

@@ -11,7 +11,6 @@ leads the site back to where it stood then (a coordinator that goes on from its 
 
 from __future__ import annotations
 
-import copy
 import os
 import re
 import threading
@@ -25,13 +24,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fedci.errors import DisclosureError, FedciError, MessageError, SiteError, from_code
+from fedci.errors import DisclosureError, FedciError, MessageError, SiteError
 from fedci.protocol.codec import MAX_BYTES, decode, encode
 from fedci.protocol.messages import Hello, Message, OpenSum, Refusal
 from fedci.protocol.requests import MASKED, REQUESTS, asked, row_of
 from fedci.site.ledger import Ledger, Left, numbers, sha256
 
 if TYPE_CHECKING:
+    from fedci.site.run import Run
     from fedci.site.site import Site
 
 LOG = "site.log"
@@ -46,10 +46,6 @@ WITHOUT_COUNTS = {
 """What is told in place of a reason with numbers in it: a count below the policy's minimum is what the policy hides."""
 CIPHERTEXT = {"shares", "opened", "wrapped"}
 """Notes that say nothing of the data: the ledger keeps their hash with the answer's, and not themselves."""
-LASTING = ("described",)
-"""Parts of a site that a new run does not reset: once moments have left, linkage may not choose other rows."""
-LASTING_IN_REFUTERS = (*LASTING, "linked")
-"""A refuter's run follows the study's, on the rows that its linkage left."""
 
 
 @dataclass(frozen=True)
@@ -135,7 +131,6 @@ class Door:
                  approve: Callable[[str, str], bool] | None = None, told: Callable[[Event], None] | None = None):
         self.site, self.ledger, self.folder, self.approve, self.told = site, ledger, Path(folder), approve, told
         self.memory = Memory.of(ledger.entries)
-        self._fresh = snapshot(site)
         self._declined: set[tuple[str, str]] = set()
         self._last: tuple[str, bytes] = "", b""
         """SHA-256 of the last request that was answered, and the answer's bytes: for a reply lost on its way."""
@@ -147,20 +142,17 @@ class Door:
             return self._answer(data)
 
     def _answer(self, data: bytes) -> bytes:
-        start, before = time.perf_counter(), snapshot(self.site)
+        start, run = time.perf_counter(), self.site.run
         request, digest, back, reason = None, sha256(data), b"", ""
         try:
             request = self._read(data)
-            reply, back = self._answered(request, digest)
+            run, reply, back = self._answered(request, digest)
         except FedciError as problem:
             reply, reason = self._refused(request, problem)
         except Exception as problem:
             reply, reason = self._failed(request, problem)
-        except BaseException:  # Ctrl-C while a person is asked
-            self._restore(before)
-            raise
         back = back or encode(reply)
-        self._record(request, digest, reply, back, before)
+        self._record(request, digest, reply, back, run)
         self._tell(Event(self.memory.phase(request), _name(request), reply.run, reply.round, _name(reply), len(data),
                          len(back), time.perf_counter() - start, reason))
         return back
@@ -172,34 +164,30 @@ class Door:
             raise MessageError(f"site '{self.site.name}': a run is named by 1 to 80 letters, digits and dashes")
         return request
 
-    def _answered(self, request: Message, digest: str) -> tuple[Message, bytes]:
-        """The reply that may leave, and its bytes; every reason against it is an error."""
+    def _answered(self, request: Message, digest: str) -> tuple[Run, Message, bytes]:
+        """(the site's run after it, the reply that may leave, its bytes); every reason against it is an error."""
         if request.site != self.site.name:
             raise SiteError(f"site '{self.site.name}' got a request meant for another site")
         if _name(request) not in REQUESTS:
             raise SiteError(f"site '{self.site.name}' does not answer a {_name(request)}")
         self.memory.check(request, digest)
         if self._last[0] == digest:
-            return decode(self._last[1]), self._last[1]
-        if self.memory.begins(request):  # it sees nothing that an earlier run left in the site
-            lasting = LASTING_IN_REFUTERS if request.refuter else LASTING
-            self._restore(self._fresh | {name: part for name, part in vars(self.site).items() if name in lasting})
-        reply = self.site.answer(request)
-        if isinstance(reply, Refusal):
-            raise from_code(reply.code, reply.reason)
-        check_leaving(request, reply, self.site.masked, self.site.study.policy.site_effects)
+            return self.site.run, decode(self._last[1]), self._last[1]
+        run = self.site.begun(request.refuter) if self.memory.begins(request) else self.site.run
+        run, reply = self.site.answered(run, request)
+        check_leaving(request, reply, run.masked, run.study.policy.site_effects)
         back = encode(reply)
         decode(back)  # what the other side could not read (NaN, say) must not leave, nor enter the ledger
         released = self.memory.released(request)
         if released not in (None, sha256(back)):
             raise SiteError(f"site '{self.site.name}': the answer to round {request.round} would be a second, "
                             f"different release. Start a new run")
-        self._ask_person(request, reply, len(back))
-        return reply, back
+        self._ask_person(run, request, reply, len(back))
+        return run, reply, back
 
-    def _ask_person(self, request: Message, reply: Message, size: int) -> None:
+    def _ask_person(self, run: Run, request: Message, reply: Message, size: int) -> None:
         phase, known = self.memory.phase(request), () if self.memory.begins(request) else self.memory.phases.values()
-        if self.approve is None or phase in known or (self.site.refuter and known):  # a refuter is approved as a whole
+        if self.approve is None or phase in known or (run.refuter and known):  # a refuter is approved as a whole
             return
         key = request.run, phase
         if key in self._declined or not self.approve(phase, describe(request, reply, size)):
@@ -224,20 +212,14 @@ class Door:
         run, number = (request.run, request.round) if request else ("", 0)
         return Refusal(run, number, self.site.name, code, reason)
 
-    def _record(self, request: Message | None, digest: str, reply: Message, back: bytes, before: dict) -> None:
+    def _record(self, request: Message | None, digest: str, reply: Message, back: bytes, run: Run) -> None:
         """The line on disk, and only then what it changes, in memory and in the site."""
-        after = snapshot(self.site)
-        self._restore(before)
         entry = self.ledger.append(replace(left(request, digest, reply, back), phase=self.memory.phase(request)))
         if isinstance(reply, Refusal):
             return
-        self._restore(after)
+        self.site.run = run
         self.memory.learn(entry)
         self._last = digest, back
-
-    def _restore(self, state: dict) -> None:
-        vars(self.site).clear()
-        vars(self.site).update(state)
 
     def _tell(self, event: Event) -> None:
         """A screen that fails must not lose an answer that is already in the ledger."""
@@ -265,18 +247,6 @@ def _name(message: Message | None) -> str:
 
 def phase_of(request: Message | None) -> str:
     return row_of(request).phase
-
-
-def snapshot(site: Site) -> dict:
-    """A site's state: its parts by name. It replaces them and does not change them in place, a linkage apart."""
-    return {name: _twin(part) if name == "linkage" and part is not None else part for name, part in vars(site).items()}
-
-
-def _twin(part):
-    """A copy with lists of its own."""
-    twin = copy.copy(part)
-    vars(twin).update({name: list(value) for name, value in vars(part).items() if isinstance(value, list)})
-    return twin
 
 
 def arrays_of(reply: Message) -> dict[str, np.ndarray]:

@@ -16,6 +16,7 @@ import resource
 import sys
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -45,7 +46,7 @@ def make_site(index: int, people: int) -> Site:
     x = rng.standard_normal((people, 1))
     site = Site(STUDY, Table(site=SITES[index], x=x, missing=np.isnan(x), w=w, y=y, columns=("x",), kinds=("numeric",),
                              ids=ids, warnings=()))
-    site.options = STUDY.fit_options()
+    site.run = replace(site.run, options=STUDY.fit_options())
     return site
 
 

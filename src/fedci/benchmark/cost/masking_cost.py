@@ -25,7 +25,7 @@ def prepared(sites: int, rows: int, secure: bool):
     from fedci import Source, Study
     from fedci.coordinator import coordinator
     from fedci.coordinator import masked_sums as masks
-    from fedci.coordinator.talk import Talk
+    from fedci.coordinator.talk import PlainSums, Talk
     from fedci.protocol.engine import InProcessEngine
     from fedci.site.site import Site
 
@@ -36,10 +36,9 @@ def prepared(sites: int, rows: int, secure: bool):
     local = {f"site-{s}": Site(study, Source(f"site-{s}", frame).read(study)) for s, frame in enumerate(frames)}
     talk, options = Talk(InProcessEngine(local), "bench"), study.fit_options()
     coordinator.handshake(talk, study, options)
-    talk.sums = masks.agree(talk) if secure else talk.sums
+    sums = masks.agree(talk) if secure else PlainSums()
     layout = coordinator.agree_units(talk, study, options)
-    talk.model = layout.model
-    return talk, coordinator.rules_of(layout, options, 0)
+    return talk.on(coordinator.terms_of(layout, study, sums)), coordinator.rules_of(layout, options, 0)
 
 
 def _people(rows: int, seed: int) -> pd.DataFrame:

@@ -65,12 +65,13 @@ def fitted(estimator, sources):
 
 def asked_again(result, sites):
     """(the fit's rules, a talk with its sites), to evaluate the objective once more."""
-    from fedci.coordinator.coordinator import Talk, rules_of
+    from fedci.coordinator.coordinator import rules_of
+    from fedci.coordinator.talk import Talk, Terms
     from fedci.protocol.engine import InProcessEngine
 
     outcome = result.outcome
     return (rules_of(outcome.layout, outcome.options, outcome.seed),
-            Talk(InProcessEngine(sites), "bench", outcome.layout.model))
+            Talk(InProcessEngine(sites), "bench", Terms(model=outcome.layout.model)))
 
 
 def seconds_per_evaluation(result, sites, repeats: int) -> float:

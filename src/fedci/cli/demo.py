@@ -69,8 +69,8 @@ def compare(result: Result, splits: dict[str, Split]) -> pd.DataFrame:
 
 
 def _true_average(people: list[Records], estimand: str) -> float:
-    chosen = {"ATE": lambda p: p.w >= 0, "ATT": lambda p: p.w == 1, "ATC": lambda p: p.w == 0}[estimand]
-    return float(np.mean(np.concatenate([p.cate[chosen(p)] for p in people])))
+    arms = {"ATE": (0, 1), "ATT": (1,), "ATC": (0,)}[estimand]
+    return float(np.mean(np.concatenate([p.cate[np.isin(p.w, arms)] for p in people])))
 
 
 def score(result: Result, splits: dict[str, Split]) -> dict[str, float]:

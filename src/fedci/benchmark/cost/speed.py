@@ -14,8 +14,14 @@ import os
 import resource
 import sys
 import time
+from typing import TYPE_CHECKING, Any, Literal
 
 from fedci.benchmark.cost import own_process
+
+if TYPE_CHECKING:
+    from fedci import Result, Source, Study
+    from fedci.coordinator.talk import Talk
+    from fedci.protocol.rounds import Rules
 
 SIZES = (50, 200, 800, 2000)
 SITES = 5
@@ -23,7 +29,7 @@ ONCE = 500
 """Rows above which one fit of five rounds, and 32 draws of the effects, is enough to wait for."""
 
 
-def measure(rows: int, rounds: int | None) -> dict:
+def measure(rows: int, rounds: int | None) -> dict[str, Any]:
     """One cold fit, one warm fit and a mean evaluation for DATA-1 with `rows` per site."""
     start = time.perf_counter()
     from fedci import FedCI
@@ -46,7 +52,8 @@ def measure(rows: int, rounds: int | None) -> dict:
             "peak (MiB)": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
 
 
-def data_1(rows: int, preset: str, changes: dict, reading: str = "variance"):
+def data_1(rows: int, preset: str, changes: dict[str, Any], 
+           reading: Literal["variance", "std"] = "variance") -> tuple[Study, list[Source]]:
     """(study, sources) of DATA-1 with `rows` a site."""
     from fedci import Source, Study
     from fedci.synthetic.datasets import Sizes, synthetic
@@ -57,7 +64,7 @@ def data_1(rows: int, preset: str, changes: dict, reading: str = "variance"):
     return study, [Source(f"site-{s}", split.train.frame()) for s, split in enumerate(splits)]
 
 
-def asked_again(result):
+def asked_again(result: Result) -> tuple[Rules, Talk]:
     """(the fit's rules, a talk with its sites), to evaluate the objective once more."""
     from fedci.coordinator.coordinator import Talk, rules_of
     from fedci.protocol.engine import InProcessEngine
@@ -67,7 +74,7 @@ def asked_again(result):
             Talk(InProcessEngine(result.local), "bench", outcome.layout.model))
 
 
-def seconds_per_evaluation(result, repeats: int) -> float:
+def seconds_per_evaluation(result: Result, repeats: int) -> float:
     """One objective and gradient at the fitted Θ: draws, a message to and from each site, data-free terms."""
     from fedci.protocol import rounds
 

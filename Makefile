@@ -33,12 +33,10 @@ debian:
 	  || echo "Could not install $$need: the tests that need it skip"; \
 	elif [ -n "$$need" ]; then echo "Not installed: $$need. The tests that need it skip"; fi
 
-test: .venv debian
-	$(BIN)/ruff check src tests tests_benchmark
+test: .venv debian lint
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m 'not slow'
 
-test-all: .venv debian
-	$(BIN)/ruff check src tests tests_benchmark
+test-all: .venv debian lint
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 # The baselines of the benchmark have an environment of their own: torch and the forests weigh gigabytes.
@@ -120,8 +118,10 @@ assurance: .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[assurance]'
 	$(BIN)/python assurance/run.py
 
+# Style, and types: mypy reads the package in half a minute, and again in seconds.
 lint: .venv
 	$(BIN)/ruff check src tests tests_benchmark assurance docs
+	$(BIN)/mypy
 
 clean:
-	rm -rf .venv .venv-benchmark demo-out site .cache
+	rm -rf .venv .venv-benchmark demo-out site .cache .mypy_cache

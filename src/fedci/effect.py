@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import ndtr, ndtri
@@ -19,6 +19,9 @@ from scipy.special import ndtr, ndtri
 from fedci.errors import UsageError
 
 ROOT_2PI = np.sqrt(2 * np.pi)
+ZERO = np.zeros(())
+Value = Any
+"""A float, or an array with one number per person: as the effect's own means are."""
 
 
 class Population(NamedTuple):
@@ -70,18 +73,18 @@ class Effect:
     """[L, …] conditional variance per draw."""
 
     @property
-    def mean(self):
+    def mean(self) -> Value:
         return _plain(self.means.mean(0))
 
     @property
-    def sd(self):
+    def sd(self) -> Value:
         return _plain(np.sqrt(self.variances.mean(0) + self.means.var(0)))
 
-    def interval(self, alpha: float = 0.05):
+    def interval(self, alpha: float = 0.05) -> tuple[Value, Value]:
         """(lower, upper): the central 1 − alpha of the mixture."""
         return self.quantile(check_alpha(alpha) / 2), self.quantile(1 - alpha / 2)
 
-    def quantile(self, level: float):
+    def quantile(self, level: float) -> Value:
         """q with mean_l Φ((q − m_l)/√v_l) = level, to 1e-10 of the spread: Newton's steps, and where one would leave
         the bracket, its middle. From the Gaussian's quantile on that takes five or six."""
         sd = np.sqrt(np.maximum(self.variances, 1e-300))
@@ -115,8 +118,9 @@ def average(sums: Iterable[Effect], people: int, dependent: bool = False) -> Eff
     """(Σ_s sum_s) / people, of sums that are independent within a draw. `dependent`: of sums that are not (each over
     all draws, which the sites share); their sds add, the most that the variance can be."""
     sums = list(sums)
-    spread = sum(np.sqrt(s.variances) for s in sums) ** 2 if dependent else sum(s.variances for s in sums)
-    return Effect(sum(s.means for s in sums), spread).scaled(1.0 / people)
+    means, variances = sum((s.means for s in sums), ZERO), sum((s.variances for s in sums), ZERO)
+    most = sum((np.sqrt(s.variances) for s in sums), ZERO) ** 2
+    return Effect(means, most if dependent else variances).scaled(1.0 / people)
 
 
 @dataclass(frozen=True)
@@ -174,5 +178,5 @@ def check_alpha(alpha: float) -> float:
     return alpha
 
 
-def _plain(value):
+def _plain(value: np.ndarray) -> Value:
     return float(value) if np.ndim(value) == 0 else value

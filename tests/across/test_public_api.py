@@ -1,13 +1,79 @@
 """The names users write: a contract."""
 
+import ast
 import inspect
+import re
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import fedci
-from fedci.errors import StudyError, UsageError
+from fedci import StudyError, UsageError
+from fedci.errors import tree
 from tests_support import fit, frame, hospitals, study
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "examples").glob("*.ipynb"))]
+INTERNAL = {
+    "fedci.diagnostics": "where the fields of each diagnostic are explained",
+    "fedci.model.shared.shared": "where the priors are listed",
+    "fedci.model.parallel": "where the threads are explained",
+    "fedci.network.flare.job": "for a network that was set up otherwise: the files of a job",
+    "fedci.synthetic.hospitals.hospital": "people of nobody, to learn with",
+}
+"""What pages name though it may change: only to explain it."""
+
+
+@pytest.fixture(scope="module")
+def names_for_checkers() -> set[str]:
+    """What `fedci/__init__.py` imports, for all and for type checkers."""
+    module = ast.parse(Path(fedci.__file__).read_text(encoding="utf-8"))
+    found = [node for node in ast.walk(module) if isinstance(node, ast.ImportFrom) and node.module.startswith("fedci")]
+    return {alias.name for node in found for alias in node.names}
+
+
+def test_every_public_name_is_there_by_hand_for_checkers_and_in_the_reference(names_for_checkers):
+    reference = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
+    documented = set(re.findall(r"^::: fedci\.(\w+)$", reference, re.MULTILINE)) - {"errors"}
+    errors = {error.__name__ for error in tree()}
+    assert sorted(fedci.__all__) == fedci.__all__ == dir(fedci)
+    assert set(fedci.__all__) == names_for_checkers
+    assert set(fedci.__all__) == documented | errors | {"__version__"}
+    for name in documented:
+        assert getattr(fedci, name).__doc__, name
+    with pytest.raises(AttributeError, match="no attribute 'Sutdy'"):
+        fedci.Sutdy  # noqa: B018
+
+
+def named_on(page: Path) -> set[str]:
+    """`fedci.x.y` in words and code, and `from fedci.x import y` as fedci.x.y; not the modules that are commands."""
+    text = page.read_text(encoding="utf-8")
+    dotted = re.findall(r"(?<![\w./-])(?<!-m )fedci(?:\.[A-Za-z_]\w*)+", text)
+    imported = re.findall(r"from (fedci[\w.]*) import ([\w, ]+)", text)
+    return {*(name for name in dotted if not re.search(rf"from {name} import", text)),
+            *(f"{module}.{name.strip()}" for module, names in imported for name in names.split(","))}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_pages_name_what_is_public(page):
+    for name in named_on(page) - {"fedci.errors"}:
+        assert name.split(".")[1] in fedci.__all__ or name in INTERNAL, f"{page.name}: {name}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands_that_pages_name_exist(page):
+    for module in re.findall(r"python -m (fedci[\w.]*\w)", page.read_text(encoding="utf-8")):
+        assert find_spec(module), f"{page.name}: {module}"
+
+
+def test_types_travel_with_the_package_and_nothing_heavy_is_loaded():
+    assert (Path(fedci.__file__).parent / "py.typed").exists()
+    code = "import fedci, sys; sys.exit(bool({'jax', 'pandas', 'pydantic', 'numpy'} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 @pytest.fixture
@@ -17,7 +83,6 @@ def result(classic):
 
 def test_the_contract_of_the_issue(result):
     new = frame(7, 50)
-    assert fedci.__all__ == ["Covariate", "Effect", "FedCI", "Result", "Source", "Study", "__version__"]
     ate = result.ate()
     low, high = ate.interval(0.05)
     assert low < ate.mean < high

@@ -13,7 +13,7 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from fedci.table.table import Source, Table
 
 # typer < 0.20 stands on click and later ones carry a copy of it; the root of its errors is reachable in both.
-CommandLineError = typer.BadParameter.__mro__[2]
+CommandLineError: Any = typer.BadParameter.__mro__[2]
 
 INTERRUPTED = 130
 
@@ -237,10 +237,11 @@ def unblind(
 
     found = Result.load(result).unblind(by, reason)
     found.save(result, force=True)
+    opened = dict(found.opened or {})
     if as_json:
-        typer.echo(_as_json({"opened": dict(found.opened), **found.plain()}))
+        typer.echo(_as_json({"opened": opened, **found.plain()}))
         return
-    typer.echo(f"opened at {found.opened['at']} by {found.opened['by']}\n\n{found.summary()}\n\n{found.diagnostics}")
+    typer.echo(f"opened at {opened['at']} by {opened['by']}\n\n{found.summary()}\n\n{found.diagnostics}")
 
 
 @app.command()
@@ -260,7 +261,7 @@ def check(study: StudyFile, data: DataFile, site: SiteName = None, as_json: Json
     with waiting(f"reading {data}", as_json):
         found = problems(plan, source)
         table = None if found else source.read(plan)
-    if found:
+    if table is None:
         _tell_problems(found, as_json)
     _tell_release(plan, table, as_json)
 

@@ -40,7 +40,10 @@ class _Show:
     """One line: what is asked before the first round, then the rounds of each fit with the time they still take."""
 
     def __init__(self, bar: Progress):
-        self.bar, self.what, self.first, self.began, self.last = bar, "", None, None, ""
+        self.bar, self.what, self.last = bar, "", ""
+        self.first: Round | None = None
+        self.began = 0.0
+        """When the exchange in progress began, by the monotonic clock."""
         self.task = bar.add_task("fit", total=None, line="reading")
 
     def __call__(self, now: Round) -> None:

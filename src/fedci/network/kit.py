@@ -18,6 +18,7 @@ import json
 import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from fedci.errors import OutputError
 from fedci.study.study import Study
@@ -151,13 +152,13 @@ def _digest(path: Path) -> str:
 
 # --- what a run tells its own screen
 
-def note(folder: Path, event: str, **facts) -> None:
+def note(folder: Path, event: str, **facts: Any) -> None:
     """Add a line to the run's events; whoever shows them reads the file's end."""
     with (folder / EVENTS).open("a", encoding="utf-8") as file:
         file.write(json.dumps({"event": event} | facts) + "\n")
 
 
-def events(folder: Path, start: int = 0) -> tuple[list[dict], int]:
+def events(folder: Path, start: int = 0) -> tuple[list[dict[str, Any]], int]:
     """(whole lines from byte `start` on, where to go on)."""
     try:
         with (folder / EVENTS).open("rb") as file:

@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from threading import Thread
+from typing import Any, Protocol
 from zipfile import BadZipFile
 
 import numpy as np
@@ -27,6 +28,7 @@ from fedci.network import kit
 from fedci.network.kit import Kit
 from fedci.privacy.agreement import Credentials, read_key
 from fedci.privacy.secure_sum import derived, info
+from fedci.protocol.engine import Engine, Traffic
 from fedci.protocol.messages import Refusal
 from fedci.protocol.refuting import study_run
 from fedci.result.result import Result, people_effects
@@ -45,14 +47,24 @@ FITTED = "fitted"
 """The result while its refuters run."""
 
 
-def read_run(own: Kit) -> dict:
+def read_run(own: Kit) -> dict[str, Any]:
     """What the operator's command wrote for this run."""
     return json.loads((own.run / f"{own.role}.json").read_text(encoding="utf-8"))
 
 
-def write_run(own: Kit, facts: dict) -> None:
+def write_run(own: Kit, facts: dict[str, Any]) -> None:
     with whole_file(own.run / f"{own.role}.json") as file:
         file.write(json.dumps(facts).encode())
+
+
+class NetworkEngine(Engine, Protocol):
+    """An engine whose sites start and rest with the run."""
+
+    traffic: dict[str, Traffic]
+
+    def wait_ready(self) -> None: ...
+
+    def finish(self) -> None: ...
 
 
 class SiteParty:
@@ -66,14 +78,18 @@ class SiteParty:
         self.site = Site(study, Source.at(study, own.name, told["data"]).read(study), known, releases)
         approve = self._asks if told["approve"] else None
         self.door = Door(self.site, _ledger(own), own.folder, approve, self._told)
-        self.patience, self.last, self.writing = told["patience"], None, None
+        self.patience: float = told["patience"]
+        self.heard: list[Event] = []
+        """What the door told of the question that is being answered."""
+        self.writing: Thread | None = None
         kit.note(own.run, "started", rows=self.site.run.table.rows, process=os.getpid())
 
     def answer(self, data: bytes) -> bytes:
-        self.last = None
+        self.heard = []
         back = self.door.answer(data)
-        if self.last is not None and self.last.reply != Refusal.__name__:
-            self._after(self.last)
+        for event in self.heard[-1:]:
+            if event.reply != Refusal.__name__:
+                self._after(event)
         return back
 
     def _after(self, event: Event) -> None:
@@ -124,7 +140,7 @@ class SiteParty:
             self.writing.join()
 
     def _told(self, event: Event) -> None:
-        self.last = event
+        self.heard.append(event)
         kit.note(self.kit.run, "answered", **vars(event))
 
     def _asks(self, phase: str, description: str) -> bool:
@@ -167,7 +183,7 @@ def _ledger(own: Kit) -> Ledger:
             time.sleep(0.2)
 
 
-def credentials(own: Kit, told: dict) -> Credentials:
+def credentials(own: Kit, told: dict[str, Any]) -> Credentials:
     """The site's identity and its peers', from its kit; a linkage key if its operator brought one."""
     identity = Ed25519PrivateKey.from_private_bytes(bytes.fromhex((own.folder / "identity.key").read_text()))
     peers = json.loads((own.folder / "identities.json").read_text(encoding="utf-8"))
@@ -176,7 +192,7 @@ def credentials(own: Kit, told: dict) -> Credentials:
                                        for site, value in peers.items()})
 
 
-def coordinate(own: Kit, engine, told: dict) -> None:
+def coordinate(own: Kit, engine: NetworkEngine, told: dict[str, Any]) -> None:
     """The coordinator's job process: the study from handshake to result, told to the run's events."""
     study = own.study
     try:
@@ -201,7 +217,7 @@ def coordinate(own: Kit, engine, told: dict) -> None:
         kit.note(own.run, "failed", code="error", reason=f"an unexpected error: see {own.run / 'error.log'}")
 
 
-def _fitted(own: Kit, engine, told: dict, traffic: dict) -> Result:
+def _fitted(own: Kit, engine: Engine, told: dict[str, Any], traffic: dict[str, Any]) -> Result:
     """The study's own fit; where a crash came later, among the refuters, as it was kept: the sites are past it."""
     study, folder = own.study, own.run / FITTED
     if (folder / "result.json").exists():

@@ -14,8 +14,10 @@ from fedci.protocol.requests import asked
 
 
 class Engine(Protocol):
-    sites: tuple[str, ...]
-    """The sites it reaches, sorted."""
+    @property
+    def sites(self) -> tuple[str, ...]:
+        """The sites it reaches, sorted."""
+        ...
 
     def exchange(self, requests: Mapping[str, Message]) -> Mapping[str, Message]:
         """Each site's answer to its request (a Reply or a Refusal)."""

@@ -170,7 +170,7 @@ def _roles(looks: Sequence[Look]) -> tuple[Guess, ...]:
     return tuple(_role(look, treatment, outcome) for look in looks)
 
 
-def _chosen(looks: Sequence[Look], named: re.Pattern, kinds: Sequence[str], needed: str) -> Look:
+def _chosen(looks: Sequence[Look], named: re.Pattern[str], kinds: Sequence[str], needed: str) -> Look:
     """A column whose name says so and whose cells fit (kinds in order of preference), else the last that fits."""
     fits = [look for kind in kinds for look in looks if look.kind == kind and not look.missing]
     fits = fits or [look for kind in kinds for look in looks if look.kind == kind]
@@ -193,14 +193,14 @@ def _role(look: Look, treatment: Look, outcome: Look) -> Guess:
     return Guess(look, "covariate", _covariate_remark(look))
 
 
-def _named(pattern: re.Pattern, look: Look) -> str:
+def _named(pattern: re.Pattern[str], look: Look) -> str:
     return "" if pattern.search(look.name) else " Its name does not say so"
 
 
 def _covariate_remark(look: Look) -> str:
-    parts = {"binary": ["0 and 1"], "numeric": ["range widened from what this file holds: what can be true?"],
-             "categorical": ["levels as in this file: does the codebook have more? The first is the reference"]}
-    parts = parts[look.kind]
+    remarks = {"binary": "0 and 1", "numeric": "range widened from what this file holds: what can be true?",
+               "categorical": "levels as in this file: does the codebook have more? The first is the reference"}
+    parts = [remarks[look.kind]]
     if look.rare:
         parts.append(f"fewer than {RARE} people each: {', '.join(look.rare)}")
     if look.missing:
@@ -218,8 +218,8 @@ def _study(guesses: Sequence[Guess], name: str) -> Study:
 
 
 def _covariate(look: Look) -> Covariate:
-    return Covariate(name=look.name, type=look.kind, levels=look.levels or None, range=look.range,
-                     missing="impute" if look.missing else None)
+    return Covariate.model_validate({"name": look.name, "type": look.kind, "levels": look.levels or None,
+                                     "range": look.range, "missing": "impute" if look.missing else None})
 
 
 def suggested_name(data: str | Path) -> str:

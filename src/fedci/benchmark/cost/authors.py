@@ -14,9 +14,15 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from fedci.benchmark.cost import own_process
 from fedci.benchmark.cost.speed import SITES, asked_again, data_1, fitted
+
+if TYPE_CHECKING:
+    from fedci import Result
+    from fedci.site.site import Site
 
 ROWS, JUDGES = 50, 64
 THEIRS = 187.0
@@ -26,7 +32,7 @@ COURSES = {"authors": {}, **{f"ours, {rounds} rounds": {"optimiser": {
     for rounds in (10, 20, 40, 80, 160)}}
 
 
-def measure(course: str) -> dict:
+def measure(course: str) -> dict[str, Any]:
     from fedci import FedCI
 
     study, sources = data_1(ROWS, "paper", COURSES[course] | {"prediction": {"draws": 8}}, reading="std")
@@ -36,7 +42,7 @@ def measure(course: str) -> dict:
             "objective": judged(*fits[0])}
 
 
-def judged(result, sites, seed: int = 1, draws: int = JUDGES) -> float:
+def judged(result: Result, sites: Mapping[str, Site], seed: int = 1, draws: int = JUDGES) -> float:
     """L at the fitted Θ under the draws of that seed."""
     from fedci.model.paper import posterior
 

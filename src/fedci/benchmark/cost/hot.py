@@ -13,14 +13,16 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from fedci.benchmark.cost.scale import keep, show
 
 ROWS, D, DRAWS, SIDE, TRIES = 10_000, 20, 4, 1024, 5
 
 
-def least(compute) -> float:
+def least(compute: Callable[[], Any]) -> float:
     """Processor seconds."""
     import jax
 
@@ -32,7 +34,7 @@ def least(compute) -> float:
     return min(found[1:])
 
 
-def measure() -> list[dict]:
+def measure() -> list[dict[str, Any]]:
     import jax
     import jax.numpy as jnp
     import numpy as np

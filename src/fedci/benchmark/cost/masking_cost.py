@@ -11,16 +11,21 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+
+if TYPE_CHECKING:
+    from fedci.coordinator.talk import Talk
+    from fedci.protocol.rounds import Rules
 
 NAMES = [f"x{k}" for k in range(20)]
 TRUNK = (64, 56)
 """With 20 covariates: p ≈ 5000."""
 
 
-def prepared(sites: int, rows: int, secure: bool):
+def prepared(sites: int, rows: int, secure: bool) -> tuple[Talk, Rules]:
     """(talk, rules) of a study whose fit is about to begin."""
     from fedci import Source, Study
     from fedci.coordinator import coordinator
@@ -47,7 +52,7 @@ def _people(rows: int, seed: int) -> pd.DataFrame:
     return pd.DataFrame(x, columns=NAMES).assign(w=w, y=x[:, 0] + w + rng.normal(size=rows))
 
 
-def measure(sites: int, rows: int, repeats: int) -> dict:
+def measure(sites: int, rows: int, repeats: int) -> dict[str, Any]:
     """Medians of rounds taken in turns, so that whatever else the machine does falls on both."""
     from fedci.protocol import rounds
 

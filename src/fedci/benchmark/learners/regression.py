@@ -7,6 +7,9 @@ hyper-parameters' uncertainty out. Ridge: penalty by leave-one-out; no intervals
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
 from fedci.benchmark.learners.common import standardiser
@@ -41,7 +44,7 @@ def ridge(x: np.ndarray, w: np.ndarray, y: np.ndarray, seed: int) -> Predictor:
     return predict
 
 
-def _gp_arms(x: np.ndarray, w: np.ndarray, y: np.ndarray, seed: int, length) -> Predictor:
+def _gp_arms(x: np.ndarray, w: np.ndarray, y: np.ndarray, seed: int, length: Any) -> Predictor:
     units = standardiser(x)
     arms = [_gp_arm(units(x[w == j]), y[w == j], seed, length) for j in (0, 1)]
 
@@ -55,7 +58,8 @@ def _gp_arms(x: np.ndarray, w: np.ndarray, y: np.ndarray, seed: int, length) -> 
     return predict
 
 
-def _gp_arm(x: np.ndarray, y: np.ndarray, seed: int, length):
+def _gp_arm(x: np.ndarray, y: np.ndarray, seed: int,
+            length: Any) -> Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]:
     """Mean [p] and covariance [p, p] of the arm's expected outcome: scikit-learn's, less the outcome noise in it."""
     from sklearn.gaussian_process import GaussianProcessRegressor
     from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
@@ -72,6 +76,6 @@ def _gp_arm(x: np.ndarray, y: np.ndarray, seed: int, length):
     return predict
 
 
-def _root(variance):
+def _root(variance: np.ndarray) -> np.ndarray:
     """Standard deviation; rounding may leave a variance a hair below 0."""
     return np.sqrt(np.maximum(variance, 0.0))

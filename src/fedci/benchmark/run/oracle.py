@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -195,10 +196,10 @@ def _posterior(form: Form, rows: Records, place: np.ndarray) -> tuple[np.ndarray
     best = min(found, key=lambda one: one.cost)
     if not best.success:
         raise NumericalError(f"the limit was not found in {best.nfev} steps")
-    return best.x, np.linalg.qr(best.jac, mode="r")
+    return best.x, np.asarray(np.linalg.qr(best.jac, mode="r"))
 
 
-def stacked(form: Form, rows: Records, place: np.ndarray) -> tuple[Callable, Callable]:
+def stacked(form: Form, rows: Records, place: np.ndarray) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """The residuals (μ_w(x) − y, (θ − m)/s) [n + k] as a function of θ, and their derivatives [n + k, k]."""
     own = (rows.w, np.arange(len(rows)))
 
@@ -217,4 +218,4 @@ def _estimate(mu: np.ndarray, slopes: np.ndarray, root: np.ndarray) -> Estimate:
     low, high = effect + np.outer(ndtri(LEVELS), np.linalg.norm(spread, axis=0))
     ends = effect.mean() + ndtri(LEVELS) * np.linalg.norm(spread.mean(1))
     return Estimate(cate=effect, low=low, high=high, mu0=mu[0], mu1=mu[1],
-                    ate=(float(effect.mean()), *(float(end) for end in ends)))
+                    ate=(float(effect.mean()), float(ends[0]), float(ends[1])))

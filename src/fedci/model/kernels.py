@@ -192,8 +192,8 @@ def _fast(kernel: Kernel, params: Params, x: Float[Array, "n d"], z: Float[Array
     if not isinstance(kernel, Stationary) or kernel.shape == "matern12":
         return cross(kernel, params, x, z)
     ell = params["log_length"]
-    x, z = (x * jnp.exp(-ell), z * jnp.exp(-ell)) if kernel.ard else (x, z)
-    r2 = jnp.maximum(jnp.sum(x * x, 1)[:, None] + jnp.sum(z * z, 1) - 2.0 * x @ z.T, 0.0)
+    x, z = (x * jnp.exp(-ell)[None], z * jnp.exp(-ell)[None]) if kernel.ard else (x, z)
+    r2 = jnp.maximum(jnp.sum(x * x, 1)[:, None] + jnp.sum(z * z, 1)[None] - 2.0 * x @ z.T, 0.0)
     r2 = r2 if kernel.ard else r2 * jnp.exp(-2.0 * ell)
     s2 = jnp.exp(2.0 * params["log_scale"]) if kernel.scale else 1.0
     return s2 * SHAPES[kernel.shape](r2)

@@ -61,7 +61,7 @@ def of_draw(model: AnyModel, vector, draw: Draws | SharedDraws, index) -> Law:
 def _paper(model: Model, vector, draw: Draws, index) -> Law:
     theta, (phi, sigma) = model.unravel(vector), draw.roots
     return Law(phi @ phi.T, sigma @ sigma.T, *_kernel(model, theta),
-               lambda x: ((means.over_rows(model.mean, theta["mean"], x, index) + draw.g) @ phi.T)[None])
+               lambda x: ((means.over_rows(model.mean, theta["mean"], x, index) + draw.g[None]) @ phi.T)[None])
 
 
 def _shared(model: SharedModel, draw: SharedDraws) -> Law:

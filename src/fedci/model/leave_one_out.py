@@ -102,7 +102,7 @@ def _of_draw(model: AnyModel, vector, site: SiteArrays, draw, beta: BetaLaw, jit
 
 def _arm(law, site: SiteArrays, k, m, z, j: int, beta: BetaLaw, white, s, r):
     """E[y_j(x_i) | y_{−i}] of every row."""
-    q = law.phi[j, site.w] * k * site.mask
+    q = law.phi[j, site.w][None] * k * site.mask[None]
     together = jnp.sum(solve_triangular(beta.root, z.T, lower=True) * white, 0) + jnp.sum(q * s, 1)
     return m + z @ beta.mean + q @ r - together * r / jnp.diag(s)
 

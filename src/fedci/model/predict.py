@@ -60,17 +60,18 @@ def condition(law: Law, site: SiteArrays, jitter) -> Conditioned:
     k, means = law.k(site.x, site.x), law.means(site.x)
     people = jnp.outer(site.mask, site.mask)
     chol = jnp.linalg.cholesky(steady(people * covariance.observed(law.phi, law.sigma, k, site.w), site, jitter))
-    e = site.mask * (site.y - jnp.sum(covariance.arms(site.w) * means, -1))
+    e = site.mask[None] * (site.y[None] - jnp.sum(covariance.arms(site.w)[None] * means, -1))
     return Conditioned(law.phi, law.sigma, k, means, chol, cho_solve((chol, True), e.T).T)
 
 
 def arms_at(law: Law, site: SiteArrays, given: Conditioned, x: Float[Array, "p d"]):
     """Means [B, p, 2] and covariances [p, 2, 2] of (E y(0), E y(1)) at new x: no outcome noise."""
-    across = law.k(x, site.x) * site.mask
-    q = jnp.stack([given.phi[j, site.w] * across for j in (0, 1)])
+    across = law.k(x, site.x) * site.mask[None]
+    q = jnp.stack([given.phi[j, site.w][None] * across for j in (0, 1)])
     white = jax.vmap(lambda qj: solve_triangular(given.chol, qj.T, lower=True))(q)
     explained = jnp.einsum("anp,bnp->pab", white, white)
-    return law.means(x) + jnp.einsum("apn,Bn->Bpa", q, given.alpha), law.own(x)[:, None, None] * given.phi - explained
+    means = law.means(x) + jnp.einsum("apn,Bn->Bpa", q, given.alpha)
+    return means, law.own(x)[:, None, None] * given.phi[None] - explained
 
 
 def known(model: AnyModel, site: SiteArrays | Blocks, draws: Draws | SharedDraws, jitter) -> Known:
@@ -153,7 +154,7 @@ def missing_given_observed(site: SiteArrays, given: Conditioned, noise_correlati
     people = jnp.outer(site.mask, site.mask)
     k_om = people * covariance.observed_missing(given.phi, sigma, given.k, site.w)
     k_mis = people * covariance.missing(given.phi, sigma, given.k, site.w)
-    prior_mean = jnp.sum(covariance.arms(1 - site.w) * given.means, -1)
+    prior_mean = jnp.sum(covariance.arms(1 - site.w)[None] * given.means, -1)
     return Missing(prior_mean + given.alpha @ k_om, k_mis, k_om, given.chol)
 
 
@@ -201,7 +202,7 @@ def _block_effects(model, site: Blocks, draws: SharedDraws, correlations: Float[
 
 def _expected_sums(site: SiteArrays, given: Conditioned, weights) -> Moments:
     contrast = given.phi[1] - given.phi[0]
-    q = contrast[site.w] * (weights @ given.k) * site.mask
+    q = contrast[site.w][None] * (weights @ given.k) * site.mask[None]
     prior_mean = given.means[..., 1] - given.means[..., 0]
     scale = contrast[1] - contrast[0]
     return _same_shape(prior_mean @ weights.T + given.alpha @ q.T,
@@ -211,8 +212,8 @@ def _expected_sums(site: SiteArrays, given: Conditioned, weights) -> Moments:
 def _realised_sums(site: SiteArrays, mis: Missing, weights) -> Moments:
     """Σ_i t_i w̃_i (y_i − y_mis,i)."""
     sign = (2 * site.w - 1) * site.mask
-    t = weights * sign
-    return _same_shape((site.y - mis.mean) @ t.T,
+    t = weights * sign[None]
+    return _same_shape((site.y[None] - mis.mean) @ t.T,
                        jnp.maximum(_quadratic(t, mis.prior_cov) - _explained(mis.chol, t @ mis.k_om.T), 0.0))
 
 
@@ -239,14 +240,14 @@ def ite_each(model: AnyModel, vector, site: SiteArrays, draws: Draws | SharedDra
         given = condition(laws.of_draw(model, vector, draw, site.index), site, jitter)
         bare = missing_given_observed(site, given, jnp.zeros(()))
         r = solve_triangular(given.chol, jnp.eye(site.y.shape[0]), lower=True)
-        rb = r @ bare.k_om
+        rb, sign = r @ bare.k_om, (2 * site.w - 1) * site.mask
         squares, crossed, own = (jnp.sum(m, 0) for m in (rb * rb, r * rb, r * r))
 
         def at(correlation):
             s = site.mask * shared_noise(given, correlation)
-            mean = bare.mean + s * given.alpha
+            mean = bare.mean + s[None] * given.alpha
             var = jnp.diag(bare.prior_cov) - squares - 2.0 * s * crossed - s * s * own
-            return _same_shape((2 * site.w - 1) * site.mask * (site.y - mean), site.mask * jnp.maximum(var, 0.0))
+            return _same_shape(sign[None] * (site.y[None] - mean), site.mask * jnp.maximum(var, 0.0))
 
         return jax.vmap(at, out_axes=1)(correlations)
 

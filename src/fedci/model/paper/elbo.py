@@ -70,7 +70,7 @@ def draw_term(residual: Residual, root_phi: Float[Array, "2 2"], root_sigma: Flo
               site: SiteArrays, jitter: Float[Array, ""]) -> Float[Array, ""]:
     """E_q(g)[log p(y^s | g^s, Φ, Σ)] for one (Φ, Σ)."""
     z = covariance.arms(site.w) @ root_phi * site.mask[:, None]
-    e = site.mask * site.y - jnp.sum(z * (residual.mean + residual.h), 1)
+    e = site.mask * site.y - jnp.sum(z * (residual.mean + residual.h[None]), 1)
     c = observed_covariance(root_phi, root_sigma, residual.k, site, jitter)
     quadratic, log_det = weighted_quadratic(c, jnp.column_stack([e, z]), jnp.array([1.0, 0.0, 0.0]).at[1:].set(
         residual.g_variance))
@@ -112,8 +112,8 @@ def _weighted_quadratic_backward(saved, cotangents):
     inverse_root, white, each, weight = saved
     by_quadratic, by_log_det = cotangents
     x = inverse_root.T @ white
-    c_bar = by_log_det * (inverse_root.T @ inverse_root) - by_quadratic * (x * weight) @ x.T
-    return c_bar, 2.0 * by_quadratic * x * weight, by_quadratic * each
+    c_bar = by_log_det * (inverse_root.T @ inverse_root) - by_quadratic * (x * weight[None]) @ x.T
+    return c_bar, 2.0 * by_quadratic * x * weight[None], by_quadratic * each
 
 
 weighted_quadratic.defvjp(_weighted_quadratic_forward, _weighted_quadratic_backward)

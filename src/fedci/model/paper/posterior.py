@@ -120,7 +120,7 @@ def _log_det(chol):
 
 def draw_g(law: SourceLevel, normals: Float[Array, "L m 2"]) -> Float[Array, "L m 2"]:
     """g_j = h_j + U^{1/2} ξ_j for each draw: the paper's reparameterisation."""
-    return law.mean + jnp.einsum("st,ltj->lsj", jnp.linalg.cholesky(law.cov), normals)
+    return law.mean[None] + jnp.einsum("st,ltj->lsj", jnp.linalg.cholesky(law.cov), normals)
 
 
 def g_elsewhere(model: Model, theta: Theta, u: Float[Array, "m q"], x_new: Float[Array, "k"],
@@ -137,5 +137,5 @@ def g_elsewhere(model: Model, theta: Theta, u: Float[Array, "m q"], x_new: Float
     is_table = model.options.source_mean.kind == "table"
     r_new = jnp.mean(p.mean, 0) if is_table else model.source_mean.evaluate(
         theta["source_mean"], x_new, jnp.asarray(0))
-    mean = r_new + jnp.einsum("s,lsj->lj", weights, g - p.mean)
+    mean = r_new[None] + jnp.einsum("s,lsj->lj", weights, g - p.mean[None])
     return mean + jnp.sqrt(jnp.maximum(own - weights @ across, 0.0)) * normals

@@ -204,7 +204,7 @@ def arms_at(model: SharedModel, known: Learnt, x: Float[Array, "p d"]):
     theta = model.unravel(known.theta)
     phi, own = features(model, theta, x, known.root, known.inducing), own_root(theta)
     away = jnp.einsum("jhf,pf->jph", known.spread, phi)
-    cov = jnp.einsum("jph,kph->pjk", away, away) + _left(model, theta, x, phi)[:, None, None] * (own @ own.T)
+    cov = jnp.einsum("jph,kph->pjk", away, away) + _left(model, theta, x, phi)[:, None, None] * (own @ own.T)[None]
     return jnp.einsum("Bjf,pf->Bpj", known.mean, phi), cov
 
 
@@ -247,7 +247,7 @@ def sums(model: SharedModel, known: Learnt, s: Solved, site: Blocks, correlation
         means, variances = of(contrast)
         people, y = people_of(model, s.grams), at_constant(model, s.grams)[:, -1]
         rest = people * (sd[::-1] ** 2 - shared * ratio)
-        return means + weights @ (sign * (1.0 - ratio) * y), variances + weights**2 @ rest
+        return means + (weights @ (sign * (1.0 - ratio) * y))[None], variances + weights**2 @ rest
 
     return of(jnp.array([[-1.0, 1.0], [-1.0, 1.0]])), jax.vmap(realised, out_axes=(1, 0))(correlations)
 
@@ -280,7 +280,7 @@ def realised_each(model: SharedModel, known: Learnt, x, y, arm, correlations: Fl
         ratio = shared / sd[arm] ** 2
         contrast = sign * (ratio * jnp.eye(2)[arm] - jnp.eye(2)[1 - arm])
         var = jnp.einsum("j,pjk,k->p", contrast, cov, contrast) + sd[1 - arm] ** 2 - shared * ratio
-        return mean @ contrast + sign * (1.0 - ratio) * y, jnp.maximum(var, 0.0)
+        return mean @ contrast + (sign * (1.0 - ratio) * y)[None], jnp.maximum(var, 0.0)
 
     return jax.vmap(at, out_axes=(1, 0))(correlations)
 
@@ -310,7 +310,7 @@ def left_out(model: SharedModel, vector: Float[Array, "p"], beta: Float[Array, "
         r = precision * (y - w[arm] @ own - z[arm] @ beta)
         coefficients = inner - cho_solve((s.chol, True), s.wz @ solved.T).T
         together = jnp.einsum("abq,bq->ab", z, solved) + jnp.einsum("abh,bh->ab", w, coefficients)
-        arms = jnp.einsum("abq,q->ab", z, beta) + jnp.einsum("abh,h->ab", w, own) - together * r / s_ii
+        arms = jnp.einsum("abq,q->ab", z, beta) + jnp.einsum("abh,h->ab", w, own) - together * r[None] / s_ii[None]
         return arms.T, y - r / s_ii, 1.0 / s_ii + _left(model, theta, x, phi) * jnp.sum(phi_root[arm] ** 2)
 
     return jax.lax.map(of_block, (site.x, site.y, site.arm))

@@ -10,7 +10,7 @@ from fedci.coordinator.talk import Talk
 from fedci.errors import DisclosureError
 from fedci.model import covariance, kernels, predict
 from fedci.model.rows import BetaLaw
-from fedci.model.shared import course, evidence
+from fedci.model.shared import asking, evidence
 from fedci.model.shared.evidence import SharedDraws
 from fedci.model.shared.shared import own_root
 from fedci.protocol.engine import InProcessEngine
@@ -51,10 +51,10 @@ def test_the_gradient_is_the_derivative_of_the_objective(result, talk):
     """Central differences along three random lines, relative 1e-5: the objective is smooth with common draws."""
     model, rng = result.outcome.layout.model, np.random.default_rng(0)
     normals = evidence.common_normals(0, 0, 4, model.size)
-    q, _ = talk.follow(course.start(model))
+    q, _ = talk.follow(asking.start(model))
 
     def at(vector):
-        return talk.follow(course.evaluate(model, vector, 77, normals))[0]
+        return talk.follow(asking.evaluate(model, vector, 77, normals))[0]
 
     _, gradient = at(q)
     for _ in range(3):
@@ -107,7 +107,7 @@ def test_draws_of_beta_have_the_posterior_mean_and_spread():
     rng = np.random.default_rng(0)
     root = np.tril(rng.normal(size=(4, 4))) + 3 * np.eye(4)
     found = BetaLaw(np.ones((500, 4)), np.broadcast_to(root, (500, 4, 4)))
-    betas = course.draw_betas(found, 0)
+    betas = asking.draw_betas(found, 0)
     np.testing.assert_allclose(betas.mean(1), 1.0, atol=1e-12)  # antithetic
     away = (betas - 1.0).reshape(-1, 4)
     expected = np.linalg.inv(root @ root.T)
@@ -214,7 +214,7 @@ def test_a_point_posterior_stays_a_point_and_is_surer(result):
     options = SMALL | {"model": {"knots": 3, "posterior": "point"}}
     found = fit(hospitals(40, 37), options=options, preset="default")
     _, log_sd = np.split(np.asarray(found.outcome.fit.theta), 2)
-    np.testing.assert_allclose(np.exp(log_sd), course.POINT_SD)
+    np.testing.assert_allclose(np.exp(log_sd), asking.POINT_SD)
     assert found.ate().sd < result.ate().sd
 
 

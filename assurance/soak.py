@@ -78,7 +78,7 @@ class Rough:
 
     def _ask(self, name: str, request):
         self.messages += 1
-        fit = row_of(request).family and name == self.sites[0]
+        fit = row_of(request).draws is not None and name == self.sites[0]
         self.rounds += fit
         if fit and self.restart and self.rounds % self.restart == 0:
             self.restarts += 1
@@ -102,7 +102,7 @@ class Rough:
         site = self.doors[name].site
         if isinstance(request, Prepare) and not site.course.places:
             site.restore_places(self.disk.get(name, {}))
-        if row_of(request).family:
+        if row_of(request).draws is not None:
             kept = self.disk.get(name, {}) | {request.round: site.place(request.round)}
             self.disk[name] = {number: kept[number] for number in sorted(kept)[-PLACES:]}
 

@@ -15,9 +15,10 @@ from fedci.coordinator import diagnoses, masked_sums
 from fedci.coordinator.coordinator import Round, agree_units, handshake
 from fedci.coordinator.talk import Talk
 from fedci.errors import DisclosureError, SiteError
-from fedci.model.paper.paper import model_of
+from fedci.model.families import model_of
+from fedci.model.family import Ask
 from fedci.model.shared import evidence
-from fedci.protocol.ask import Ask, shapes, sizes
+from fedci.protocol.ask import request_of, shapes, sizes
 from fedci.protocol.codec import decode, encode
 from fedci.protocol.messages import TYPES, AskDiagnostic, AskMoments, Message, Refusal, Reply
 from fedci.protocol.requests import MASKED, NO_PHASE, OWN, REQUESTS, SIZES, Array, Request, asked, row_of
@@ -65,10 +66,11 @@ def test_what_is_no_request_has_no_phase_and_no_answer():
 
 def test_an_ask_becomes_the_message_of_its_row():
     values = {"centre": np.zeros(2)}
-    assert Ask("AskDiagnostic.overlap", values).to(BASE, 0, {"sum": np.ones(1)}) == AskDiagnostic(*BASE, "overlap",
-                                                                                               values)
-    own = Ask("AskEffects", {"theta": np.zeros(3), "phi_roots": np.zeros((4, 2, 2)), "sigma_roots": np.zeros((4, 2, 2)),
-                             "g": np.arange(24.0).reshape(4, 3, 2), "correlations": np.zeros(1)}).to(BASE, 1, {})
+    overlap = request_of(Ask("AskDiagnostic.overlap", values), BASE, 0, {"sum": np.ones(1)})
+    assert overlap == AskDiagnostic(*BASE, "overlap", values)
+    own = request_of(Ask("AskEffects", {
+        "theta": np.zeros(3), "phi_roots": np.zeros((4, 2, 2)), "sigma_roots": np.zeros((4, 2, 2)),
+        "g": np.arange(24.0).reshape(4, 3, 2), "correlations": np.zeros(1)}), BASE, 1, {})
     assert np.array_equal(own.g, np.arange(24.0).reshape(4, 3, 2)[:, 1])
 
 
@@ -195,7 +197,7 @@ def test_a_new_diagnostic_is_answered_as_often_as_its_row_says(tmp_path):
     for k in range(TOY.most):
         assert diagnoses._ask(talk, "totals", {"centre": np.full(3, float(k))}, ("a",))[1] == {}
     talk.round += 1
-    request = Ask(TOY.name, {"centre": np.full(3, 9.0)}).to(("run", talk.round, "a"), 0, {})
+    request = request_of(Ask(TOY.name, {"centre": np.full(3, 9.0)}), ("run", talk.round, "a"), 0, {})
     refusal = talk.engine.exchange({"a": request})["a"]
     assert isinstance(refusal, Refusal)
     assert refusal.code == SiteError.code

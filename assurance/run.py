@@ -27,7 +27,7 @@ SUITES = {
     "faults: flipped, cut, lost, late and crossed messages; full and read-only disks": ["tests/across/test_faults.py"],
     "faults: changed, cut and torn ledgers": ["tests/site/test_ledger.py", "tests/cli/test_ledger_view.py"],
     "fuzzing: corpus under a memory limit, properties": ["tests/across/test_fuzz.py"],
-    "faults: damaged messages of every type": ["tests/protocol/test_messages.py"],
+    "faults: damaged messages of every type": ["tests/protocol/test_codec.py"],
     "attacks: a coordinator that lies (crafted weights, another Θ for one site, a sum that is none)":
         ["tests/across/attacks/test_lying_coordinator.py"],
     "attacks: keys in the middle, partial sums, garbage under masks":

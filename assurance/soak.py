@@ -28,7 +28,7 @@ from fedci.protocol.codec import decode, encode
 from fedci.protocol.engine import InProcessEngine
 from fedci.protocol.messages import Hello, Prepare
 from fedci.protocol.requests import row_of
-from fedci.site.course import PLACES
+from fedci.site.run.course import PLACES
 from fedci.site.door import Door
 from fedci.site.ledger import Ledger
 from fedci.site.site import Site
@@ -78,7 +78,7 @@ class Rough:
 
     def _ask(self, name: str, request):
         self.messages += 1
-        fit = row_of(request).family and name == self.sites[0]
+        fit = row_of(request).draws is not None and name == self.sites[0]
         self.rounds += fit
         if fit and self.restart and self.rounds % self.restart == 0:
             self.restarts += 1
@@ -100,10 +100,10 @@ class Rough:
     def _keep(self, name: str, request) -> None:
         """What a site's process writes to its disk after an answer, and reads from it after a start."""
         site = self.doors[name].site
-        if isinstance(request, Prepare) and not site.course.places:
+        if isinstance(request, Prepare) and not site.run.course.places:
             site.restore_places(self.disk.get(name, {}))
-        if row_of(request).family:
-            kept = self.disk.get(name, {}) | {request.round: site.place(request.round)}
+        if row_of(request).draws is not None:
+            kept = self.disk.get(name, {}) | {request.round: site.run.place(request.round)}
             self.disk[name] = {number: kept[number] for number in sorted(kept)[-PLACES:]}
 
 

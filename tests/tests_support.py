@@ -71,7 +71,7 @@ def made_result(plan: Study, tables: dict[str, pd.DataFrame], draws: int = 6, se
     """A result of the model `shared` whose numbers were drawn, not fitted: whole in every part, in no time."""
     from fedci.coordinator.coordinator import CORRELATIONS, Effects, Fit, Layout, Outcome, Round
     from fedci.model.families import model_of
-    from fedci.model.shared.asking import BETAS
+    from fedci.model.shared.exchanges import BETAS
     from fedci.protocol.engine import Traffic
     from fedci.result.result import Result
     from fedci.table.moments import describe_site, scales

@@ -15,7 +15,6 @@ ELSEWHERE = {
     "benchmark/run/baselines.py": "the list of them: tests_benchmark",
     "benchmark/cost": "measurements that `make bench` runs; what they print is read by the tests of the pages",
     "model/law.py": "compared with dense laws where it is used: model/test_predict.py, model/test_leave_one_out.py",
-    "model/description.py": "what both models are: model/paper/test_paper.py, model/shared/test_shared.py",
     "network/rehearsal.py": "the network of all tests in network/test_network.py",
     "site/people.py": "what a result says of people: across/test_public_api.py, result/test_prediction.py",
 }

@@ -28,6 +28,8 @@ from fedci.coordinator.linkage import link
 from fedci.coordinator.talk import Talk
 from fedci.errors import DataError, HandshakeError, OutputError, StudyError
 from fedci.files import plain_cell, private_file
+from fedci.model.exact import ExactRows
+from fedci.model.family import JITTERS
 from fedci.model.paper import elbo
 from fedci.privacy import secure_sum
 from fedci.protocol import codec
@@ -35,7 +37,7 @@ from fedci.protocol.codec import decode, encode
 from fedci.protocol.messages import AskEffects, Evaluate, Hello, Refusal, Reply
 from fedci.site.door import Door
 from fedci.site.ledger import Ledger, Left, verify
-from fedci.site.site import JITTERS, Site
+from fedci.site.site import Site
 from fedci.study import options
 from fedci.study.policy import POLICIES, STANDARD_ROUND_CAP
 from fedci.version import __version__
@@ -167,7 +169,7 @@ def test_the_jitter_climbs_its_ladder_is_reported_and_then_fails(monkeypatch, ne
 def test_effects_beyond_the_ladder_are_an_error_with_its_remedy(monkeypatch):
     site, model = prepared_site()
     nothing = {"cate": np.full(3, np.nan)}
-    monkeypatch.setattr(Site, "_sums_of_effects", staticmethod(lambda *parts: nothing))
+    monkeypatch.setattr(ExactRows, "effects", lambda *parts: nothing)
     told = site.answer(AskEffects("run", 4, "a", np.zeros(model.size), np.zeros((1, 2, 2)), np.zeros((1, 2, 2)),
                                   np.zeros((1, 2)), np.array([0.0])))
     assert told.code == "numerical"

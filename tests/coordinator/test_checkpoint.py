@@ -21,10 +21,12 @@ def test_a_run_in_one_process_goes_on_and_its_sites_follow_the_fit_again(tmp_pat
 
     with pytest.raises(KeyboardInterrupt):
         FedCI(agreed).fit(hospitals(*SIZES), progress=stop, checkpoint=path)
-    found = FedCI(agreed).fit(hospitals(*SIZES), checkpoint=path)
+    again = FedCI(agreed)
+    sites = again.sites([source.read(agreed) for source in hospitals(*SIZES)])
+    found = again.fit_sites(sites, checkpoint=path)
     assert found.outcome.fit.theta.tobytes() == whole.outcome.fit.theta.tobytes()
     assert found.ate().mean == whole.ate().mean
-    assert all(max(site.course.places) > site.preparation.round for site in found.local.values())
+    assert all(max(site.run.course.places) > site.run.preparation.round for site in sites.values())
 
 
 def test_a_checkpoint_of_another_study_is_not_used_and_a_damaged_one_is_named(tmp_path):

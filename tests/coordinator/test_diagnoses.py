@@ -177,7 +177,7 @@ def test_small_counts_and_cells_stay_at_the_site():
     rare = {name: trial(150, k).assign(sex=(np.arange(150) % 15 == 0).astype(int)) for k, name in enumerate("ab")}
     talk, sites, layout = begun(rare, policy=STANDARD)
     talk.engine = Listening(talk.engine)
-    found = design(talk, sites["a"].study, layout.moments, layout.indicators)
+    found = design(talk, sites["a"].run.study, layout.moments, layout.indicators)
     replies = {request.kind: reply for request, reply in talk.engine.left if request.site == "a"}
     shown = replies["overlap"].sums
     for counts in (shown["counts"], shown["totals"]):
@@ -199,7 +199,7 @@ def test_the_number_of_a_few_missing_values_stays_at_the_site():
     gaps.loc[[3, 7, 20], "bmi"] = np.nan
     talk, sites, layout = begun({"a": gaps, "b": trial(120, 1)}, policy=STANDARD, missing="impute")
     talk.engine = Listening(talk.engine)
-    found = design(talk, sites["a"].study, layout.moments, layout.indicators)
+    found = design(talk, sites["a"].run.study, layout.moments, layout.indicators)
     told = next(reply.sums for request, reply in talk.engine.left
                 if (request.kind, request.site) == ("balance", "a"))
     assert list(told["size"][0, :, 1]) == list(told["weight"][0]) == [150 - gaps.w.sum(), gaps.w.sum()]
@@ -239,7 +239,7 @@ class Silent:
 def test_whatever_the_sites_refuse_the_study_goes_on_and_says_so(frames, kinds):
     talk, sites, layout = begun({"a": frames["s0"], "b": frames["s2"]})
     talk.engine = Silent(talk.engine, kinds)
-    found = design(talk, sites["a"].study, layout.moments, layout.indicators)
+    found = design(talk, sites["a"].run.study, layout.moments, layout.indicators)
     assert (found.balance is None) == ("balance" in kinds)
     if "propensity" in kinds:
         assert found.overlap is None
@@ -261,7 +261,7 @@ def test_a_filter_that_takes_out_a_sum_is_named(frames):
 
     talk.engine = Filtered(talk.engine)
     with pytest.raises(MessageError, match="AskDiagnostic.propensity without 'hessian'"):
-        design(talk, sites["a"].study, layout.moments, layout.indicators)
+        design(talk, sites["a"].run.study, layout.moments, layout.indicators)
 
 
 # --- a site's own effect

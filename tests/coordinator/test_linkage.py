@@ -25,7 +25,7 @@ from tests_support import study
 
 
 def kept_people(local) -> list[int]:
-    return [OVERLAP[name][row] for name, site in local.items() for row in site.kept]
+    return [OVERLAP[name][row] for name, site in local.items() for row in site.run.rows]
 
 
 @pytest.mark.parametrize("keep", [1, 2])
@@ -37,10 +37,10 @@ def test_every_person_is_kept_and_counted(keep):
     expected = {person: min(people.count(person), keep) for person in people}
     stayed = kept_people(local)
     assert {person: stayed.count(person) for person in people} == expected
-    assert told.excluded == {name: 40 - len(site.kept) for name, site in local.items()}
+    assert told.excluded == {name: 40 - len(site.run.rows) for name, site in local.items()}
     for name, site in local.items():
-        assert list(site.table.ids.pid) == [str(OVERLAP[name][row]) for row in site.kept]
-        np.testing.assert_array_equal(site.table.y, frames()[name].y.to_numpy()[site.kept])
+        assert list(site.run.table.ids.pid) == [str(OVERLAP[name][row]) for row in site.run.rows]
+        np.testing.assert_array_equal(site.run.table.y, frames()[name].y.to_numpy()[site.run.rows])
 
 
 def test_keys_are_shared_between_sites_dropped_afterwards_and_never_seen(monkeypatch):
@@ -50,7 +50,7 @@ def test_keys_are_shared_between_sites_dropped_afterwards_and_never_seen(monkeyp
 
     def watch(message):
         if isinstance(message, Exclude):
-            held.append(local[message.site].linkage.key)
+            held.append(local[message.site].run.linkage.key)
         return message
 
     _, engine = linked(local, change=watch)
@@ -58,7 +58,7 @@ def test_keys_are_shared_between_sites_dropped_afterwards_and_never_seen(monkeyp
     assert len(made) == 1
     assert not any(made[0].hex() in str(message) for message in engine.messages)
     for site in local.values():
-        assert (site.linkage.key, site.linkage.private, site.linkage.tokens, site.linkage.records) == (None,) * 4
+        assert (site.run.linkage.key, site.run.linkage.private, site.run.linkage.tokens, site.run.linkage.records) == (None,) * 4
 
 
 def test_new_keys_make_new_tokens():
@@ -151,7 +151,7 @@ def test_without_identities_a_swapped_key_opens_the_studys():
     with pytest.raises(MessageError, match="site 'b' cannot open"):
         linked(local, change=watch)
     opened = unwrap(seen["wrapped"]["b"], spy, seen["lead"], Context("run", PLAN.hash()), "a", "b")
-    assert opened == local["a"].linkage.key
+    assert opened == local["a"].run.linkage.key
 
 
 def test_a_signature_of_another_run_or_site_is_refused():
@@ -222,7 +222,7 @@ def test_sites_that_agree_on_a_key_run_the_same_protocol():
     local = sites()
     outcome = run_study(InProcessEngine(local), PLAN, PLAN.fit_options(), 0)
     assert sorted(kept_people(local)) == list(range(75))
-    assert outcome.excluded == {name: 40 - len(site.kept) for name, site in local.items()}
+    assert outcome.excluded == {name: 40 - len(site.run.rows) for name, site in local.items()}
     assert {name: m.rows for name, m in outcome.layout.moments.items()} == {n: len(s.kept) for n, s in local.items()}
 
 
@@ -259,5 +259,5 @@ def test_no_linkage_without_need():
 def test_a_restarted_site_takes_its_rows_again(result):
     site = sites()["a"]
     site.restore_linkage(result.people["a"].rows)
-    np.testing.assert_array_equal(site.table.x, result.people["a"].table.x)
-    np.testing.assert_array_equal(site.kept, result.people["a"].rows)
+    np.testing.assert_array_equal(site.run.table.x, result.people["a"].table.x)
+    np.testing.assert_array_equal(site.run.rows, result.people["a"].rows)

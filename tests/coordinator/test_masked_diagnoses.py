@@ -77,7 +77,7 @@ def test_the_propensity_models_sums_reach_the_coordinator_masked_and_their_sum_i
     flat = [np.concatenate([np.ravel(one[name]) for name in sorted(shapes)]) for one in own]
     exact = unflatten(secure_sum.decode(sum(secure_sum.encode(one, 3, wide=True) for one in flat), wide=True), shapes)
     talk = Talk(wire, "run")
-    talk.model, talk.sums, talk.round = sites["s0"].prepared.model, masked_sums.SecureSums(), 1000
+    talk.model, talk.sums, talk.round = sites["s0"].run.prepared.model, masked_sums.SecureSums(), 1000
     total = talk.sums.total(talk, Ask("AskDiagnostic.propensity", first.values))
     assert len(own) == 3
     for name in shapes:

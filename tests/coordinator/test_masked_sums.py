@@ -102,7 +102,7 @@ def test_the_sum_does_not_depend_on_the_masks(through_doors):
 
 def test_the_coordinator_sees_nothing_but_masked_sums(through_doors):
     outcome, said, _, _ = through_doors
-    summed = [(request, reply) for request, reply in said if row_of(request).family]
+    summed = [(request, reply) for request, reply in said if row_of(request).draws]
     assert len(summed) == len(SIZES) * (len(outcome.fit.rounds) + 1)
     for _, reply in summed:
         assert reply.sums.keys() == {"masked"}
@@ -239,7 +239,7 @@ def test_a_flipped_sign_is_not_found_and_cannot_lead_the_fit_below_its_start(pol
         talk, rules = prepared(policy)
         return coordinator.fit_theta(talk, rules, None, Checkpoint(Mark("", 0, ()), "run"))
 
-    true, honest = Site._evaluate, fitted()
+    true, honest = Site._round, fitted()
 
     def flipped(site, request):
         reply = true(site, request)
@@ -247,7 +247,7 @@ def test_a_flipped_sign_is_not_found_and_cannot_lead_the_fit_below_its_start(pol
         return replace(reply, sums={name: part if name in ("objective", "failed") else sign * part
                                     for name, part in reply.sums.items()})
 
-    monkeypatch.setattr(Site, "_evaluate", flipped)
+    monkeypatch.setattr(Site, "_round", flipped)
     found = fitted()
     assert np.isfinite(found.theta).all()
     assert found.rounds[0].objective == honest.rounds[0].objective

@@ -54,7 +54,7 @@ def test_sensitivity_is_of_the_studys_own_effect(refuted):
     found = refuted.diagnostics.sensitivity
     assert found.effect == pytest.approx(refuted.ate().mean)
     assert (found.low, found.high) == pytest.approx(refuted.ate().interval())
-    y = np.concatenate([site.table.y for site in refuted.local.values()])
+    y = np.concatenate([people.table.y for people in refuted.people.values()])
     assert found.outcome_sd == pytest.approx(y.std())
     table = refuted.sensitivity()
     assert [one.mean for one in found.correlations] == pytest.approx(list(table["mean"]))

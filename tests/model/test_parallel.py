@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedci.model import parallel
+from fedci.model import exact, parallel
 from fedci.model.exact import ExactRows
 from fedci.model.families import model_of
 from fedci.model.shared import evidence
@@ -54,7 +54,7 @@ def test_a_wide_table_on_two_cores_does_not_wait_for_ever():
     assert found.stdout.split() == ["done"], found.stderr
 
 
-@pytest.mark.parametrize("rows", [evidence.FEW_ROWS - 1, evidence.FEW_ROWS + 1])
+@pytest.mark.parametrize("rows", [exact.SMALL - 1, exact.SMALL + 1])
 def test_draws_shared_out_among_cores_give_the_same_numbers(monkeypatch, rows):
     """Parts are programs of another length: XLA may order a sum in another way, no more."""
     people, results = site(rows, 3), []

@@ -52,7 +52,7 @@ def test_a_site_refutes_only_what_the_study_asks_for():
         return site.answer(Hello("r", 1, site.name, __version__, plan.hash(), options, 0, name))
 
     assert isinstance(hello("placebo"), Reply)
-    assert site.study.diagnostics.enabled is False
+    assert site.run.study.diagnostics.enabled is False
     for name in ("subset", "negative-control", "magic", "__init__"):
         refused = hello(name)
         assert isinstance(refused, Refusal)

@@ -15,9 +15,10 @@ from fedci.coordinator import diagnoses, masked_sums
 from fedci.coordinator.coordinator import Round, agree_units, handshake
 from fedci.coordinator.talk import Talk
 from fedci.errors import DisclosureError, SiteError
-from fedci.model.paper.paper import model_of
+from fedci.model.families import model_of
+from fedci.model.family import Ask
 from fedci.model.shared import evidence
-from fedci.protocol.ask import Ask, shapes, sizes
+from fedci.protocol.ask import request_of, shapes, sizes
 from fedci.protocol.codec import decode, encode
 from fedci.protocol.messages import TYPES, AskDiagnostic, AskMoments, Message, Refusal, Reply
 from fedci.protocol.requests import MASKED, NO_PHASE, OWN, REQUESTS, SIZES, Array, Request, asked, row_of
@@ -65,10 +66,11 @@ def test_what_is_no_request_has_no_phase_and_no_answer():
 
 def test_an_ask_becomes_the_message_of_its_row():
     values = {"centre": np.zeros(2)}
-    assert Ask("AskDiagnostic.overlap", values).to(BASE, 0, {"sum": np.ones(1)}) == AskDiagnostic(*BASE, "overlap",
-                                                                                               values)
-    own = Ask("AskEffects", {"theta": np.zeros(3), "phi_roots": np.zeros((4, 2, 2)), "sigma_roots": np.zeros((4, 2, 2)),
-                             "g": np.arange(24.0).reshape(4, 3, 2), "correlations": np.zeros(1)}).to(BASE, 1, {})
+    overlap = request_of(Ask("AskDiagnostic.overlap", values), BASE, 0, {"sum": np.ones(1)})
+    assert overlap == AskDiagnostic(*BASE, "overlap", values)
+    own = request_of(Ask("AskEffects", {
+        "theta": np.zeros(3), "phi_roots": np.zeros((4, 2, 2)), "sigma_roots": np.zeros((4, 2, 2)),
+        "g": np.arange(24.0).reshape(4, 3, 2), "correlations": np.zeros(1)}), BASE, 1, {})
     assert np.array_equal(own.g, np.arange(24.0).reshape(4, 3, 2)[:, 1])
 
 
@@ -142,11 +144,11 @@ def test_a_new_diagnostic_is_asked_in_the_clear_and_kept_in_the_ledger(tmp_path)
     replies, away = diagnoses._ask(talk, "totals", {"centre": np.zeros(3)}, talk.sites)
     assert away == {}
     for name, reply in replies.items():
-        assert np.array_equal(reply.sums["column_totals"], sites[name].table.x.sum(0))
+        assert np.array_equal(reply.sums["column_totals"], sites[name].run.table.x.sum(0))
         line = read(tmp_path / name)[-1]
         assert (line["phase"], line["request"], line["sums"]) == ("checks", TOY.name,
                                                                   {"column_totals": [3], "treated": []})
-        assert line["values"]["treated"] == sites[name].table.w.sum()
+        assert line["values"]["treated"] == sites[name].run.table.w.sum()
 
 
 @pytest.mark.usefixtures("toy")
@@ -155,10 +157,10 @@ def test_a_new_diagnostic_is_masked_but_for_what_is_told_of_sites(tmp_path):
     total, refused = diagnoses._summed(talk, "totals", {"centre": np.zeros(3)})
     assert refused == {}
     assert total.sums.keys() == {"column_totals"}
-    expected = sum(site.table.x.sum(0) for site in sites.values())
+    expected = sum(site.run.table.x.sum(0) for site in sites.values())
     np.testing.assert_allclose(total.sums["column_totals"], expected, rtol=1e-14)  # fixed point: 1e-22 of a unit
     assert {name: float(own["treated"]) for name, own in total.sites.items()} == {
-        name: site.table.w.sum() for name, site in sites.items()}
+        name: site.run.table.w.sum() for name, site in sites.items()}
     line = next(line for line in read(tmp_path / "a") if line["request"] == TOY.name)
     assert line["sums"].keys() == {MASKED, OWN + "treated"}
     assert line["values"].keys() == {OWN + "treated"}
@@ -174,7 +176,7 @@ def test_a_site_that_may_not_tell_a_new_diagnostic_adds_zeros(tmp_path, monkeypa
         withheld if here.table.site == "b" else totals)(here, values))
     total, _ = diagnoses._summed(talk, "totals", {"centre": np.zeros(3)})
     assert total.withheld == {"b": DisclosureError.code}
-    expected = sum(sites[name].table.x.sum(0) for name in "ac")
+    expected = sum(sites[name].run.table.x.sum(0) for name in "ac")
     np.testing.assert_allclose(total.sums["column_totals"], expected, rtol=1e-14)
 
 
@@ -195,7 +197,7 @@ def test_a_new_diagnostic_is_answered_as_often_as_its_row_says(tmp_path):
     for k in range(TOY.most):
         assert diagnoses._ask(talk, "totals", {"centre": np.full(3, float(k))}, ("a",))[1] == {}
     talk.round += 1
-    request = Ask(TOY.name, {"centre": np.full(3, 9.0)}).to(("run", talk.round, "a"), 0, {})
+    request = request_of(Ask(TOY.name, {"centre": np.full(3, 9.0)}), ("run", talk.round, "a"), 0, {})
     refusal = talk.engine.exchange({"a": request})["a"]
     assert isinstance(refusal, Refusal)
     assert refusal.code == SiteError.code

@@ -1,16 +1,17 @@
-"""What a fit asks for, exchange by exchange, driven by hand: nothing here knows who answers."""
+"""What a fit asks for, exchange by exchange, driven by hand: nothing here knows who answers, nor which model it is."""
 
 import numpy as np
 import pytest
 
-from fedci.model.families import model_of
-from fedci.model.paper import elbo, posterior
+from fedci.model.family import FirstStage, Rules
 from fedci.protocol import rounds
-from fedci.protocol.messages import Evaluate
-from fedci.protocol.rounds import MANY_PEOPLE, PLAIN, Rules
 from fedci.study.options import preset
+from support.asked import came_to
 
-DRAWS = 4
+
+def changed(name="classic", **optimiser):
+    options = preset(name)
+    return options.model_copy(update={"optimiser": options.optimiser.model_copy(update=optimiser)})
 
 
 @pytest.fixture(scope="module")
@@ -18,63 +19,35 @@ def model(make):
     return make.model(sites=2)
 
 
-def came_to(steps, answer):
-    """What the generator returns when each of its asks is answered by `answer(ask)`."""
-    try:
-        ask = next(steps)
-        while True:
-            ask = steps.send(answer(ask))
-    except StopIteration as done:
-        return done.value
+def rules_of(model, options, **rest):
+    return Rules(model, options, 0, np.zeros((2, model.u_dim)), 80, **rest)
 
 
-def evaluated(model, theta, failed=0.0, objective=-50.0):
-    def answer(ask):
-        assert ask.kind is Evaluate
-        roots = np.zeros(ask.arrays["phi_roots"].shape)
-        return {"objective": np.array(objective), "gradient": np.ones(len(theta)), "phi_roots": roots,
-                "sigma_roots": roots, "failed": np.array(failed)}
-
-    u = np.zeros((2, model.u_dim))
-    return came_to(rounds.evaluate(model, u, theta, posterior.common_uniforms(0, 0, DRAWS)), answer)
+def draws_of(rules, state):
+    """What the round of this state asks with."""
+    return next(rounds.evaluation(rules, state)).arrays["phi_roots"]
 
 
-def test_a_round_adds_the_data_free_terms_to_the_sums(make, model):
-    theta = np.asarray(make.theta(model))
-    objective, gradient = evaluated(model, theta)
-    value, own = elbo.evaluate_global(model, theta, np.zeros((2, model.u_dim)))
-    assert objective == -50.0 + float(value)
-    np.testing.assert_array_equal(gradient, 1.0 + np.asarray(own))
+def test_a_fit_begins_at_the_models_first_vector(model):
+    rules = rules_of(model, changed())
+    begun = rounds.begin(rules, came_to(rounds.start(rules), lambda ask: pytest.fail("asked")))
+    np.testing.assert_array_equal(begun.query, model.first_vector(0))
+    assert (begun.round, begun.natural, begun.ahead) == (0, np.inf, 0)
+    assert rounds.begin(rules_of(model, changed(), first=FirstStage(20, 40)), begun.query).ahead == 1
 
 
-@pytest.mark.parametrize("answers", [{"failed": 1.0}, {"objective": np.nan}, {"objective": np.inf}])
-def test_a_site_that_failed_or_a_sum_that_is_not_finite_is_a_failed_round(make, model, answers):
-    objective, gradient = evaluated(model, np.asarray(make.theta(model)), **answers)
-    assert objective == -np.inf
-    assert not gradient.any()
+def test_all_rounds_have_the_same_draws_unless_fresh_ones_are_wanted(model):
+    for fresh in (False, True):
+        rules = rules_of(model, changed(fresh_draws=fresh, draws=4))
+        state = rounds.begin(rules, model.first_vector(0))
+        first, second = (draws_of(rules, state._replace(round=number)) for number in (0, 1))
+        assert first.shape == (4, 2, 2)
+        assert np.array_equal(first, second) == (not fresh)
 
 
-def test_theta_that_cannot_be_drawn_from_is_not_asked_about(make, model):
-    broken = np.full(model.size, np.nan)
-    objective, _ = came_to(rounds.evaluate(model, np.zeros((2, model.u_dim)), broken,
-                                           posterior.common_uniforms(0, 0, DRAWS)), lambda ask: pytest.fail("asked"))
-    assert objective == -np.inf
-
-
-@pytest.mark.parametrize("name, people, first", [
-    ("default", MANY_PEOPLE, 0), ("default", MANY_PEOPLE - 1, PLAIN), ("classic", 10 * MANY_PEOPLE, np.inf)])
-def test_natural_steps_begin_at_once_with_many_people_later_with_few_and_never_without_q(name, people, first):
-    options = preset(name)
-    model = model_of(options.model, 3, 3, 2)
-    assert rounds.natural(Rules(model, options, 0, np.zeros((2, 1)), people)) == first
-
-
-def test_draws_of_g_are_one_pair_for_each_site_or_zero(make):
-    options = preset("classic")
-    options = options.model_copy(update={"prediction": options.prediction.model_copy(update={"draws": DRAWS})})
-    for changes in ({}, {"inter_dependency": False}):
-        model = make.model(sites=2, **changes)
-        rules = Rules(model, options, 0, np.zeros((2, model.u_dim)), 80)
-        drawn = rounds.draw_source_level(rules, np.asarray(make.theta(model)))
-        assert drawn.shape == (DRAWS, 2, 2)
-        assert bool(drawn.any()) == (not changes)
+def test_the_effects_are_asked_at_every_noise_correlation(model):
+    asks = []
+    drawn, _ = came_to(rounds.effects(rules_of(model, changed()), model.first_vector(0)), asks.append)
+    (ask,) = asks
+    np.testing.assert_array_equal(ask.arrays["correlations"], rounds.CORRELATIONS)
+    assert all(ask.arrays[name] is part for name, part in drawn.items())

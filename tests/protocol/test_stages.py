@@ -14,6 +14,7 @@ from fedci.coordinator.talk import Talk
 from fedci.errors import MessageError, SizeError
 from fedci.model.family import FirstStage, Rules
 from fedci.model.padding import LIMIT
+from fedci.model.shared.shared_family import MANY_PEOPLE, PLAIN
 from fedci.model.shared.sparse import Blocks
 from fedci.protocol import rounds, stages
 from fedci.protocol.engine import InProcessEngine
@@ -21,7 +22,7 @@ from fedci.protocol.messages import AskStatistics
 from fedci.protocol.stages import some_of
 from fedci.site.limits import first_stage
 from fedci.study.options import FitOptions
-from tests_support import SMALL, fit, frame, hospitals, small
+from tests_support import SMALL, fit, fit_sites, frame, hospitals, small
 
 SIZES = (48, 24)
 
@@ -65,9 +66,9 @@ def test_a_site_refuses_rows_beyond_the_memory_it_may_use(monkeypatch):
 
 def test_steps_are_natural_from_the_first_round_on_with_many_people(large):
     outcome = large.outcome
-    few, many = (Rules(outcome.layout.model, outcome.options, 0, outcome.layout.u, people)
-                 for people in (rounds.MANY_PEOPLE - 1, rounds.MANY_PEOPLE))
-    assert (rounds.natural(few), rounds.natural(many)) == (rounds.PLAIN, 0)
+    few, many = (rounds.begin(Rules(outcome.layout.model, outcome.options, 0, outcome.layout.u, people),
+                              outcome.fit.theta).natural for people in (MANY_PEOPLE - 1, MANY_PEOPLE))
+    assert (few, many) == (PLAIN, 0)
 
 
 # --- stages: few people first, then all
@@ -108,8 +109,8 @@ def test_the_objective_that_is_reported_is_that_of_all_people(staged, sites):
     outcome = staged.outcome
     rules = coordinator.rules_of(outcome.layout, outcome.options, outcome.seed)
     assert rules.first.rows == 20
-    talk = Talk(InProcessEngine(staged.local), "again", outcome.layout.model)
-    for site in staged.local.values():
+    talk = Talk(InProcessEngine(sites), "again", outcome.layout.model)
+    for site in sites.values():
         site.sums = site.course = None
     last = rounds.begin(rules, outcome.fit.theta)._replace(ahead=0)
     objective = talk.follow(rounds.evaluation(rules, last))[0][0]
@@ -121,7 +122,7 @@ def test_the_objective_that_is_reported_is_that_of_all_people(staged, sites):
 def test_a_stage_that_was_not_agreed_is_refused(staged, sites):
     site = sites["site-0"]
     size = staged.outcome.layout.model.size
-    answer = site._statistics
+    answer = site._round
     with pytest.raises(MessageError, match="site 'site-0': sums over 7 people are no stage of this fit"):
         answer(AskStatistics("r", 1, "site-0", np.zeros((1, size)), {}, np.array(7.0)))
 
@@ -136,7 +137,7 @@ def test_neither_those_of_a_stage_nor_those_left_out_are_few(people, rows):
 def test_a_first_stage_that_no_study_has_is_refused(sites, rows, people):
     site = sites["site-0"]
     with pytest.raises(MessageError, match=f"first stage with {rows} people of a site, {people} of all"):
-        first_stage("site-0", site.options, replace(site.preparation, few_rows=rows, few_people=people))
+        first_stage("site-0", site.run.options, replace(site.run.preparation, few_rows=rows, few_people=people))
 
 
 def test_the_first_stage_is_the_largest_that_spares_half_the_work(staged):

@@ -5,7 +5,7 @@ import pytest
 
 from fedci.model.family import Rules
 from fedci.protocol import trajectory
-from fedci.protocol.messages import AskEffects, Evaluate
+from fedci.protocol.ask import request_of
 from fedci.study.options import preset
 
 ROUNDS = 3
@@ -40,7 +40,7 @@ def walked(rules, count: int):
 def test_rounds_follow_from_the_sums_and_the_last_asks_for_effects(rules):
     legs = [walked(rules, count)[0].leg for count in range(ROUNDS + 1)]
     assert legs == [trajectory.ROUND] * ROUNDS + [trajectory.EFFECTS]
-    assert [walked(rules, count)[1].kind for count in (0, ROUNDS)] == [Evaluate, AskEffects]
+    assert [walked(rules, count)[1].name for count in (0, ROUNDS)] == ["Evaluate", "AskEffects"]
 
 
 def test_two_who_are_told_the_same_expect_the_same_bits(rules):
@@ -56,16 +56,19 @@ def test_a_place_on_disk_is_the_place(rules, count):
     assert all(ask.arrays[name].tobytes() == again.arrays[name].tobytes() for name in ask.arrays)
 
 
+def sent(ask, **crafted):
+    """The request to the first site, with other arrays in place of the ask's."""
+    return request_of(ask._replace(arrays=ask.arrays | crafted), ("run", 5, "a"), 0, {})
+
+
 def test_a_request_off_the_course_is_named_and_the_last_bits_are_not(rules):
     _, ask = walked(rules, 1)
-    request = ask.to(("run", 5, "a"), 0, {})
+    request = sent(ask)
     assert trajectory.differs(ask, request, 0) is None
     theta = np.asarray(request.theta)
-    assert trajectory.differs(ask, ask._replace(arrays=ask.arrays | {"theta": theta * (1 + 1e-12)}).to(
-        ("run", 5, "a"), 0, {}), 0) is None
+    assert trajectory.differs(ask, sent(ask, theta=theta * (1 + 1e-12)), 0) is None
     moved = theta + 1e-3 * np.abs(theta).max()
     for wrong in (moved, theta[:-1], np.full_like(theta, np.nan)):
-        crafted = ask._replace(arrays=ask.arrays | {"theta": wrong}).to(("run", 5, "a"), 0, {})
-        assert trajectory.differs(ask, crafted, 0) == "theta"
+        assert trajectory.differs(ask, sent(ask, theta=wrong), 0) == "theta"
     _, effects = walked(rules, ROUNDS)
-    assert trajectory.differs(ask, effects.to(("run", 5, "a"), 0, {}), 0) == "a AskEffects instead of a Evaluate"
+    assert trajectory.differs(ask, sent(effects), 0) == "a AskEffects instead of a Evaluate"

@@ -16,8 +16,8 @@ STANDARD = {"name": "standard"}
 
 
 def hello(site: Site, run="run", **changes) -> Hello:
-    options = site.study.fit_options().model_dump(mode="json")
-    return Hello(run, 1, site.name, __version__, site.study.hash(), options | changes)
+    options = site.run.study.fit_options().model_dump(mode="json")
+    return Hello(run, 1, site.name, __version__, site.run.study.hash(), options | changes)
 
 
 def told(rows, folder, agreed=None, **policy):

@@ -8,7 +8,8 @@ import pytest
 from fedci.errors import SiteError
 from fedci.model.family import Rules
 from fedci.protocol import trajectory
-from fedci.site.course import PLACES, Course
+from fedci.protocol.ask import request_of
+from fedci.site.run.course import PLACES, Course
 from fedci.study.options import preset
 
 
@@ -36,7 +37,7 @@ def walked(course, count: int):
     place, ask = trajectory.now(course.rules, trajectory.begin())
     requests = []
     for number in range(1, count + 1):
-        requests.append(ask.to(("run", number, "lyon"), 0, {}))
+        requests.append(request_of(ask, ("run", number, "lyon"), 0, {}))
         course = course.followed(requests[-1], told)
         place, ask = trajectory.after(course.rules, place, sums(ask, number))
     return course, requests

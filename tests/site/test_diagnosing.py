@@ -9,7 +9,7 @@ from fedci import Source
 from fedci.diagnostics import overlap, propensity
 from fedci.errors import MessageError, SiteError
 from fedci.protocol.messages import AskDiagnostic, Prepare, Refusal, Reply
-from fedci.protocol.requests import DIAGNOSTICS
+from fedci.protocol.requests import REQUESTS
 from fedci.site import diagnosing
 from fedci.site.site import Site
 from support.trials import STANDARD, begun, trial
@@ -29,7 +29,7 @@ def ask(sites, kind="overlap", site="a", number=9, **changes):
 
 def test_weights_that_few_people_carry_are_refused_or_withheld(sites):
     """Slopes that leave the youngest treated person with all the weight: their covariates would be the mean."""
-    table = sites["a"].table
+    table = sites["a"].run.table
     young = np.sort(table.x[table.w == 1, 0])[:2]
     steep = np.array([40.0 / (young[1] - young[0]), 0.0, 0.0, 0.0, 0.0])
     scales = {"centre": np.array([young.mean(), 0.0, 0.0]), "coefficients": steep}
@@ -44,7 +44,7 @@ def test_weights_that_few_people_carry_are_refused_or_withheld(sites):
 
 def test_small_bins_of_predictions_stay_at_the_site(sites, monkeypatch):
     """What the model says of each person is given here; the bins around the middle are large, the outer ones small."""
-    table = sites["a"].table
+    table = sites["a"].run.table
     predicted = table.x[:, 0] / 10
     place = np.linspace(0.2, 0.8, 150)
     place[:3] = 0.01
@@ -70,7 +70,8 @@ def test_a_second_question_of_a_kind_is_refused_and_the_first_is_answered_again(
     first = ask(sites)
     assert isinstance(first, Reply)
     again = ask(sites, number=10)
-    assert all(np.array_equal(first.sums[name], again.sums[name]) for name in DIAGNOSTICS["overlap"])
+    assert all(np.array_equal(first.sums[array.name], again.sums[array.name])
+               for array in REQUESTS["AskDiagnostic.overlap"].answer)
     other = ask(sites, coefficients=np.full(5, 1e-3))
     assert (other.code, "answered at other parameters" in other.reason) == (SiteError.code, True)
     told = Prepare("run", 11, "a", np.zeros(3), np.ones(3), 0.0, 1.0, np.zeros(24), 0, 2, np.zeros(0, int))

@@ -120,7 +120,7 @@ def test_a_study_through_doors_is_the_study_in_process_bit_for_bit(tmp_path, pre
         mine, theirs = outside.effects.sums[name], inside.effects.sums[name]
         assert mine.keys() == theirs.keys()
         assert all(mine[key].tobytes() == theirs[key].tobytes() for key in mine)
-        assert behind[name].people.ite().means.shape == (16, len(behind[name].table.y))
+        assert behind[name].people.ite().means.shape == (16, len(behind[name].run.table.y))
         _check_ledger(tmp_path / name, [seen for seen in engine.seen if seen[0] == name], outside)
     for book in ledgers.values():
         book.close()
@@ -167,11 +167,11 @@ def test_linkage_goes_through_doors_though_each_answer_is_lost_once(tmp_path):
     handshake(talk, plan, plan.fit_options())
     linked = link(talk, plan, bytes(32))
     assert sum(linked.excluded.values()) == 10
-    assert {name: 40 - 3 * s - len(behind[name].table.y) for s, name in enumerate(behind)} == linked.excluded
+    assert {name: 40 - 3 * s - len(behind[name].run.table.y) for s, name in enumerate(behind)} == linked.excluded
     for name, book in ledgers.items():
         assert [e["phase"] for e in book.entries] == 2 * ["handshake"] + (len(book.entries) - 2) * ["linkage"]
         tokens = [e for e in book.entries if e["reply"] == "Tokens"]
-        assert [e["sums"] for e in tokens] == 2 * [{"tokens": [len(behind[name].whole.y), 2]}]
+        assert [e["sums"] for e in tokens] == 2 * [{"tokens": [len(behind[name].party.whole.y), 2]}]
         assert not any("values" in e for e in tokens)
         book.close()
 
@@ -180,7 +180,7 @@ def test_the_rows_of_linkage_stay_once_moments_have_left(opened):
     door = opened()
     for data in (hello(), moments(), hello("run-2")):
         door.answer(data)
-    assert door.site.described
+    assert door.site.run.described
 
 
 # --- sequence
@@ -212,9 +212,9 @@ def test_an_earlier_round_leads_the_site_back(opened):
     walk = [prepare(number, y_mean=float(number)) for number in (2, 3)]
     first = [door.answer(data) for data in walk]
     assert door.answer(walk[0]) == first[0]
-    assert site.prepared.units.y_mean == 2.0
+    assert site.run.prepared.units.y_mean == 2.0
     assert door.answer(walk[1]) == first[1]
-    assert site.prepared.units.y_mean == 3.0
+    assert site.run.prepared.units.y_mean == 3.0
 
 
 def test_an_earlier_round_that_would_be_answered_otherwise_is_refused(opened):
@@ -272,7 +272,7 @@ def test_once_a_later_run_has_begun_the_earlier_is_over(opened, tmp_path):
     for data in (hello(), moments(), prepare()):
         door.answer(data)
     assert isinstance(decode(door.answer(hello("run-2"))), Reply)
-    assert door.site.prepared is None  # nothing of run 1 is left in the site
+    assert door.site.run.prepared is None  # nothing of run 1 is left in the site
     for data in (moments(4), moments(2), hello(), hello(number=9)):
         assert "an earlier run" in refusal(door, data).reason
     assert isinstance(decode(door.answer(moments(2, run="run-2"))), Reply)
@@ -299,7 +299,7 @@ def test_a_restart_remembers(opened):
     assert "to another request" in refusal(again, prepare(y_mean=1.0)).reason
     assert "an earlier run" in refusal(again, hello("run-0")).reason
     assert [again.answer(data) for data in asked[1:]] == first[1:]
-    assert again.site.prepared.units.y_sd == door.site.prepared.units.y_sd == 1.0
+    assert again.site.run.prepared.units.y_sd == door.site.run.prepared.units.y_sd == 1.0
     assert "has passed" in refusal(again, moments(-1)).reason
 
 

@@ -15,8 +15,8 @@ STANDARD = {"name": "standard"}
 
 
 def hello(site: Site, run="run", **changes) -> Hello:
-    options = site.study.fit_options().model_dump(mode="json")
-    return Hello(run, 1, site.name, __version__, site.study.hash(), options | changes)
+    options = site.run.study.fit_options().model_dump(mode="json")
+    return Hello(run, 1, site.name, __version__, site.run.study.hash(), options | changes)
 
 
 # --- options, parameters, rounds
@@ -30,7 +30,7 @@ def prepared(agreed, rows=60) -> tuple[Site, Reply | Refusal]:
 
 
 def units(site, **changes) -> Prepare:
-    x, y, rows = site.table.x, site.table.y, site.table.rows
+    x, y, rows = site.run.table.x, site.run.table.y, site.run.table.rows
     given = {"x_mean": x.mean(0), "x_sd": x.std(0), "y_mean": float(y.mean()), "y_sd": float(y.std()),
              "u": np.zeros(24), "index": 0, "sites": 1, "indicators": np.zeros(0, int), "people": rows,
              "all_u": np.zeros((1, 24))}
@@ -45,9 +45,9 @@ def test_units_that_blow_a_column_up_are_refused_and_units_are_given_once():
     assert isinstance(site.answer(replace(units(site), round=9)), Reply)  # the same once more
     other = site.answer(units(site, y_mean=0.0))
     assert "given before, and are not changed" in other.reason
-    narrow = site.table.x.std(0) * [1.0, 1.0 / 3.0, 1.0]
-    for wrong in ({"x_sd": narrow}, {"x_mean": site.table.x.mean(0) + 2 * site.table.x.std(0)},
-                  {"y_sd": float(site.table.y.std()) / 3}):
+    narrow = site.run.table.x.std(0) * [1.0, 1.0 / 3.0, 1.0]
+    for wrong in ({"x_sd": narrow}, {"x_mean": site.run.table.x.mean(0) + 2 * site.run.table.x.std(0)},
+                  {"y_sd": float(site.run.table.y.std()) / 3}):
         fresh = Site(agreed, Source("a", frame(60, 0)).read(agreed))
         fresh.answer(hello(fresh))
         fresh.answer(AskMoments("run", 2, "a"))
@@ -80,7 +80,7 @@ def test_a_run_asks_no_more_often_than_its_rounds_take(monkeypatch):
     site, ready = prepared(agreed, 120)
     assert isinstance(ready, Reply)
     monkeypatch.setattr(site, "_statistics", lambda request: site._reply(request, {}))
-    ask = [AskStatistics("run", 4 + k, "a", np.zeros((1, site.prepared.model.size))) for k in range(12)]
+    ask = [AskStatistics("run", 4 + k, "a", np.zeros((1, site.run.prepared.model.size))) for k in range(12)]
     answers = [site.answer(request) for request in (*ask[:11], ask[3], ask[11])]
     assert all(isinstance(answer, Reply) for answer in answers[:-1])  # the same question again is no further one
     assert "asked 11 times" in answers[-1].reason

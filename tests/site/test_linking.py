@@ -88,13 +88,13 @@ def test_everyone_excluded_and_too_few_left_are_said_so():
     arms = study(ids=["pid"])
     site = sites(arms)["a"]
     with pytest.raises(DataError, match="after linkage: column 'w' has only treated rows"):
-        site.restore_linkage(np.flatnonzero(site.table.w))
+        site.restore_linkage(np.flatnonzero(site.run.table.w))
 
 
 def test_a_site_left_with_one_arm_warns_where_that_is_allowed():
     plan = study(ids=["pid"], policy={"name": "simulation", "allow_single_arm": True})
     site = sites(plan)["c"]
-    keep = np.flatnonzero(site.table.w == 0)
+    keep = np.flatnonzero(site.run.table.w == 0)
     site.restore_linkage(keep)
-    assert site.table.warnings == ("site 'c': after linkage all rows are untreated; effects here rest on the other "
+    assert site.run.table.warnings == ("site 'c': after linkage all rows are untreated; effects here rest on the other "
                                    "sites",)

@@ -51,7 +51,7 @@ def test_identities_let_the_true_keys_through_and_give_the_same_bytes_after_a_re
 def test_a_cohort_of_two_or_of_one_site_twice_is_refused():
     agreed = plan()
     site = local(agreed)["site-0"]
-    site.options, site.run = agreed.fit_options(), "run"
+    site.run.options, site.run = agreed.fit_options(), "run"
     own = site.answer(AskMaskKey("run", 1, "site-0")).notes["public"]
     other = agreement.public_key(X25519PrivateKey.generate())
     for publics in ({"site-0": own, "site-1": other}, {"site-0": own, "site-1": other, "site-2": other},
@@ -82,11 +82,11 @@ def test_an_early_sum_opens_again_after_a_long_run():
     talk, rules = prepared()
     for site in talk.engine.local.values():
         later = {number: "0" * 64 for number in range(1000, 1000 + 2 * masking.KEPT)}
-        site.sums = replace(site.sums, digests=later)
+        site.sums = replace(site.run.sums, digests=later)
     objective, gradient = one_round(talk, rules)
     assert np.isfinite(objective)
     assert np.isfinite(gradient).all()
-    assert all(len(site.sums.digests) <= masking.KEPT + 1 for site in talk.engine.local.values())
+    assert all(len(site.run.sums.digests) <= masking.KEPT + 1 for site in talk.engine.local.values())
 
 
 # --- sites that break or lie

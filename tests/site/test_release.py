@@ -10,8 +10,7 @@ import pytest
 from fedci import Source
 from fedci.estimator import FedCI
 from fedci.protocol import engine as engines
-from fedci.protocol.requests import asked
-from fedci.site.door import PHASES
+from fedci.protocol.requests import row_of
 from fedci.site.release import release
 from support.commanded import FAST, SHORT, told
 from tests_support import frame, study
@@ -24,7 +23,7 @@ class Recorder(engines.InProcessEngine):
         back = super()._ask(name, request)
         if name == "a":
             refuter = request.run.partition("-")[2]
-            phase = f"{refuter}: {PHASES[asked(request)]}" if refuter else PHASES[asked(request)]
+            phase = f"{refuter}: {row_of(request).phase}" if refuter else row_of(request).phase
             self.seen.append((phase, getattr(back, "sums", None) or vars(back)))
         return back
 

@@ -44,7 +44,7 @@ def _site():
 
 def test_a_site_refuses_another_study_or_version():
     site = _site()
-    good = Hello("run", 1, "a", "0.1.0", site.study.hash(), site.study.fit_options().model_dump(mode="json"))
+    good = Hello("run", 1, "a", "0.1.0", site.run.study.hash(), site.run.study.fit_options().model_dump(mode="json"))
     assert isinstance(site.answer(good), Reply)
     for wrong in (replace(good, version="9.9"), replace(good, study_hash="0" * 64)):
         refusal = site.answer(wrong)

@@ -17,8 +17,8 @@ def constant(x, w, y, seed):
     def predict(new):
         ones = np.ones(len(new))
         effect = mu[1] - mu[0]
-        return Estimate(cate=effect * ones, low=(effect - 1) * ones, high=(effect + 1) * ones, mu0=mu[0] * ones, mu1=mu[1] * ones,
-                        ate=(effect, effect - 1, effect + 1))
+        return Estimate(cate=effect * ones, low=(effect - 1) * ones, high=(effect + 1) * ones, mu0=mu[0] * ones,
+                        mu1=mu[1] * ones, ate=(effect, effect - 1, effect + 1))
 
     return predict
 
@@ -28,5 +28,6 @@ def broken(x, w, y, seed):
 
 
 def rows(method, counts=(1, 3), choice=LINEAR, modes=None):
-    task = runner.Task(choice=choice, method=method, replication=0, counts=counts, modes=modes or methods.modes_of(method), seed=0)
+    task = runner.Task(choice=choice, method=method, replication=0, counts=counts,
+                       modes=modes or methods.modes_of(method), seed=0)
     return [row for row in runner.perform(task) if isinstance(row, Cell)]

@@ -4,12 +4,14 @@ from fedci.benchmark.run.cells import Cell
 
 
 def cells(values, method="FedCI", mode="fed", *, dataset="data-1", sources=3, protocol="P2", **figures):
-    return [Cell(dataset=dataset, method=method, mode=mode, sources=sources, replication=replication, protocol=protocol, pehe=value, **figures)
+    return [Cell(dataset=dataset, method=method, mode=mode, sources=sources, replication=replication, protocol=protocol,
+                 pehe=value, **figures)
             for replication, value in enumerate(values)]
 
 
 def failed(count, method="BCF", mode="com", *, dataset="data-1", sources=3, start=0):
-    return [Cell(dataset=dataset, method=method, mode=mode, sources=sources, replication=start + k, protocol="P2", failed="ValueError: a | b") for k in range(count)]
+    return [Cell(dataset=dataset, method=method, mode=mode, sources=sources, replication=start + k, protocol="P2",
+                 failed="ValueError: a | b") for k in range(count)]
 
 
 def rows(text):

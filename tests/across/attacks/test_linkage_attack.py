@@ -48,7 +48,7 @@ def listen(space: int, credentials: Credentials | None = None) -> tuple[list[byt
         local[name].options = PLAN.fit_options()
     engine = Eavesdropper(local)
     link(Talk(engine, "run"), PLAN, bytes(32))
-    return engine.heard, {i for site in local.values() for i in site.whole.ids.pid}
+    return engine.heard, {i for site in local.values() for i in site.party.whole.ids.pid}
 
 
 def tokens_in(heard: list[bytes]) -> set[bytes]:

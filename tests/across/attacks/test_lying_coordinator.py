@@ -71,7 +71,7 @@ def recovered(model, gradient, site: Site) -> int:
     weight, bias = (np.diff(np.asarray(layer[name]), axis=-1) for name in ("weight", "bias"))
     with np.errstate(divide="ignore", invalid="ignore"):
         found = (weight / bias).T
-    people = site.prepared.units.covariates(site.table.x)
+    people = site.run.prepared.units.covariates(site.run.table.x)
     return sum(bool((np.abs(found - person).max(1) < 1e-6).any()) for person in people)
 
 

@@ -12,7 +12,8 @@ from support.figures import cells, failed, rows
 
 def covered(shares, ate, dataset="data-1", sources=3):
     """A replication for each share of people; in the first `ate` the interval of the ATE holds."""
-    return [Cell(dataset=dataset, method="FedCI", mode="fed", sources=sources, replication=r, protocol="P2", pehe=1.0 + 2 * (r % 2), coverage=value, width=2.5,
+    return [Cell(dataset=dataset, method="FedCI", mode="fed", sources=sources, replication=r, protocol="P2",
+                 pehe=1.0 + 2 * (r % 2), coverage=value, width=2.5,
                  ate_covered=float(r < ate)) for r, value in enumerate(shares)]
 
 

@@ -27,7 +27,8 @@ def test_cost_has_bytes_for_federated_fits_alone():
 
 def test_rejection_rates_beside_the_nominal_one():
     def alarms(method, count, of, mode="com"):
-        return [Cell(dataset="null", method=method, mode=mode, sources=3, replication=k, protocol="P2", pehe=1.0, coverage=0.75, ate_rejects=float(k < count))
+        return [Cell(dataset="null", method=method, mode=mode, sources=3, replication=k, protocol="P2", pehe=1.0,
+                     coverage=0.75, ate_rejects=float(k < count))
                 for k in range(of)]
 
     text = intervals.null_table(summarise(alarms("FedCI", 1, 25, "fed") + alarms("BART", 5, 25)

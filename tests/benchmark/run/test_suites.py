@@ -20,8 +20,8 @@ def test_every_generator_has_its_sources_and_truth(name):
 
 
 def test_variations_have_labels_of_their_own():
-    labels = {Choice(name="data-1").label, Choice(name="data-1", reading="std").label, Choice(name="data-1", rows=200).label,
-              Choice(name="data-1", parameters="per-replication").label}
+    labels = {Choice(name="data-1").label, Choice(name="data-1", reading="std").label,
+              Choice(name="data-1", rows=200).label, Choice(name="data-1", parameters="per-replication").label}
     assert labels == {"data-1", "data-1/std", "data-1/200-rows", "data-1/per-replication"}
     assert len(suites.suite(Choice(name="data-1", rows=200)).load(0)[0].train) == 200
 

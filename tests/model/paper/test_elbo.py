@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
-from fedci.model import kernels, padding
+from fedci.model import exact, kernels, padding
 from fedci.model.paper import elbo, means, posterior
 from fedci.model.paper.posterior import Roots
 
@@ -104,24 +104,14 @@ def test_a_site_term_is_the_mean_of_its_draw_terms(make, model, theta, residual,
 
 def test_batching_the_draws_changes_nothing(monkeypatch, model, theta, roots, site):
     def evaluate(elements, batch):
-        monkeypatch.setattr(elbo, "BATCH_ELEMENTS", elements)
-        monkeypatch.setattr(elbo, "on_processor", lambda: False)
-        assert elbo.batch_size(DRAWS, N) == batch
+        monkeypatch.setattr(exact, "BATCH_ELEMENTS", elements)
+        monkeypatch.setattr(exact, "on_processor", lambda: False)
+        assert exact.batch_size(DRAWS, N) == batch
         return jax.value_and_grad(elbo.site_term, argnums=(1, 2))(model, theta, roots, site, NO_JITTER)
 
     # The same terms in another order: rounding.
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12),
                  evaluate(2 * N * N, 2), evaluate(DRAWS * N * N, DRAWS))
-
-
-@pytest.mark.parametrize(("draws", "n", "batch"),
-                         [(8, 2**9, 8), (8, 2**10, 2), (8, 2**11, 1), (7, 2**10, 1), (1, 9, 1)])
-def test_a_batch_divides_the_draws_and_fits(monkeypatch, draws, n, batch):
-    """2^21 numbers: at n = 2^10 two matrices fit; seven draws then go one by one; at least one always goes. On a
-    processor they always do."""
-    assert elbo.batch_size(draws, n) == 1
-    monkeypatch.setattr(elbo, "on_processor", lambda: False)
-    assert elbo.batch_size(draws, n) == batch
 
 
 @pytest.mark.parametrize("jitter", [0.0, 1e-3])

@@ -19,9 +19,9 @@ from fedci.model import kernels
 from fedci.model.family import Answer, Ask, Rules, Shapes, Sums
 from fedci.model.law import Law
 from fedci.model.rows import BetaLaw, Rows
-from fedci.model.shared import asking, basis, drivers, evidence, inducing
-from fedci.model.shared.asking import EFFECTS, PULL_BACK, STATISTICS
+from fedci.model.shared import basis, drivers, evidence, exchanges, inducing
 from fedci.model.shared.evidence import SharedDraws, Statistics
+from fedci.model.shared.exchanges import EFFECTS, PULL_BACK, STATISTICS
 from fedci.model.shared.shared import SharedModel
 
 MANY_PEOPLE = 1000
@@ -95,13 +95,13 @@ class SharedFamily(SharedModel):
         return 0 if people >= MANY_PEOPLE else PLAIN
 
     def start(self, rules: Rules) -> Generator[Ask, Sums, np.ndarray]:
-        return (yield from asking.start(self, float(rules.first.rows)))
+        return (yield from exchanges.start(self, float(rules.first.rows)))
 
     def evaluation(self, rules: Rules, query: np.ndarray, stream: int,
                    first: bool) -> Generator[Ask, Sums, tuple[float, np.ndarray]]:
         normals = evidence.common_normals(rules.seed, stream, rules.options.optimiser.draws, self.size)
         rows, people = rules.first if first else (0, rules.people)
-        return (yield from asking.evaluate(self, query, people, normals, rows))
+        return (yield from exchanges.evaluate(self, query, people, normals, rows))
 
     def narrower(self, best: np.ndarray, more: float) -> np.ndarray:
         """With 1/sd² = 1/s_p² + n·(what a person tells), c times n shrinks sds to (1/s_p² + c(1/sd² − 1/s_p²))^−½."""
@@ -111,7 +111,7 @@ class SharedFamily(SharedModel):
 
     def effects(self, rules: Rules, theta: np.ndarray,
                 correlations: np.ndarray) -> Generator[Ask, Sums, tuple[dict[str, np.ndarray], BetaLaw]]:
-        return (yield from asking.gather(self, theta, rules.options.prediction.draws, rules.seed, correlations))
+        return (yield from exchanges.gather(self, theta, rules.options.prediction.draws, rules.seed, correlations))
 
     # --- what a site answers
 

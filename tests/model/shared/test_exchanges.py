@@ -10,18 +10,18 @@ from fedci.coordinator.talk import Talk
 from fedci.errors import DisclosureError
 from fedci.model import covariance, kernels, predict
 from fedci.model.rows import BetaLaw
-from fedci.model.shared import asking, evidence
+from fedci.model.shared import evidence, exchanges
 from fedci.model.shared.evidence import SharedDraws
 from fedci.model.shared.shared import own_root
 from fedci.protocol.engine import InProcessEngine
 from fedci.protocol.messages import AskStatistics, Evaluate, PullBack, Refusal
 from fedci.site.site import Site
-from tests_support import COVARIATES, SMALL, fit, frame, hospitals, study
+from tests_support import COVARIATES, SMALL, fit, fit_sites, frame, hospitals, study
 
 
 @pytest.fixture(scope="module")
-def result():
-    return fit(hospitals(40, 37), options=SMALL, preset="default")
+def fitted():
+    return fit_sites(hospitals(40, 37), options=SMALL, preset="default")
 
 
 @pytest.fixture(scope="module")
@@ -51,10 +51,10 @@ def test_the_gradient_is_the_derivative_of_the_objective(result, talk):
     """Central differences along three random lines, relative 1e-5: the objective is smooth with common draws."""
     model, rng = result.outcome.layout.model, np.random.default_rng(0)
     normals = evidence.common_normals(0, 0, 4, model.size)
-    q, _ = talk.follow(asking.start(model))
+    q, _ = talk.follow(exchanges.start(model))
 
     def at(vector):
-        return talk.follow(asking.evaluate(model, vector, 77, normals))[0]
+        return talk.follow(exchanges.evaluate(model, vector, 77, normals))[0]
 
     _, gradient = at(q)
     for _ in range(3):
@@ -68,7 +68,7 @@ def test_one_site_with_all_rows_has_the_same_sums_without_the_sites_own_function
     model = result.outcome.layout.model
     theta = model.unravel(jnp.asarray(model.prior[0]))
     vector = model.ravel(theta | {"phi": jnp.array([-30.0, -30.0, 0.0])})[None]
-    parts = [talk.engine.local[name].prepared.rows for name in talk.sites]
+    parts = [talk.engine.local[name].run.prepared.rows for name in talk.sites]
     apart = [evidence.statistics(model, vector, part, 1e-12) for part in parts]
     together = parts[0]._replace(**{name: jnp.concatenate([getattr(part, name) for part in parts])
                                     for name in ("x", "w", "y", "mask", "weight")})
@@ -78,13 +78,13 @@ def test_one_site_with_all_rows_has_the_same_sums_without_the_sites_own_function
 
 def test_effects_of_a_draw_are_the_dense_conditionals(result):
     """τ(x) given (θ, β̃) at the site: m₁ − m₀ and f^s conditioned on y − m_w(x), by plain linear algebra."""
-    site = result.local["site-0"]
-    model, arrays, draws = site.prepared.model, site.prepared.rows, site.posterior.draws
+    people = result.people["site-0"]
+    model, rows, draws = people.ready.model, people.ready.rows, people.q.draws
     one = SharedDraws(draws.theta[:1], draws.beta[:1, :2])
-    x_new = arrays.x[:3] + 0.1
-    found = predict.cate_at(model, np.zeros(0), arrays, one, x_new, 0.0)
+    x_new = rows.x[:3] + 0.1
+    found = predict.cate_at(model, np.zeros(0), rows, one, x_new, 0.0)
     n, theta = 40, model.unravel(one.theta[0])
-    x, w, y = arrays.x[:n], np.asarray(arrays.w[:n]), arrays.y[:n]
+    x, w, y = rows.x[:n], np.asarray(rows.w[:n]), rows.y[:n]
     root = own_root(theta)
     phi = np.asarray(root @ root.T)
 
@@ -107,7 +107,7 @@ def test_draws_of_beta_have_the_posterior_mean_and_spread():
     rng = np.random.default_rng(0)
     root = np.tril(rng.normal(size=(4, 4))) + 3 * np.eye(4)
     found = BetaLaw(np.ones((500, 4)), np.broadcast_to(root, (500, 4, 4)))
-    betas = asking.draw_betas(found, 0)
+    betas = exchanges.draw_betas(found, 0)
     np.testing.assert_allclose(betas.mean(1), 1.0, atol=1e-12)  # antithetic
     away = (betas - 1.0).reshape(-1, 4)
     expected = np.linalg.inv(root @ root.T)
@@ -162,7 +162,7 @@ def test_a_small_site_refuses_its_sums_under_the_standard_policy():
 
 def test_a_site_answers_only_the_messages_of_its_model(sites):
     site = sites["site-0"]
-    model = site.prepared.model
+    model = site.run.prepared.model
     told = site.answer(Evaluate("r", 1, "site-0", np.zeros(3), np.zeros((1, 2, 2)), np.zeros((1, 2, 2))))
     assert isinstance(told, Refusal)
     assert "its model is 'shared'" in told.reason
@@ -176,7 +176,7 @@ def test_a_site_answers_only_the_messages_of_its_model(sites):
 
 def test_a_site_that_cannot_factor_counts_itself_as_failed(sites):
     site = sites["site-0"]
-    model = site.prepared.model
+    model = site.run.prepared.model
     reply = site.answer(AskStatistics("r", 1, "site-0", np.full((1, model.size), 1e200)))
     assert reply.sums["failed"] == 1
     assert not any(part.any() for name, part in reply.sums.items() if name != "failed")
@@ -190,8 +190,8 @@ def test_what_leaves_is_as_large_as_documented(result):
     numbers = sum(int(np.prod(shape)) for shape in shapes.values())
     assert numbers == 16 * (model.columns * (model.columns + 1) // 2 + model.columns + 2)
     assert model.size == (model.covariates + 5) * 2 + 14
-    arrays = result.people["site-0"].ready.rows
-    leaves = jax.tree.leaves(evidence.statistics(model, np.zeros((16, model.size)), arrays, 1e-8))
+    rows = result.people["site-0"].ready.rows
+    leaves = jax.tree.leaves(evidence.statistics(model, np.zeros((16, model.size)), rows, 1e-8))
     assert [leaf.shape for leaf in leaves] == list(shapes.values())
 
 
@@ -214,7 +214,7 @@ def test_a_point_posterior_stays_a_point_and_is_surer(result):
     options = SMALL | {"model": {"knots": 3, "posterior": "point"}}
     found = fit(hospitals(40, 37), options=options, preset="default")
     _, log_sd = np.split(np.asarray(found.outcome.fit.theta), 2)
-    np.testing.assert_allclose(np.exp(log_sd), asking.POINT_SD)
+    np.testing.assert_allclose(np.exp(log_sd), exchanges.POINT_SD)
     assert found.ate().sd < result.ate().sd
 
 

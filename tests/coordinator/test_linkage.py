@@ -58,7 +58,8 @@ def test_keys_are_shared_between_sites_dropped_afterwards_and_never_seen(monkeyp
     assert len(made) == 1
     assert not any(made[0].hex() in str(message) for message in engine.messages)
     for site in local.values():
-        assert (site.run.linkage.key, site.run.linkage.private, site.run.linkage.tokens, site.run.linkage.records) == (None,) * 4
+        linkage = site.run.linkage
+        assert (linkage.key, linkage.private, linkage.tokens, linkage.records) == (None,) * 4
 
 
 def test_new_keys_make_new_tokens():

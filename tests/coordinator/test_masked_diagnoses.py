@@ -8,8 +8,8 @@ import pytest
 
 from fedci import Source
 from fedci.coordinator import diagnoses, masked_sums
-from fedci.coordinator.coordinator import agree_units, handshake
-from fedci.coordinator.talk import Talk
+from fedci.coordinator.coordinator import agree_units, handshake, terms_of
+from fedci.coordinator.talk import PlainSums, Talk, Terms
 from fedci.diagnostics import fit, propensity
 from fedci.errors import DisclosureError, MessageError
 from fedci.privacy import secure_sum
@@ -17,6 +17,7 @@ from fedci.protocol.ask import Ask, sizes
 from fedci.protocol.codec import decode, encode
 from fedci.protocol.messages import AskDiagnostic, Refusal
 from fedci.protocol.packing import unflatten
+from fedci.protocol.requests import MASKED, OWN, REQUESTS, asked
 from fedci.site import diagnosing
 from fedci.site.door import Door
 from fedci.site.ledger import Ledger, read
@@ -42,10 +43,9 @@ def designed(frames, policy, change=lambda request, reply: reply):
     wire = Wire(sites, change)
     talk = Talk(wire, "run")
     handshake(talk, plan, plan.fit_options())
-    if plan.policy.secures(len(sites)):
-        talk.sums = masked_sums.agree(talk)
+    sums = masked_sums.agree(talk) if plan.policy.secures(len(sites)) else PlainSums()
     layout = agree_units(talk, plan, plan.fit_options())
-    talk.model = layout.model
+    talk = talk.on(terms_of(layout, plan, sums))
     return diagnoses.design(talk, plan, layout.moments, layout.indicators), wire, sites
 
 
@@ -76,9 +76,9 @@ def test_the_propensity_models_sums_reach_the_coordinator_masked_and_their_sum_i
            if np.array_equal(request.values["coefficients"], first.values["coefficients"])]
     flat = [np.concatenate([np.ravel(one[name]) for name in sorted(shapes)]) for one in own]
     exact = unflatten(secure_sum.decode(sum(secure_sum.encode(one, 3, wide=True) for one in flat), wide=True), shapes)
-    talk = Talk(wire, "run")
-    talk.model, talk.sums, talk.round = sites["s0"].run.prepared.model, masked_sums.SecureSums(), 1000
-    total = talk.sums.total(talk, Ask("AskDiagnostic.propensity", first.values))
+    terms = Terms(model=sites["s0"].run.prepared.model, sums=masked_sums.SecureSums())
+    talk = Talk(wire, "run", terms, number=1000)
+    total = terms.sums.total(talk, Ask("AskDiagnostic.propensity", first.values))
     assert len(own) == 3
     for name in shapes:
         assert np.array_equal(total.sums[name], exact[name])
@@ -181,13 +181,12 @@ def checked(frames, tmp_path_factory):
             engine = Doors(sites, folder) if policy is MASKS else Wire(sites)
             talk = Talk(engine, "run")
             handshake(talk, plan, plan.fit_options())
-            if policy is MASKS:
-                talk.sums = masked_sums.agree(talk)
+            sums = masked_sums.agree(talk) if policy is MASKS else PlainSums()
             layout = agree_units(talk, plan, plan.fit_options())
-            talk.model, y = layout.model, layout.scales
+            talk, y = talk.on(terms_of(layout, plan, sums)), layout.scales
             before = diagnoses.design(talk, plan, layout.moments, layout.indicators)
             for site in sites.values():
-                site.posterior = "given"
+                site.run = replace(site.run, posterior="given")
             values = {"centre": before.scales[0], "spread": before.scales[1],
                       "edges": fit.calibration_edges(y.y_mean, y.y_sd), "beta_mean": np.zeros((1, 0)),
                       "beta_root": np.zeros((1, 0, 0))}

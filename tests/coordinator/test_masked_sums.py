@@ -134,7 +134,7 @@ def test_the_ledger_has_every_masked_answer_and_no_masked_number(through_doors):
 
 def test_two_sites_are_summed_in_the_clear_unless_masks_are_demanded():
     talk, _ = prepared(sizes=(40, 37))
-    assert isinstance(talk.sums, PlainSums)
+    assert isinstance(talk.terms.sums, PlainSums)
     with pytest.raises(StudyError, match="needs at least 3 sites, got 2"):
         FedCI(plan(policy=SECURE | {"secure_sum": True})).fit(hospitals(40, 37))
 

@@ -12,8 +12,8 @@ import fedci
 from fedci import Source
 from fedci.cli import progress
 from fedci.coordinator import diagnoses, masked_sums
-from fedci.coordinator.coordinator import Round, agree_units, handshake
-from fedci.coordinator.talk import Talk
+from fedci.coordinator.coordinator import Round, agree_units, handshake, terms_of
+from fedci.coordinator.talk import PlainSums, Talk
 from fedci.errors import DisclosureError, SiteError
 from fedci.model.families import model_of
 from fedci.model.family import Ask
@@ -132,10 +132,8 @@ def agreed(folder: Path, secure: bool) -> tuple[Talk, dict[str, Site]]:
     sites = {name: Site(plan, Source(name, frame(40 + s, s)).read(plan)) for s, name in enumerate("abc")}
     talk = Talk(Doors(sites, folder), "run")
     handshake(talk, plan, plan.fit_options())
-    if secure:
-        talk.sums = masked_sums.agree(talk)
-    talk.model = agree_units(talk, plan, plan.fit_options()).model
-    return talk, sites
+    sums = masked_sums.agree(talk) if secure else PlainSums()
+    return talk.on(terms_of(agree_units(talk, plan, plan.fit_options()), plan, sums)), sites
 
 
 @pytest.mark.usefixtures("toy")
@@ -196,8 +194,7 @@ def test_a_new_diagnostic_is_answered_as_often_as_its_row_says(tmp_path):
     talk, _ = agreed(tmp_path, secure=False)
     for k in range(TOY.most):
         assert diagnoses._ask(talk, "totals", {"centre": np.full(3, float(k))}, ("a",))[1] == {}
-    talk.round += 1
-    request = request_of(Ask(TOY.name, {"centre": np.full(3, 9.0)}), ("run", talk.round, "a"), 0, {})
+    request = request_of(Ask(TOY.name, {"centre": np.full(3, 9.0)}), ("run", talk.round + 1, "a"), 0, {})
     refusal = talk.engine.exchange({"a": request})["a"]
     assert isinstance(refusal, Refusal)
     assert refusal.code == SiteError.code

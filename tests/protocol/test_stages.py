@@ -10,7 +10,7 @@ from hypothesis.strategies import integers
 
 from fedci import Result
 from fedci.coordinator import coordinator
-from fedci.coordinator.talk import Talk
+from fedci.coordinator.talk import Talk, Terms
 from fedci.errors import MessageError, SizeError
 from fedci.model.family import FirstStage, Rules
 from fedci.model.padding import LIMIT
@@ -109,9 +109,9 @@ def test_the_objective_that_is_reported_is_that_of_all_people(staged, sites):
     outcome = staged.outcome
     rules = coordinator.rules_of(outcome.layout, outcome.options, outcome.seed)
     assert rules.first.rows == 20
-    talk = Talk(InProcessEngine(sites), "again", outcome.layout.model)
+    talk = Talk(InProcessEngine(sites), "again", Terms(model=outcome.layout.model))
     for site in sites.values():
-        site.sums = site.course = None
+        site.run = replace(site.run, sums=None, course=None)
     last = rounds.begin(rules, outcome.fit.theta)._replace(ahead=0)
     objective = talk.follow(rounds.evaluation(rules, last))[0][0]
     assert objective == pytest.approx(outcome.fit.objective, rel=1e-6)  # masks carry fixed-point numbers

@@ -1,5 +1,6 @@
 """A site's side of the diagnostics: what it refuses, hides and withholds."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -50,7 +51,7 @@ def test_small_bins_of_predictions_stay_at_the_site(sites, monkeypatch):
     place[:3] = 0.01
     monkeypatch.setattr(diagnosing, "_left_out", lambda here, mean, root: (
         np.column_stack([predicted, predicted + 1]), predicted, np.ones(150), place))
-    sites["a"].posterior = "given"
+    sites["a"].run = replace(sites["a"].run, posterior="given")
     told = ask(sites, "outcome", edges=np.linspace(4.5, 7.5, 9), beta_mean=np.zeros((1, 0)),
                beta_root=np.zeros((1, 0, 0))).sums
     counts = np.bincount((place * 20).astype(int), minlength=20)

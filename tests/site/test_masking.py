@@ -39,9 +39,9 @@ def test_identities_let_the_true_keys_through_and_give_the_same_bytes_after_a_re
         talk = Talk(Wire(local(agreed, credentials=known)), "run")
         options = agreed.fit_options()
         coordinator.handshake(talk, agreed, options)
-        talk.sums = masked_sums.agree(talk)
+        sums = masked_sums.agree(talk)
         layout = coordinator.agree_units(talk, agreed, options)
-        talk.model = layout.model
+        talk = talk.on(coordinator.terms_of(layout, agreed, sums))
         rules = coordinator.rules_of(layout, options, 0)
         talk.follow(rounds.evaluation(rules, rounds.begin(rules, layout.model.first_vector(0))))
         uploads.append([encode(reply) for request, reply in talk.engine.said if isinstance(request, Evaluate)])
@@ -51,7 +51,7 @@ def test_identities_let_the_true_keys_through_and_give_the_same_bytes_after_a_re
 def test_a_cohort_of_two_or_of_one_site_twice_is_refused():
     agreed = plan()
     site = local(agreed)["site-0"]
-    site.run.options, site.run = agreed.fit_options(), "run"
+    site.run = replace(site.run, options=agreed.fit_options(), name="run")
     own = site.answer(AskMaskKey("run", 1, "site-0")).notes["public"]
     other = agreement.public_key(X25519PrivateKey.generate())
     for publics in ({"site-0": own, "site-1": other}, {"site-0": own, "site-1": other, "site-2": other},
@@ -82,7 +82,7 @@ def test_an_early_sum_opens_again_after_a_long_run():
     talk, rules = prepared()
     for site in talk.engine.local.values():
         later = {number: "0" * 64 for number in range(1000, 1000 + 2 * masking.KEPT)}
-        site.sums = replace(site.run.sums, digests=later)
+        site.run = replace(site.run, sums=replace(site.run.sums, digests=later))
     objective, gradient = one_round(talk, rules)
     assert np.isfinite(objective)
     assert np.isfinite(gradient).all()

@@ -1,7 +1,6 @@
 """Rows in the study's units: missing values at the mean with a flag beside them."""
 
 import numpy as np
-
 from fedci.site.run.prepared import Units
 
 

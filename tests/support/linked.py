@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 
@@ -39,7 +41,7 @@ def sites(plan=PLAN, credentials=None, data=None) -> dict[str, Site]:
     tables = {name: Source(name, rows).read(plan) for name, rows in (data or frames()).items()}
     made = {name: Site(plan, table, (credentials or {}).get(name)) for name, table in tables.items()}
     for site in made.values():
-        site.options = plan.fit_options()
+        site.run = replace(site.run, options=plan.fit_options())
     return made
 
 

@@ -3,7 +3,7 @@
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from fedci.coordinator import coordinator, masked_sums
-from fedci.coordinator.talk import Talk
+from fedci.coordinator.talk import PlainSums, Talk
 from fedci.privacy.agreement import Credentials
 from fedci.protocol import rounds
 from fedci.site.site import Site
@@ -29,11 +29,9 @@ def prepared(policy=SECURE, sizes=SIZES, change=lambda request, reply: reply, en
     talk = Talk(engine(local(agreed, sizes), change), "run")
     options = agreed.fit_options()
     coordinator.handshake(talk, agreed, options)
-    if agreed.policy.secures(len(sizes)):
-        talk.sums = masked_sums.agree(talk)
+    sums = masked_sums.agree(talk) if agreed.policy.secures(len(sizes)) else PlainSums()
     layout = coordinator.agree_units(talk, agreed, options)
-    talk.model, talk.tells = layout.model, agreed.policy.check_trajectory
-    return talk, coordinator.rules_of(layout, options, 0)
+    return talk.on(coordinator.terms_of(layout, agreed, sums)), coordinator.rules_of(layout, options, 0)
 
 
 # --- what a site refuses

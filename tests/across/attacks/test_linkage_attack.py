@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -45,7 +46,7 @@ def listen(space: int, credentials: Credentials | None = None) -> tuple[list[byt
     for s, name in enumerate("abc"):
         own = ids[s * (PEOPLE - 10):s * (PEOPLE - 10) + PEOPLE]  # ten stand at this site and the next
         local[name] = Site(PLAN, Source(name, frame(len(own), s).assign(pid=own)).read(PLAN), credentials)
-        local[name].options = PLAN.fit_options()
+        local[name].run = replace(local[name].run, options=PLAN.fit_options())
     engine = Eavesdropper(local)
     link(Talk(engine, "run"), PLAN, bytes(32))
     return engine.heard, {i for site in local.values() for i in site.party.whole.ids.pid}

@@ -16,7 +16,7 @@ import pytest
 from jax.flatten_util import ravel_pytree
 
 from fedci.coordinator import coordinator, masked_sums
-from fedci.coordinator.talk import Talk
+from fedci.coordinator.talk import PlainSums, Talk
 from fedci.errors import DisclosureError, SiteError
 from fedci.protocol import rounds
 from fedci.protocol.engine import InProcessEngine
@@ -48,11 +48,9 @@ def ready(**policy):
     talk = Talk(Liar({source.name: Site(agreed, source.read(agreed)) for source in hospitals(40, 37, 39)}), "run")
     options = agreed.fit_options()
     coordinator.handshake(talk, agreed, options)
-    if agreed.policy.secures(3):
-        talk.sums = masked_sums.agree(talk)
+    sums = masked_sums.agree(talk) if agreed.policy.secures(3) else PlainSums()
     layout = coordinator.agree_units(talk, agreed, options)
-    talk.model, talk.tells = layout.model, agreed.policy.check_trajectory
-    return talk, coordinator.rules_of(layout, options, 0)
+    return talk.on(coordinator.terms_of(layout, agreed, sums)), coordinator.rules_of(layout, options, 0)
 
 
 def crafted(model) -> np.ndarray:

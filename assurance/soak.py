@@ -28,7 +28,7 @@ from fedci.protocol.codec import decode, encode
 from fedci.protocol.engine import InProcessEngine
 from fedci.protocol.messages import Hello, Prepare
 from fedci.protocol.requests import row_of
-from fedci.site.run.course import PLACES
+from fedci.site.course import PLACES
 from fedci.site.door import Door
 from fedci.site.ledger import Ledger
 from fedci.site.site import Site

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from fedci.site.run.course import PLACES, Course
+from fedci.site.course import PLACES, Course
 
 from fedci.errors import SiteError
 from fedci.model.family import Rules

@@ -222,8 +222,8 @@ def test_an_earlier_round_that_would_be_answered_otherwise_is_refused(opened):
     door = opened()
     for data in (hello(), moments(), prepare()):
         door.answer(data)
-    before = state(door.site) | {"table": make_site(rows=41).run.table}
-    vars(door.site).update(before)
+    door.site.run = replace(door.site.run, table=make_site(rows=41).run.table)
+    before = state(door.site)
     assert "second, different release" in refusal(door, moments()).reason
     assert state(door.site) == before
 

@@ -1,7 +1,7 @@
 """Rows in the study's units: missing values at the mean with a flag beside them."""
 
 import numpy as np
-from fedci.site.run.prepared import Units
+from fedci.site.prepared import Units
 
 
 def test_missing_values_are_at_the_mean_and_flagged():

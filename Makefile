@@ -5,7 +5,7 @@ OUT ?= demo-out
 # Tests compare our account with this one. Without its pins: it holds attrs below 24, which nothing of it needs.
 ACCOUNTANT = dp-accounting dm-tree mpmath wrapt
 
-.PHONY: demo network-demo debian test test-all test-benchmark bench bench-scale benchmark docs architecture pictures site assurance lint clean
+.PHONY: demo network-demo debian test test-all test-benchmark bench bench-scale benchmark docs architecture priors pictures site assurance lint clean
 
 .venv: .venv/installed
 
@@ -92,6 +92,10 @@ docs: .venv
 architecture: .venv
 	$(BIN)/python docs/architecture_page.py
 	$(BIN)/python docs/requests_page.py
+
+# The table of priors in docs/model.md.
+priors: .venv
+	$(BIN)/python docs/priors_page.py
 
 # The README's pictures of the report.
 pictures: demo debian

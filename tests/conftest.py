@@ -28,6 +28,10 @@ os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parents[1]
 os.environ.setdefault("JAX_COMPILATION_CACHE_MAX_SIZE", str(1 << 30))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
 
+# An array stretched over an axis it does not have is an error, here and in the processes that tests start: where a
+# shape is meant to be stretched, the code says so.
+os.environ.setdefault("JAX_NUMPY_RANK_PROMOTION", "raise")
+
 install_import_hook("fedci.model", "beartype.beartype")
 
 # derandomize: the same examples in every run. No deadline: the first example may wait for a compilation.

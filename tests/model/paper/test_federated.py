@@ -144,7 +144,8 @@ def differentiable(model, u, rows):
     moments_x = u[:, 8:20]
 
     def rbf(params, x, z):
-        r2 = (((x[:, None] - z[None]) / jnp.exp(params["log_length"])) ** 2).sum(-1)
+        length = jnp.broadcast_to(jnp.exp(params["log_length"]), x.shape[1:])
+        r2 = (((x[:, None] - z[None]) / length[None, None]) ** 2).sum(-1)
         return jnp.exp(2 * params["log_scale"] - r2 / 2)
 
     def log_normal(residual, cov):
@@ -171,7 +172,7 @@ def differentiable(model, u, rows):
     def objective(vector, roots):
         theta = model.unravel(vector)
         k = rbf(theta["kernel"], x, x) * (s[:, None] == s[None, :])
-        mu = theta["mean"]["bias"] + x @ theta["mean"]["weight"]
+        mu = theta["mean"]["bias"][None] + x @ theta["mean"]["weight"]
         h, cov_q = theta["posterior_mean"]["value"], steady(rbf(theta["posterior_kernel"], u, u))
 
         def term(root_phi, root_sigma):
@@ -181,7 +182,7 @@ def differentiable(model, u, rows):
             residual = y - (root_phi[w] * mu).sum(1) - b @ h.T.ravel()
             return log_normal(residual, c) - jnp.trace(jnp.linalg.solve(c, b @ cov_q @ b.T)) / 2
 
-        r = theta["source_mean"]["bias"] + moments_x @ theta["source_mean"]["weight"]
+        r = theta["source_mean"]["bias"][None] + moments_x @ theta["source_mean"]["weight"]
         cov_p = rbf(theta["source_kernel"], moments_x, moments_x)
         return (jax.vmap(term)(*roots).mean() - divergence_g(h.T.ravel(), cov_q, r.T.ravel(), steady(cov_p))
                 - divergence_wishart(theta["phi"], model.options.phi)

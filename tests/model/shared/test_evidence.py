@@ -93,9 +93,10 @@ def test_the_objective_and_its_gradient():
 
     def dense(q):
         mean, log_sd = jnp.split(q, 2)
-        values = jax.vmap(dense_evidence)(mean + jnp.exp(log_sd) * normals)
+        thetas = mean[None] + jnp.exp(log_sd)[None] * normals
+        values = jax.vmap(dense_evidence)(thetas)
         kl = jnp.log(prior_sd) - log_sd + (jnp.exp(2 * log_sd) + (mean - prior_mean) ** 2) / (2 * prior_sd**2) - 0.5
-        tails = jax.scipy.stats.t.logpdf(mean + jnp.exp(log_sd) * normals, MODEL.options.tails, prior_mean, prior_sd)
+        tails = jax.scipy.stats.t.logpdf(thetas, MODEL.options.tails, prior_mean[None], prior_sd[None])
         kl = jnp.where(heavy, -(log_sd + 0.5 * jnp.log(2 * jnp.pi * jnp.e)) - tails.mean(0), kl)
         return values.mean() - kl.sum()
 

@@ -418,7 +418,7 @@ def _left_out(model: SharedModel, vector: Float[Array, "p"], beta: Float[Array, 
         r = precision * (y - w[arm] @ own - z[arm] @ beta)
         coefficients = inner - cho_solve((s.chol, True), s.wz @ solved.T).T
         together = jnp.einsum("abq,bq->ab", z, solved) + jnp.einsum("abh,bh->ab", w, coefficients)
-        arms = jnp.einsum("abq,q->ab", z, beta) + jnp.einsum("abh,h->ab", w, own) - together * r / s_ii
+        arms = jnp.einsum("abq,q->ab", z, beta) + jnp.einsum("abh,h->ab", w, own) - together * r[None] / s_ii[None]
         return arms.T, y - r / s_ii, 1.0 / s_ii + _left(model, theta, x, phi) * jnp.sum(phi_root[arm] ** 2)
 
     return jax.lax.map(of_block, (site.x, site.y, site.weight, site.arm))

@@ -24,7 +24,7 @@ from fedci.site.limits import first_stage
 from fedci.study.options import FitOptions
 from tests_support import SMALL, fit, fit_sites, frame, hospitals, small
 
-SIZES = (48, 24)
+SIZES = (40, 37)
 
 
 def fitted(**model):
@@ -35,7 +35,7 @@ def fitted(**model):
 @pytest.fixture(scope="module")
 def large():
     """The first site is large, the second is not; all of the first one's rows induce."""
-    return fitted(exact_rows=30, inducing=48)
+    return fitted(exact_rows=38, inducing=40)
 
 
 def test_the_fit_its_effects_and_its_diagnostics_are_the_exact_ones(large):
@@ -60,8 +60,8 @@ def test_saved_and_loaded_it_says_the_same(large, tmp_path):
 
 def test_a_site_refuses_rows_beyond_the_memory_it_may_use(monkeypatch):
     monkeypatch.setenv(LIMIT, "0.0001")
-    with pytest.raises(SizeError, match="site 'site-0': 48 rows need about .* Lower model.inducing"):
-        fitted(exact_rows=30)
+    with pytest.raises(SizeError, match="site 'site-0': 40 rows need about .* Lower model.inducing"):
+        fitted(exact_rows=38)
 
 
 def test_steps_are_natural_from_the_first_round_on_with_many_people(large):

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from fedci.site.course import PLACES, Course
 
 from fedci.errors import SiteError
 from fedci.model.family import Rules
 from fedci.protocol import trajectory
 from fedci.protocol.ask import request_of
+from fedci.site.course import PLACES, Course
 from fedci.study.options import preset
 
 

@@ -475,11 +475,9 @@ def test_an_interrupted_question_changes_nothing(opened, tmp_path):
 class _Leaky(Site):
     """A site whose answer to AskMoments holds something else."""
 
-    def _moments(self, request):
-        return self.leak(super()._moments(request))
-
-    def _hello(self, request):
-        return replace(super()._hello(request), notes=self.hello_notes)
+    def answered(self, run, request):
+        run, reply = super().answered(run, request)
+        return run, replace(reply, notes=self.hello_notes) if isinstance(request, Hello) else self.leak(reply)
 
     hello_notes = {}
 
@@ -495,7 +493,7 @@ class _Leaky(Site):
     lambda reply: replace(reply, sums={"x": np.zeros(2**21 + 1)}),
 ])
 def test_what_is_not_among_the_answers_does_not_leave(opened, tmp_path, leak):
-    site = _Leaky(study(), make_site().table)
+    site = _Leaky(study(), make_site().run.table)
     site.leak = leak
     door = opened(site)
     door.answer(hello())
@@ -506,7 +504,7 @@ def test_what_is_not_among_the_answers_does_not_leave(opened, tmp_path, leak):
 
 
 def test_numbers_that_the_other_side_could_not_read_do_not_leave(opened, tmp_path):
-    site = _Leaky(study(), make_site().table)
+    site = _Leaky(study(), make_site().run.table)
     site.leak = lambda reply: replace(reply, sums={"x": np.array([np.nan])})
     door = opened(site)
     door.answer(hello())
@@ -515,14 +513,14 @@ def test_numbers_that_the_other_side_could_not_read_do_not_leave(opened, tmp_pat
 
 
 def test_notes_that_the_other_side_could_not_read_do_not_leave(opened, tmp_path):
-    site = _Leaky(study(), make_site().table)
+    site = _Leaky(study(), make_site().run.table)
     site.hello_notes = {"warnings": [float("inf")]}
     assert refusal(opened(site), hello()).code == "message"
     assert verify(tmp_path) == Verdict(True)
 
 
 def test_the_foreign_name_stands_in_the_sites_own_log(opened, tmp_path):
-    site = _Leaky(study(), make_site().table)
+    site = _Leaky(study(), make_site().run.table)
     site.leak = lambda reply: replace(reply, sums={"ages": np.zeros(3)})
     door = opened(site)
     door.answer(hello())
@@ -550,10 +548,10 @@ def test_counts_stay_at_the_site(opened, tmp_path, monkeypatch, error, hidden):
     door, events = opened(), []
     door.told = events.append
 
-    def refuses(self, request):
+    def refuses(self, run, request):
         raise error(f"site '{NAME}': {hidden} rows, the policy needs more")
 
-    monkeypatch.setattr(Site, "_hello", refuses)
+    monkeypatch.setattr(Site, "answered", refuses)
     found = refusal(door, hello())
     assert found.code == error.code
     assert found.reason.startswith(f"site '{NAME}': ")

@@ -7,6 +7,8 @@ import pytest
 
 from fedci import Source
 from fedci.protocol.messages import AskMoments, AskStatistics, Hello, Prepare, Refusal, Reply
+from fedci.site import summing
+from fedci.site.run import reply_to
 from fedci.site.site import Site
 from fedci.version import __version__
 from tests_support import frame, study
@@ -79,7 +81,7 @@ def test_a_run_asks_no_more_often_than_its_rounds_take(monkeypatch):
                    options={"optimiser": {"rounds": 4}, "model": {"knots": 1, "directions": 1}})
     site, ready = prepared(agreed, 120)
     assert isinstance(ready, Reply)
-    monkeypatch.setattr(site, "_statistics", lambda request: site._reply(request, {}))
+    monkeypatch.setattr(summing, "_round", lambda party, run, ready, request: (run, reply_to(request, {})))
     ask = [AskStatistics("run", 4 + k, "a", np.zeros((1, site.run.prepared.model.size))) for k in range(12)]
     answers = [site.answer(request) for request in (*ask[:11], ask[3], ask[11])]
     assert all(isinstance(answer, Reply) for answer in answers[:-1])  # the same question again is no further one

@@ -58,7 +58,7 @@ def test_rows_are_fixed_once_moments_have_left():
     site.answer(AskMoments("run", 1, "a"))
     assert "before the moments" in refused(site, AskLinkKey("run", 2, "a"))
     plain = Site(study(), Source("a", frame(40, 0)).read(study()))
-    plain.options = study().fit_options()
+    plain.run = replace(plain.run, options=study().fit_options())
     assert "with ids" in refused(plain, AskLinkKey("run", 1, "a"))
 
 

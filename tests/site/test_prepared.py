@@ -1,6 +1,7 @@
 """Rows in the study's units: missing values at the mean with a flag beside them."""
 
 import numpy as np
+
 from fedci.site.prepared import Units
 
 

@@ -149,7 +149,8 @@ def test_a_trait_nobody_has_keeps_its_uncertainty():
         return frame(rows, seed).assign(trait=value)
 
     covariates = {"age": {}, "bmi": {}, "trait": {"type": "binary"}}
-    plan = Study(treatment="w", outcome="y", covariates=covariates, policy="simulation", options=SMALL)
+    plan = Study(treatment="w", outcome="y", covariates=covariates, policy="simulation", options=SMALL,
+                 diagnostics={"enabled": False})
     found = FedCI(plan).fit([Source("a", with_trait(40, 0, 0)), Source("b", with_trait(37, 1, 0))])
     without, having = (found.effect_posterior(with_trait(20, 7, value), "a").sd for value in (0, 1))
     assert having.mean() > 1.5 * without.mean()

@@ -92,7 +92,7 @@ class SharedFamily(SharedModel):
         """Natural steps need fewer rounds; but with few people plain ones come first."""
         if self.options.posterior != "gaussian":
             return np.inf
-        return 0 if people >= MANY_PEOPLE else PLAIN
+        return 0.0 if people >= MANY_PEOPLE else float(PLAIN)
 
     def start(self, rules: Rules) -> Generator[Ask, Sums, np.ndarray]:
         return (yield from exchanges.start(self, float(rules.first.rows)))

@@ -101,7 +101,7 @@ class SharedFamily(SharedModel):
                    first: bool) -> Generator[Ask, Sums, tuple[float, np.ndarray]]:
         normals = evidence.common_normals(rules.seed, stream, rules.options.optimiser.draws, self.size)
         rows, people = rules.first if first else (0, rules.people)
-        return (yield from exchanges.evaluate(self, query, people, normals, rows))
+        return (yield from exchanges.evaluate(self, query, people, normals, float(rows)))
 
     def narrower(self, best: np.ndarray, more: float) -> np.ndarray:
         """With 1/sd² = 1/s_p² + n·(what a person tells), c times n shrinks sds to (1/s_p² + c(1/sd² − 1/s_p²))^−½."""

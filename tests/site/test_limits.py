@@ -79,7 +79,7 @@ def test_a_run_asks_no_more_often_than_its_rounds_take(monkeypatch):
                    options={"optimiser": {"rounds": 4}, "model": {"knots": 1, "directions": 1}})
     site, ready = prepared(agreed, 120)
     assert isinstance(ready, Reply)
-    monkeypatch.setattr(site, "_statistics", lambda request: site._reply(request, {}))
+    monkeypatch.setattr(site, "_round", lambda request: site._reply(request, {}))
     ask = [AskStatistics("run", 4 + k, "a", np.zeros((1, site.prepared.model.size))) for k in range(12)]
     answers = [site.answer(request) for request in (*ask[:11], ask[3], ask[11])]
     assert all(isinstance(answer, Reply) for answer in answers[:-1])  # the same question again is no further one

@@ -92,7 +92,7 @@ class SharedFamily(SharedModel):
         """Natural steps need fewer rounds; but with few people plain ones come first."""
         if self.options.posterior != "gaussian":
             return np.inf
-        return 0 if people >= MANY_PEOPLE else PLAIN
+        return 0.0 if people >= MANY_PEOPLE else float(PLAIN)
 
     def start(self, rules: Rules) -> Generator[Ask, Sums, np.ndarray]:
         return (yield from exchanges.start(self, float(rules.first.rows)))
@@ -101,7 +101,7 @@ class SharedFamily(SharedModel):
                    first: bool) -> Generator[Ask, Sums, tuple[float, np.ndarray]]:
         normals = evidence.common_normals(rules.seed, stream, rules.options.optimiser.draws, self.size)
         rows, people = rules.first if first else (0, rules.people)
-        return (yield from exchanges.evaluate(self, query, people, normals, rows))
+        return (yield from exchanges.evaluate(self, query, people, normals, float(rows)))
 
     def narrower(self, best: np.ndarray, more: float) -> np.ndarray:
         """With 1/sd² = 1/s_p² + n·(what a person tells), c times n shrinks sds to (1/s_p² + c(1/sd² − 1/s_p²))^−½."""

@@ -76,8 +76,8 @@ def _peer_names(standings: Sequence[Standing]) -> str:
 # --- one picture, one table
 
 def _overview(standings: Sequence[Standing], folder: str) -> str:
-    header = ["data set", "sources", "FedCI, federated", "best peer, combined rows", "its √PEHE", "**FedCI ÷ peer**",
-              "better in", "**coverage**", "the peer's"]
+    header = ["data set", "**FedCI ÷ peer**", "**coverage**", "best peer", "its √PEHE", "FedCI's", "better in",
+              "the peer's coverage", "sources"]
     rows = [_overview_row(standing, folder) for standing in standings]
     picture = f"![{CAPTION}](figures/{NAME}.svg)\n\n*{CAPTION}.*\n"
     return "\n".join([picture, TABLE, table(header, rows)]) if rows else ""
@@ -87,9 +87,9 @@ def _overview_row(standing: Standing, folder: str) -> list[str]:
     group, best = standing.ours.group, standing.best
     both = common(best.summary, standing.ours, "pehe")
     ours, theirs = (plus_minus(*summary.over("pehe", both)[:2]) for summary in (standing.ours, best.summary))
-    return [f"[{title(group.dataset)}]({folder}/{slug(group.dataset)}.md)", str(group.sources), ours, best.method,
-            theirs, _relative(best), f"{best.paired.wins} of {best.paired.count}", _coverage(standing),
-            _share(best.summary.of("coverage").mean)]
+    return [f"[{title(group.dataset)}]({folder}/{slug(group.dataset)}.md)", _relative(best), _coverage(standing),
+            best.method, theirs, ours, f"{best.paired.wins} of {best.paired.count}",
+            _share(best.summary.of("coverage").mean), str(group.sources)]
 
 
 def _relative(peer: Peer) -> str:

@@ -12,8 +12,8 @@ def test_a_variation_has_a_page_of_its_own():
 
 
 def test_a_page_without_anything_to_show_is_left_out():
-    assert chapters.table_chapters({}, {}, []) == []
     assert not chapters.ablation_chapter({})
+    assert not chapters.interval_chapter({}, {})
     assert [one.slug for one in chapters.table_chapters(summarise(cells([1.0])), {}, [])] == ["comparisons", "data-1"]
 
 

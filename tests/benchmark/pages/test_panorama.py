@@ -18,7 +18,7 @@ def both():
 
 def test_a_row_for_each_data_set_and_a_mark_for_who_is_ahead(both):
     errors, coverage = panorama.panorama(both).axes
-    assert [label.get_text() for label in errors.get_yticklabels()] == ["DATA-1 (three)", "Steps (three)"]
+    assert [label.get_text() for label in errors.get_yticklabels()] == ["DATA-1 (3 sources)", "Steps (3 sources)"]
     marked = {bars.lines[0].get_ydata()[0]: (bars.lines[0].get_xdata()[0], bars.lines[0].get_marker())
               for bars in errors.containers}
     assert marked == {0: (0.5, "o"), 1: (2.0, "D")}

@@ -56,8 +56,9 @@ def small_suite() -> suites.Suite:
         x = frame(rows, seed)
         effect = 1 + np.sin(x["age"] / 15)
         mu0 = 0.05 * x["bmi"]
-        return Records(x[list(COVARIATES)].to_numpy(float), *(np.asarray(column) for column in (
-            x["w"], mu0 + x["w"] * effect, mu0, mu0 + effect, mu0, mu0 + effect)))
+        columns = {"w": x["w"], "y": mu0 + x["w"] * effect, "y0": mu0, "y1": mu0 + effect, "mu0": mu0,
+                   "mu1": mu0 + effect}
+        return Records(x=x[list(COVARIATES)].to_numpy(float), **{name: np.asarray(c) for name, c in columns.items()})
 
     splits = [Split(hospital(s, 40), hospital(s + 5, 40), hospital(s, 40)) for s in range(2)]
     return suites.Suite(label="small", load=lambda replication: splits, counts=(1, 2), most=2)

@@ -39,14 +39,14 @@ def fatal(x, w, y, seed):
 
 
 def well(x, w, y, seed):
-    return lambda new: Estimate(np.zeros(len(new)))
+    return lambda new: Estimate(cate=np.zeros(len(new)))
 
 
 for name, learn in (("fatal", fatal), ("ends well", well)):
     methods.LEARNERS[name] = Learner(name, (), "", False, learn)
 
 if __name__ == "__main__":
-    plan = runner.Plan([Choice("linear")], ["fatal", "ends well"], replications=2, counts=(1,))
+    plan = runner.Plan(choices=[Choice(name="linear")], methods=["fatal", "ends well"], replications=2, counts=(1,))
     runner.run(runner.tasks(plan, set()), Path(sys.argv[1]), 1)
 """
 

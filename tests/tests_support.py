@@ -83,8 +83,8 @@ def made_result(plan: Study, tables: dict[str, pd.DataFrame], draws: int = 6, se
     names, kinds = design_columns(plan)
     model = model_of(options.model, len(names), len(names), len(read))
     u = np.zeros((len(read), 4 * (len(names) + 3)))
-    layout = Layout(tuple(read), model, scales(list(told.values()), kinds, options.model.binary_sd), u, u[0],
-                    np.zeros(0, int), told)
+    layout = Layout(sites=tuple(read), model=model, scales=scales(list(told.values()), kinds, options.model.binary_sd),
+                    u=u, pooled_u=u[0], indicators=np.zeros(0, int), moments=told)
     many, sums = draws * BETAS, {}
     for name, table in read.items():
         people = np.array([table.rows, table.treated, table.rows - table.treated])
@@ -95,9 +95,10 @@ def made_result(plan: Study, tables: dict[str, pd.DataFrame], draws: int = 6, se
                       "people": people}
     thetas = model.prior[0] + 0.1 * rng.standard_normal((draws, model.size))
     drawn = {"thetas": thetas, "betas": 0.3 * rng.standard_normal((draws, BETAS, model.columns))}
-    rounds = tuple(Round(k, 20, -100.0 + 10 * (1 - 0.7**k), 0.7**k, 0.1 * k) for k in range(1, 21))
+    rounds = tuple(Round(number=k, cap=20, objective=-100.0 + 10 * (1 - 0.7**k), gradient_norm=0.7**k, seconds=0.1 * k)
+                   for k in range(1, 21))
     fit = Fit(np.concatenate([model.prior[0], np.zeros(model.size)]), "converged", rounds[-1].objective, rounds, {})
     traffic = {name: Traffic(12345, 67890, 42) for name in read}
-    outcome = Outcome("0123456789abcdef", seed, options, layout, fit, Effects(drawn, sums), (),
-                      {"fit": 2.0, "effects": 1.0})
+    outcome = Outcome(run="0123456789abcdef", seed=seed, options=options, layout=layout, fit=fit,
+                      effects=Effects(drawn, sums), warnings=(), seconds={"fit": 2.0, "effects": 1.0})
     return Result(study=plan, outcome=outcome, people={}, traffic=traffic)

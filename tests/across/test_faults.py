@@ -16,6 +16,10 @@ from fedci.protocol.codec import decode, encode
 from fedci.protocol.messages import AskMoments, Reply
 from fedci.site.ledger import LEDGER, Ledger, Left, verify
 
+LINE = {"run": "r", "phase": "fit", "request": "Evaluate", "request_sha256": "0", "reply": "Reply", "reply_sha256": "1",
+        "bytes": 9}
+"""Of a ledger, but for its round."""
+
 SITES = ("a", "b")
 MOMENTS = {name: np.arange(3.0) for name in ("x", "x_count", "suppressed", "incomplete", "y0", "y0_count", "y1",
                                              "y1_count", "w", "w_count")}
@@ -139,7 +143,7 @@ import numpy as np
 from pathlib import Path
 folder = Path(sys.argv[1])
 def left(number, size):
-    return Left("r", number, "fit", "Evaluate", "0", "Reply", "1", 9, sums={"g": [3]}, notes={"pad": "x" * size})
+    return Left(**LINE, round=number, sums={"g": [3]}, notes={"pad": "x" * size})
 book = Ledger(folder)
 book.append(left(1, 10))
 kept = load(folder / "c.npz", Mark("a", 0, ("a", "b")), "run-1")
@@ -166,7 +170,7 @@ def test_a_full_disk_leaves_the_ledger_and_the_checkpoint_before(tmp_path):
     with Ledger(tmp_path) as book:  # the torn line is set aside, and noted
         assert [entry["n"] for entry in book.entries] == [1, 2]
         assert "cut short by a crash" in book.entries[1]["reason"]
-        book.append(Left("r", 3, "fit", "Evaluate", "0", "Reply", "1", 9))
+        book.append(Left(**LINE, round=3))
     assert verify(tmp_path).ok
 
 
@@ -220,7 +224,7 @@ def test_a_damaged_checkpoint_is_named_and_never_half_used(tmp_path, spoil):
 def test_the_ledgers_file_is_never_half_a_line_for_a_reader(tmp_path):
     with Ledger(tmp_path) as book:
         for number in range(1, 4):
-            book.append(Left("r", number, "fit", "Evaluate", "0", "Reply", "1", 9))
+            book.append(Left(**LINE, round=number))
             assert (tmp_path / LEDGER).read_bytes().endswith(b"\n")
             assert verify(tmp_path).ok
 

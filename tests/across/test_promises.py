@@ -43,6 +43,10 @@ from fedci.study.policy import POLICIES, STANDARD_ROUND_CAP
 from fedci.version import __version__
 from tests_support import frame, made_result, study
 
+LINE = {"run": "r", "phase": "fit", "request": "Evaluate", "request_sha256": "0", "reply": "Reply", "reply_sha256": "1",
+        "bytes": 9}
+"""Of a ledger, but for its round."""
+
 TESTS = Path(__file__).parents[1]
 
 
@@ -274,14 +278,14 @@ def test_on_a_full_disk_what_stood_before_stands(small_disk):
     mark = Mark("a", 0, ("a", "b"))
     kept, book = load(small_disk / "c.npz", mark, "run-1"), Ledger(small_disk)
     kept.write()
-    book.append(Left("r", 1, "fit", "Evaluate", "0", "Reply", "1", 9))
+    book.append(Left(**LINE, round=1))
     filler = small_disk / "filler"
     fill(filler)
     kept.state = {"query": np.random.default_rng(0).normal(size=2000)}
     with pytest.raises(OutputError, match="No space left.*The one before it stands"):
         kept.write()
     with pytest.raises(OutputError, match="Nothing was sent"):
-        book.append(Left("r", 2, "fit", "Evaluate", "0", "Reply", "1", 9, notes={"pad": "x" * 9000}))
+        book.append(Left(**LINE, round=2, notes={"pad": "x" * 9000}))
     plan = study(preset="default")
     with pytest.raises(OutputError):
         made_result(plan, {"a": frame(40, 0), "b": frame(40, 1)}).save(small_disk / "result")
@@ -290,7 +294,7 @@ def test_on_a_full_disk_what_stood_before_stands(small_disk):
     book.close()
     assert load(small_disk / "c.npz", mark, "run-2").run == "run-1"
     with Ledger(small_disk) as again:
-        again.append(Left("r", 3, "fit", "Evaluate", "0", "Reply", "1", 9))
+        again.append(Left(**LINE, round=3))
     assert verify(small_disk).ok
     kept.write()
     assert load(small_disk / "c.npz", mark, "run-2").state["query"].shape == (2000,)

@@ -16,7 +16,8 @@ from support.written import lines, written
 
 def test_a_ledger_for_scripts(tmp_path, capsys):
     with Ledger(tmp_path / "lyon") as ledger:
-        ledger.append(Left("run", 1, "moments", "AskMoments", "0" * 64, "Reply", "1" * 64, 100, {"x": [4, 3]}))
+        ledger.append(Left(run="run", round=1, phase="moments", request="AskMoments", request_sha256="0" * 64,
+                           reply="Reply", reply_sha256="1" * 64, bytes=100, sums={"x": [4, 3]}))
     code, out, _ = told(capsys, "ledger", tmp_path / "lyon", "--json")
     found = json.loads(out)
     assert code == 0

@@ -18,16 +18,16 @@ def test_progress_tells_the_phase_then_the_time_left():
     with progress.round_progress(console=console) as show:
         show.watch("AskMoments", 0, 3)
         assert shown() == "moments: site 1 of 3"
-        show(Round(1, 20, -5.0, 1.0, 30.0))
+        show(Round(number=1, cap=20, objective=-5.0, gradient_norm=1.0, seconds=30.0))
         assert shown().endswith("1.0e+00")
         show.watch("AskStatistics", 0, 3)
         assert "round 1/20" in shown()
-        show(Round(3, 20, -4.0, 0.5, 32.0))
+        show(Round(number=3, cap=20, objective=-4.0, gradient_norm=0.5, seconds=32.0))
         assert shown().endswith(", at most 17 s left")
         show.watch("AskSharedEffects", 0, 3)
         assert shown() == "effects: site 1 of 3"
         show.begin("refuter placebo (1 of 2)")
-        show(Round(1, 20, -5.0, 1.0, 9.0))
+        show(Round(number=1, cap=20, objective=-5.0, gradient_norm=1.0, seconds=9.0))
         assert shown().startswith("refuter placebo (1 of 2): round 1/20")
     assert "round 1/20" in console.file.getvalue()
 

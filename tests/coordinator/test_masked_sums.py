@@ -238,7 +238,7 @@ def test_a_flipped_sign_is_not_found_and_cannot_lead_the_fit_below_its_start(pol
     than its start."""
     def fitted():
         talk, rules = prepared(policy)
-        return coordinator.fit_theta(talk, rules, None, Checkpoint(Mark("", 0, ()), "run"))
+        return coordinator.fit_theta(talk, rules, None, Checkpoint(mark=Mark("", 0, ()), run="run"))
 
     true, honest = Site._round, fitted()
 

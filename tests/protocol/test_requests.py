@@ -208,7 +208,7 @@ def test_check_and_the_progress_line_tell_of_a_new_diagnostic():
         Sum("checks", "column_totals", (3,), 2, "sum of each covariate"),
         Sum("checks", "treated", (), 2, "how many are treated")]
     with progress.round_progress(console=Console(file=io.StringIO(), force_terminal=True, width=140)) as show:
-        show(Round(1, 20, -5.0, 1.0, 30.0))
+        show(Round(number=1, cap=20, objective=-5.0, gradient_norm=1.0, seconds=30.0))
         show.watch(TOY.name, 0, 3)
         assert show.bar.tasks[0].fields["line"] == "totals of columns: site 1 of 3"
 

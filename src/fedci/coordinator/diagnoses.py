@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedci.coordinator.talk import Talk, Total, check_form, summed
+from fedci.coordinator.talk import Make, Talk, Total, check_form, summed
 from fedci.diagnostics import balance, fit, heterogeneity, overlap, propensity, sensitivity
 from fedci.diagnostics.findings import Diagnostics
 from fedci.effect import EffectSums
@@ -32,11 +32,12 @@ from fedci.table.table import design_columns
 WITHHELD_ERRORS = (DisclosureError, NumericalError)
 WITHHELD = tuple(error.code for error in WITHHELD_ERRORS)
 """Refusals that leave a site out of a diagnostic; any other ends the study, as everywhere."""
+NO_NOTES: tuple[str, ...] = ()
 LARGEST_LAW = 2**20
 """Numbers of β̃'s law that are sent at most: fewer draws where it has many columns."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Design:
     """What is known before the fit."""
 
@@ -67,18 +68,19 @@ def design(talk: Talk, study: Study, moments: Mapping[str, SiteMoments], indicat
     notes += _noted(away)
     # Without the propensity model its weights are those of a model that knows nothing: they adjust nothing.
     told = {name: _arm_moments(reply, weighted=name in willing) for name, reply in replies.items()}
-    found = balance.summary(told, names) if told else None
     shown = None
     if willing:
-        shown, more = _overlap(talk, parts, willing, replies, model, names, (centre, spread), moments, columns)
+        shown, more = _overlap(talk, parts, willing, replies, model, names, moments, columns)
         notes += more
-    return Design(names, model if willing else None, (centre, spread), willing, found, shown, notes)
+    return Design(names=names, model=model if willing else None, scales=(centre, spread), willing=willing,
+                  balance=balance.summary(told, names) if told else None, overlap=shown, notes=notes)
 
 
-def _fit_propensity(talk: Talk, centre: np.ndarray, spread: np.ndarray):
+def _fit_propensity(talk: Talk, centre: np.ndarray,
+                    spread: np.ndarray) -> tuple[propensity.Propensity, tuple[str, ...], tuple[str, ...]]:
     """(the model, the sites in it, notes). A site that refuses at some step leaves, and the rest begin again: a sum
     that changes its people on the way has no maximum."""
-    willing, notes = list(talk.sites), ()
+    willing, notes = list(talk.sites), NO_NOTES
     begin = nobody = np.zeros(len(centre) + len(talk.sites))
     for _ in range(propensity.STARTS):
         try:
@@ -118,12 +120,12 @@ def _plain_sum(talk: Talk, values: Mapping[str, np.ndarray], willing: Sequence[s
 def _masked_sum(talk: Talk, values: Mapping[str, np.ndarray], willing: Sequence[str]) -> Sums:
     """Sites that leave add nothing from then on. The others begin half-way to where that was: never where a sum with
     them was opened, from which the one without them could be subtracted."""
-    found, refused = _summed(talk, "propensity", values)
-    away = refused or {site: _withheld(site, "propensity", code) for site, code in found.withheld.items()
-                       if site in willing}
-    if away:
+    total, refused = _summed(talk, "propensity", values)
+    withheld = {} if total is None else total.withheld
+    away = refused or {site: _withheld(site, "propensity", code) for site, code in withheld.items() if site in willing}
+    if total is None or away:
         raise _Away(away, 0.5 * values["coefficients"])
-    return found.sums
+    return total.sums
 
 
 def _summed(talk: Talk, kind: str, values: Mapping[str, np.ndarray]) -> tuple[Total | None, dict[str, str]]:
@@ -140,16 +142,23 @@ def _withheld(site: str, kind: str, code: str) -> str:
     return f"site '{site}' withholds its part of the diagnostic '{kind}': {why}. The diagnostics go on without it"
 
 
-def _ask(talk: Talk, kind: str, values: Mapping[str, np.ndarray], sites: Sequence[str]):
+Willing = tuple[dict[str, Reply], dict[str, str]]
+"""(replies, reasons of the sites that may not tell)."""
+
+
+def _ask(talk: Talk, kind: str, values: Mapping[str, np.ndarray], sites: Sequence[str]) -> Willing:
     """(replies, reasons of those who may not tell)."""
     return _ask_each(talk, kind, dict.fromkeys(sites, values))
 
 
-def _ask_each(talk: Talk, kind: str, values: Mapping[str, Mapping[str, np.ndarray]]):
+def _ask_each(talk: Talk, kind: str, values: Mapping[str, Mapping[str, np.ndarray]]) -> Willing:
     """The same, with parameters for each site; MessageError names the site whose answer has another form."""
     asks = {site: Ask(diagnostic(kind), dict(own)) for site, own in values.items()}
-    make = {site: (lambda base, ask=ask: request_of(ask, base, 0, {})) for site, ask in asks.items()}
-    replies, away = talk.ask_willing(make, WITHHELD)
+
+    def request(ask: Ask) -> Make:
+        return lambda base: request_of(ask, base, 0, {})
+
+    replies, away = talk.ask_willing({site: request(ask) for site, ask in asks.items()}, WITHHELD)
     for site, reply in replies.items():
         check_form(reply, REQUESTS[asks[site].name], sizes(asks[site].arrays))
     return replies, away
@@ -165,17 +174,19 @@ def _arm_moments(reply: Reply, weighted: bool) -> balance.ArmMoments:
     return balance.ArmMoments(s["size"], s["mean"], s["variance"], told)
 
 
-def _overlap(talk: Talk, parts: dict, willing: Sequence[str], balanced: Mapping[str, Reply],
-             model: propensity.Propensity, names, own_scales, moments: Mapping[str, SiteMoments], columns):
+def _overlap(talk: Talk, parts: Mapping[str, np.ndarray], willing: Sequence[str], balanced: Mapping[str, Reply],
+             model: propensity.Propensity, names: Sequence[str], moments: Mapping[str, SiteMoments],
+             columns: Sequence[str]) -> tuple[overlap.Overlap, tuple[str, ...]]:
     """(the overlap, notes)."""
     replies, away = _ask(talk, "overlap", parts, willing)
-    found = {name: _site_counts(reply) for name, reply in replies.items()}
+    told = {name: _site_counts(reply) for name, reply in replies.items()}
     sizes = {name: np.array([moments[name].rows - moments[name].treated, moments[name].treated]) for name in moments}
-    effective = {name: _effective([balanced[name]] if name in balanced else []) for name in found}
-    everyone = _effective([balanced[name] for name in found if name in balanced])
+    effective = {name: _effective([balanced[name]] if name in balanced else []) for name in told}
+    everyone = _effective([balanced[name] for name in told if name in balanced])
     values, counts = (np.stack([getattr(moments[name].x, key) for name in talk.sites]) for key in ("values", "count"))
     shifts = overlap.shift_of_sites(values[:, 0], values[:, 1], counts, columns, talk.sites) if len(moments) > 1 else ()
-    made = overlap.summary(found, sizes, effective, everyone, model, names, own_scales, talk.sites, shifts)
+    own_scales = parts["centre"], parts["spread"]
+    made = overlap.summary(told, sizes, effective, everyone, model, names, own_scales, talk.sites, shifts)
     return made, _noted(away)
 
 
@@ -197,7 +208,7 @@ def _site_counts(reply: Reply) -> overlap.SiteCounts:
 
 # --- after the effects
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Fitted:
     """What the checks need of a fitted study."""
 
@@ -226,7 +237,7 @@ def checks(talk: Talk, moments: Mapping[str, SiteMoments], before: Design, fitte
     law = _beta_law(fitted)
     centre, spread = before.scales
     values = {"centre": centre, "spread": spread, "edges": fit.calibration_edges(float(outcome[0, 0]), sd),
-              "beta_mean": law.mean, "beta_root": law.root}
+              "beta_mean": np.asarray(law.mean), "beta_root": np.asarray(law.root)}
     known = before.model.coefficients if before.model is not None else np.zeros(0)
     told = (_masked_checks(talk, values | {"coefficients": known}, fitted) if talk.secure
             else _plain_checks(talk, values, known, before.willing))
@@ -234,8 +245,8 @@ def checks(talk: Talk, moments: Mapping[str, SiteMoments], before: Design, fitte
     made, failed = tried({
         "fit": lambda: fit.summary(fitted.trace, fitted.cap, fitted.ended,
                                    {name: own["residuals"] for name, own in told.sites.items()}, told.everyone),
-        "heterogeneity": lambda: heterogeneity.summary(effects, {one: _site_effect(fitted.sums[one])
-                                                                 for one in effects if one in fitted.sums}),
+        "heterogeneity": lambda: heterogeneity.summary(effects, {name: _site_effect(fitted.sums[name])
+                                                                 for name in effects if name in fitted.sums}),
         "sensitivity": lambda: _sensitivity(fitted, sd, moments, before, told.share)})
     notes = before.notes + told.notes + failed
     return Diagnostics(balance=before.balance, overlap=before.overlap, notes=notes, **made)
@@ -252,7 +263,7 @@ class _Told(NamedTuple):
     notes: tuple[str, ...]
 
 
-def _plain_checks(talk: Talk, values: dict, known: np.ndarray, willing: Sequence[str]) -> _Told:
+def _plain_checks(talk: Talk, values: dict[str, np.ndarray], known: np.ndarray, willing: Sequence[str]) -> _Told:
     replies, away = _ask_each(talk, "outcome", {
         name: values | {"coefficients": known if name in willing else np.zeros(0)} for name in talk.sites})
     share = sum((reply.sums["treated_share"] for reply in replies.values()), np.zeros(2))
@@ -260,20 +271,21 @@ def _plain_checks(talk: Talk, values: dict, known: np.ndarray, willing: Sequence
                  share, _noted(away))
 
 
-def _masked_checks(talk: Talk, values: dict, fitted: Fitted) -> _Told:
+def _masked_checks(talk: Talk, values: dict[str, np.ndarray], fitted: Fitted) -> _Told:
     """Only effects and residuals are told site by site."""
-    found, refused = _summed(talk, "outcome", values)
-    if found is None:
+    total, refused = _summed(talk, "outcome", values)
+    if total is None:
         return _Told({}, None, np.zeros(2), _noted(refused))
-    own = {site: part for site, part in found.sites.items()
-           if site not in found.withheld and part.keys() >= set(REQUESTS[diagnostic("outcome")].by_site)}
-    everyone = fit.Pooled(*(found.sums[name] for name in fit.Pooled._fields))
+    own = {site: part for site, part in total.sites.items()
+           if site not in total.withheld and part.keys() >= set(REQUESTS[diagnostic("outcome")].by_site)}
+    sites, *sums = (total.sums[name] for name in fit.Pooled._fields)
+    everyone = fit.Pooled(float(sites), *sums)
     shown = fit.in_units(everyone, fitted.y_mean, fitted.y_sd) if everyone.sites > 0 else None
-    return _Told(own, shown, found.sums["treated_share"],
-                 tuple(_withheld(site, "outcome", code) for site, code in found.withheld.items()))
+    return _Told(own, shown, total.sums["treated_share"],
+                 tuple(_withheld(site, "outcome", code) for site, code in total.withheld.items()))
 
 
-def tried(sections: Mapping[str, Callable]) -> tuple[dict, tuple[str, ...]]:
+def tried(sections: Mapping[str, Callable[[], Any]]) -> tuple[dict[str, Any], tuple[str, ...]]:
     """(the sections, a note for each that has no finite answer): a fit of hours is not lost for it."""
     made, failed = {}, []
     for name, make in sections.items():
@@ -310,16 +322,17 @@ def _sensitivity(fitted: Fitted, sd: float, moments: Mapping[str, SiteMoments], 
     effect = sums.expected()
     low, high = effect.interval()
     noise = np.asarray(leave_one_out.noise_sd(fitted.model, fitted.theta, fitted.model.draws_at(fitted.draws, 0)))
-    noise = tuple(float(v) for v in fitted.y_sd * np.sqrt(np.mean(noise**2, axis=0)))
+    noise_sd = fitted.y_sd * np.sqrt(np.mean(noise**2, axis=0))
     dof = sums.people() - len(before.names) - len(moments) - 1
     return sensitivity.summary(effect.mean, effect.sd, low, high, sd, dof,
-                               float(share[1] / share[0]) if share[0] > 0 else _treated(moments), noise,
+                               float(share[1] / share[0]) if share[0] > 0 else _treated(moments),
+                               (float(noise_sd[0]), float(noise_sd[1])),
                                _correlations(sums, fitted.correlations))
 
 
 def _treated(moments: Mapping[str, SiteMoments]) -> float:
     """The share of the treated, where no site tells its mean propensity: the two agree on average."""
-    return sum(one.treated for one in moments.values()) / sum(one.rows for one in moments.values())
+    return sum(site.treated for site in moments.values()) / sum(site.rows for site in moments.values())
 
 
 def _correlations(sums: EffectSums, correlations: np.ndarray) -> tuple[sensitivity.NoiseCorrelation, ...]:

@@ -12,10 +12,13 @@ from fedci.errors import MessageError, from_code
 from fedci.model.family import Ask, Family, Sums
 from fedci.protocol.ask import request_of, shapes, sizes
 from fedci.protocol.engine import Engine
-from fedci.protocol.messages import Message, Refusal, Reply
+from fedci.protocol.messages import Base, Message, Refusal, Reply
 from fedci.protocol.requests import MASKED, REQUESTS, Request, Shapes, Sizes, row_of
 
+Make = Callable[[Base], Message]
+"""A request to a site, from what every message begins with."""
 Answer = TypeVar("Answer", bound=Message)
+Value = TypeVar("Value")
 HUGE = 1e200
 """A number beyond this is no sum over people in model units: a site is broken, or lies."""
 
@@ -67,6 +70,14 @@ class Terms:
     """Whether the sites are told each sum with the next request, and follow the fit."""
 
 
+    @property
+    def agreed_model(self) -> Family:
+        """Of what is asked after the units are agreed."""
+        if self.model is None:
+            raise AssertionError("no sum is shaped before the units are agreed")
+        return self.model
+
+
 NO_TERMS = Terms()
 
 
@@ -95,35 +106,38 @@ class Talk:
         """Whether sums are taken under masks."""
         return not isinstance(self.terms.sums, PlainSums)
 
-    def ask_all(self, make: Callable[[tuple], Message], kind: type[Answer] = Reply) -> dict[str, Answer]:
-        return self.ask_each(dict.fromkeys(self.sites, make), kind)
+    def ask_all(self, make: Make) -> dict[str, Reply]:
+        return self.ask_all_for(Reply, make)
 
-    def ask_each(self, make: Mapping[str, Callable[[tuple], Message]], kind: type[Answer] = Reply) -> dict[str, Answer]:
-        return {name: self._checked(name, *both, kind) for name, both in self._exchanged(make).items()}
+    def ask_all_for(self, kind: type[Answer], make: Make) -> dict[str, Answer]:
+        """Answers of another type."""
+        exchanged = self._exchanged(dict.fromkeys(self.sites, make))
+        return {name: self._checked(name, *both, kind) for name, both in exchanged.items()}
 
-    def ask_willing(self, make: Mapping[str, Callable[[tuple], Message]], codes: Collection[str]):
+    def ask_each(self, make: Mapping[str, Make]) -> dict[str, Reply]:
+        return {name: self._checked(name, *both, Reply) for name, both in self._exchanged(make).items()}
+
+    def ask_willing(self, make: Mapping[str, Make], codes: Collection[str]) -> tuple[dict[str, Reply], dict[str, str]]:
         """(the replies, the reasons of the sites that refuse for one of `codes`); other refusals are errors."""
-        found = self._exchanged(make)
-        away = {name: reply.reason for name, (reply, _) in found.items()
+        exchanged = self._exchanged(make)
+        away = {name: reply.reason for name, (reply, _) in exchanged.items()
                 if isinstance(reply, Refusal) and reply.code in codes}
-        return {name: self._checked(name, *both, Reply) for name, both in found.items() if name not in away}, away
+        return {name: self._checked(name, *both, Reply) for name, both in exchanged.items() if name not in away}, away
 
-    def _exchanged(self, make) -> dict[str, tuple[Message | None, Message]]:
+    def _exchanged(self, make: Mapping[str, Make]) -> dict[str, tuple[Message | None, Message]]:
         """Site → (its answer, its request)."""
         self.round += 1
         requests = {name: build((self.run, self.round, name)) for name, build in make.items()}
         replies = self.engine.exchange(requests)
         return {name: (replies.get(name), requests[name]) for name in sorted(make)}
 
-    def checked(self, requests: Mapping[str, Message], replies: Mapping[str, Message],
-                kind: type[Answer] = Reply) -> dict[str, Answer]:
-        return {name: self._checked(name, replies.get(name), requests[name], kind) for name in sorted(requests)}
+    def checked(self, requests: Mapping[str, Message], replies: Mapping[str, Message]) -> dict[str, Reply]:
+        return {name: self._checked(name, replies.get(name), requests[name], Reply) for name in sorted(requests)}
 
     def _checked(self, name: str, reply: Message | None, request: Message, kind: type[Answer]) -> Answer:
         if isinstance(reply, Refusal):
             raise from_code(reply.code, reply.reason)
-        belongs = isinstance(reply, kind) and (reply.run, reply.round, reply.site) == (self.run, self.round, name)
-        if not belongs:
+        if not isinstance(reply, kind) or (reply.run, reply.round, reply.site) != (self.run, self.round, name):
             raise MessageError(f"site '{name}' did not answer round {self.round} of this run", site=name)
         if isinstance(reply, Reply):
             _check_whole(reply, request)
@@ -137,18 +151,20 @@ class Talk:
 
     def ask_sum(self, ask: Ask) -> dict[str, Reply]:
         """The sites' answers to be summed, in this round."""
-        return self.ask_each({name: (lambda base, s=s: request_of(ask, base, s, self.previous))
-                              for s, name in enumerate(self.sites)})
+        def to_site(index: int) -> Make:
+            return lambda base: request_of(ask, base, index, self.previous)
+
+        return self.ask_each({name: to_site(index) for index, name in enumerate(self.sites)})
 
     def shapes(self, ask: Ask) -> Shapes:
         """Of the sums that answer."""
-        return shapes(self.terms.model, ask, self.terms.averaged)
+        return shapes(self.terms.agreed_model, ask, self.terms.averaged)
 
     def own_shapes(self, ask: Ask) -> Shapes:
         """Of what a site tells of itself beside a masked sum."""
         return REQUESTS[ask.name].own_shapes(sizes(ask.arrays, self.terms.model))
 
-    def follow(self, steps: Generator[Ask, Sums, Answer]) -> tuple[Answer, Total | None]:
+    def follow(self, steps: Generator[Ask, Sums, Value]) -> tuple[Value, Total | None]:
         """(what the steps of `protocol.rounds` come to, the last sum on their way)."""
         total = None
         try:
@@ -177,35 +193,35 @@ def check_form(reply: Reply, row: Request, measured: Sizes) -> None:
     check_numbers(reply, {array.name: array.at(measured) for array in row.answer if not array.flag})
 
 
-def check_numbers(reply: Reply, expected: Mapping[str, tuple]) -> None:
+def check_numbers(reply: Reply, expected: Shapes) -> None:
     """MessageError names the site whose sums have another shape, or numbers that no sum over people has."""
     for name, shape in expected.items():
-        found = reply.sums[name]
-        if found.shape != shape or found.dtype.kind not in "if":
-            raise MessageError(f"site '{reply.site}' answered with {name!r} of shape {found.shape} and type "
-                               f"{found.dtype}, needs {shape} and numbers. Is it of another version? Ask the site, or "
+        array = reply.sums[name]
+        if array.shape != shape or array.dtype.kind not in "if":
+            raise MessageError(f"site '{reply.site}' answered with {name!r} of shape {array.shape} and type "
+                               f"{array.dtype}, needs {shape} and numbers. Is it of another version? Ask the site, or "
                                f"run the study without it", site=reply.site)
-        if found.size and not np.abs(found).max() < HUGE:  # NaN too
+        if array.size and not np.abs(array).max() < HUGE:  # NaN too
             raise MessageError(f"site '{reply.site}' answered with {name!r} beyond {HUGE:g} or not finite: it is "
                                f"broken, or lies. Ask the site, or run the study without it", site=reply.site)
 
 
-def check_flags(reply: Reply, expected: Mapping[str, tuple]) -> None:
+def check_flags(reply: Reply, expected: Shapes) -> None:
     for name, shape in expected.items():
-        found = reply.sums[name]
-        if found.shape != shape or found.dtype != bool:
-            raise MessageError(f"site '{reply.site}' answered with {name!r} of shape {found.shape} and type "
-                               f"{found.dtype}, needs {shape} and flags. Is it of another version? Ask the site, or "
+        array = reply.sums[name]
+        if array.shape != shape or array.dtype != bool:
+            raise MessageError(f"site '{reply.site}' answered with {name!r} of shape {array.shape} and type "
+                               f"{array.dtype}, needs {shape} and flags. Is it of another version? Ask the site, or "
                                f"run the study without it", site=reply.site)
 
 
 def summed(replies: Mapping[str, Reply]) -> dict[str, np.ndarray]:
     """Σ_s of each named sum, in the order of the sites' names."""
     names = {name for reply in replies.values() for name in reply.sums}
-    return {name: sum(replies[site].sums[name] for site in sorted(replies)) for name in names}
+    return {name: np.asarray(sum(replies[site].sums[name] for site in sorted(replies))) for name in names}
 
 
-def note_jitters(jitters: dict, replies: Mapping[str, Reply]) -> None:
+def note_jitters(jitters: dict[str, float], replies: Mapping[str, Reply]) -> None:
     for name, reply in replies.items():
         if "jitter" in reply.notes:
             jitters[name] = max(jitters.get(name, 0.0), reply.notes["jitter"])

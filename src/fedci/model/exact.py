@@ -24,7 +24,19 @@ from fedci.effect import person_weights
 from fedci.model import covariance
 from fedci.model.law import Law
 from fedci.model.parallel import on_processor
-from fedci.model.rows import BetaLaw, LeftOut, Moments, SiteEffects, merged, same_shape
+from fedci.model.rows import (
+    Arms,
+    BetaLaw,
+    Draws,
+    LeftOut,
+    Moments,
+    Scalar,
+    SiteEffects,
+    SufficientSums,
+    Vector,
+    merged,
+    same_shape,
+)
 
 BATCH_ELEMENTS = 2**21
 """A GPU evaluates draws side by side while their covariances hold at most this many numbers (16 MiB)."""
@@ -41,7 +53,7 @@ class ExactRows(NamedTuple):
     mask: Float[Array, "n"]
     """1 for a person, 0 for padding; padding has no influence on any result."""
     u: Float[Array, "q"]
-    index: Int[Array, ""]
+    index: Int[Array, ""]  # type: ignore[assignment]  # hides tuple.index, which nobody asks of rows
     weight: Float[Array, "n"]
     """Of each row's precision (`model.likelihood`); 1 for padding."""
 
@@ -54,23 +66,24 @@ class ExactRows(NamedTuple):
     def at_once(self, draws: int) -> int:
         return int(min(draws, max(1, BATCH_ELEMENTS // self.x.shape[0] ** 2)))
 
-    def sums_over_rows(self, model: Any, vector: Any, jitter: Any) -> tuple[()]:
+    def sums_over_rows(self, model: Any, vector: Vector, jitter: Scalar) -> tuple[()]:
         return ()
 
-    def statistics(self, model: Any, vector: Float[Array, "p"], jitter: Any, sums: tuple[()] = ()) -> tuple:
+    def statistics(self, model: Any, vector: Float[Array, "p"], jitter: Scalar, sums: tuple[()] = ()) -> SufficientSums:
         theta = model.unravel(vector)
         z = self.mask[:, None] * model.design(theta, self.x, covariance.arms(self.w))
-        chol = jnp.linalg.cholesky(observed_covariance(*model.roots(theta), model.k(theta, self.x), self, jitter))
+        root_phi, root_sigma = model.roots(theta)
+        chol = jnp.linalg.cholesky(observed_covariance(root_phi, root_sigma, model.k(theta, self.x), self, jitter))
         white = solve_triangular(chol, jnp.column_stack([z, self.mask * self.y]), lower=True)
         gram, q = white.T @ white, z.shape[1]
         return gram[:q, :q], gram[:q, q], gram[q, q], 2.0 * jnp.sum(jnp.log(jnp.diag(chol)))
 
-    def known(self, model: Any, draws: Any, jitter: Any) -> ExactRows:
+    def known(self, model: Any, draws: Draws, jitter: Scalar) -> ExactRows:
         """They are conditioned on anew for new people: few rows cost little."""
         return self
 
-    def effects_at(self, model: Any, vector: Any, draws: Any, x: Float[Array, "p d"], jitter: Any) -> Moments:
-        def of_draw(draw: Any) -> Moments:
+    def effects_at(self, model: Any, vector: Vector, draws: Draws, x: Float[Array, "p d"], jitter: Scalar) -> Moments:
+        def of_draw(draw: Draws) -> Moments:
             law = model.law(vector, draw, self.index)
             mean, cov = arms_at(law, self, condition(law, self, jitter), x)
             var = cov[:, 0, 0] + cov[:, 1, 1] - 2.0 * cov[:, 0, 1]
@@ -78,42 +91,42 @@ class ExactRows(NamedTuple):
 
         return jax.lax.map(of_draw, draws)
 
-    def outcomes_at(self, model: Any, vector: Any, draws: Any, x: Float[Array, "p d"], jitter: Any) -> tuple:
-        def of_draw(draw: Any) -> tuple:
+    def outcomes_at(self, model: Any, vector: Vector, draws: Draws, x: Float[Array, "p d"], jitter: Scalar) -> Arms:
+        def of_draw(draw: Draws) -> Arms:
             law = model.law(vector, draw, self.index)
             mean, cov = arms_at(law, self, condition(law, self, jitter), x)
             return mean, jnp.broadcast_to(cov, (mean.shape[0], *cov.shape))
 
         return jax.lax.map(of_draw, draws)
 
-    def effects(self, model: Any, vector: Any, draws: Any, correlations: Any, jitter: Any) -> SiteEffects:
-        weights = person_weights(self.w, self.mask)
+    def effects(self, model: Any, vector: Vector, draws: Draws, correlations: Vector, jitter: Scalar) -> SiteEffects:
+        weights = person_weights(np.asarray(self.w), np.asarray(self.mask))
         return weighted_effects(model, vector, self, draws, weights, correlations, jitter)
 
-    def realised(self, model: Any, vector: Any, draws: Any, correlations: Any,
-                 jitter: Any) -> Iterator[tuple[np.ndarray, Moments]]:
+    def realised(self, model: Any, vector: Vector, draws: Draws, correlations: Vector,
+                 jitter: Scalar) -> Iterator[tuple[np.ndarray, Moments]]:
         each = jax.device_get(realised_each(model, vector, self, draws, correlations, jitter))
         places = np.arange(self.people())
         yield places, Moments(each.mean[..., places], each.var[..., places])
 
-    def left_out(self, model: Any, vector: Any, draws: Any, beta: BetaLaw, jitter: Any) -> LeftOut:
+    def left_out(self, model: Any, vector: Vector, draws: Draws, beta: BetaLaw, jitter: Scalar) -> LeftOut:
         return jax.lax.map(lambda both: _left_out(model.law(vector, both[0], self.index), self, BetaLaw(*both[1]),
                                                   jitter), (draws, beta))
 
 
 def observed_covariance(root_phi: Float[Array, "2 2"], root_sigma: Float[Array, "2 2"], k: Float[Array, "n n"],
-                        site: ExactRows, jitter: Any) -> Float[Array, "n n"]:
+                        site: ExactRows, jitter: Scalar) -> Float[Array, "n n"]:
     """K_obs of the site's people, and a unit diagonal for its padding (which then adds 0 to every term)."""
     return _observed(root_phi @ root_phi.T, root_sigma @ root_sigma.T, k, site, jitter)
 
 
 def _observed(phi: Float[Array, "2 2"], sigma: Float[Array, "2 2"], k: Float[Array, "n n"], site: ExactRows,
-              jitter: Any) -> Float[Array, "n n"]:
+              jitter: Scalar) -> Float[Array, "n n"]:
     people = jnp.outer(site.mask, site.mask)
     return steady(people * covariance.observed(phi, sigma, k, site.w, site.weight), site, jitter)
 
 
-def steady(c: Float[Array, "n n"], site: ExactRows, jitter: Any) -> Float[Array, "n n"]:
+def steady(c: Float[Array, "n n"], site: ExactRows, jitter: Scalar) -> Float[Array, "n n"]:
     """Jitter for people, relative to their mean variance; a unit diagonal for padding."""
     rows = jnp.sum(site.mask)
     lift = jitter * jnp.trace(c) / jnp.maximum(rows, 1.0)
@@ -144,14 +157,14 @@ class Conditioned(NamedTuple):
     """C⁻¹e."""
 
 
-def condition(law: Law, site: ExactRows, jitter: Any) -> Conditioned:
+def condition(law: Law, site: ExactRows, jitter: Scalar) -> Conditioned:
     k, means = law.k(site.x, site.x), law.means(site.x)
     chol = jnp.linalg.cholesky(_observed(law.phi, law.sigma, k, site, jitter))
     e = site.mask[None] * (site.y[None] - jnp.sum(covariance.arms(site.w)[None] * means, -1))
     return Conditioned(law.phi, law.sigma, k, means, chol, cho_solve((chol, True), e.T).T)
 
 
-def arms_at(law: Law, site: ExactRows, given: Conditioned, x: Float[Array, "p d"]) -> tuple:
+def arms_at(law: Law, site: ExactRows, given: Conditioned, x: Float[Array, "p d"]) -> Arms:
     """Means [B, p, 2] and covariances [p, 2, 2] of (E y(0), E y(1)) at new x: no outcome noise."""
     across = law.k(x, site.x) * site.mask[None]
     q = jnp.stack([given.phi[j, site.w][None] * across for j in (0, 1)])
@@ -170,7 +183,7 @@ class Missing(NamedTuple):
     chol: Float[Array, "n n"]
 
 
-def missing_given_observed(site: ExactRows, given: Conditioned, noise_correlation: Any) -> Missing:
+def missing_given_observed(site: ExactRows, given: Conditioned, noise_correlation: Scalar) -> Missing:
     """The paper's m_mo and S_mo."""
     shared = shared_noise(given, noise_correlation)
     sigma = given.sigma.at[0, 1].set(shared).at[1, 0].set(shared)
@@ -181,7 +194,7 @@ def missing_given_observed(site: ExactRows, given: Conditioned, noise_correlatio
     return Missing(prior_mean + given.alpha @ k_om, k_mis, k_om, given.chol)
 
 
-def shared_noise(given: Conditioned, noise_correlation: Any) -> Float[Array, ""]:
+def shared_noise(given: Conditioned, noise_correlation: Scalar) -> Float[Array, ""]:
     """Cov(ε(0), ε(1)), which no data inform: the draw's own σ₁₂, or `noise_correlation` times its standard deviations
     where that is not NaN (the sensitivity analysis)."""
     noise = jnp.sqrt(given.sigma[0, 0] * given.sigma[1, 1])
@@ -191,13 +204,16 @@ def shared_noise(given: Conditioned, noise_correlation: Any) -> Float[Array, ""]
 # --- effects of the site's own people
 
 @partial(jax.jit, static_argnames="model")
-def weighted_effects(model: Any, vector: Any, site: ExactRows, draws: Any, weights: Float[Array, "e n"],
-                     correlations: Float[Array, "C"], jitter: Any) -> SiteEffects:
+def weighted_effects(model: Any, vector: Vector, site: ExactRows, draws: Draws, weights: Float[Array, "e n"],
+                     correlations: Float[Array, "C"], jitter: Scalar) -> SiteEffects:
     """All sums of a site in one pass over the draws: one Cholesky factor each, then only vectors."""
-    def of_draw(draw: Any) -> SiteEffects:
+    def of_draw(draw: Draws) -> SiteEffects:
         given = condition(model.law(vector, draw, site.index), site, jitter)
-        realised = jax.vmap(lambda c: _realised_sums(site, missing_given_observed(site, given, c), weights), out_axes=1)
-        return SiteEffects(_expected_sums(site, given, weights), realised(correlations))
+
+        def realised(correlation: Scalar) -> Moments:
+            return _realised_sums(site, missing_given_observed(site, given, correlation), weights)
+
+        return SiteEffects(_expected_sums(site, given, weights), jax.vmap(realised, out_axes=1)(correlations))
 
     return merged(jax.lax.map(of_draw, draws))
 
@@ -220,21 +236,21 @@ def _realised_sums(site: ExactRows, mis: Missing, weights: Float[Array, "e n"]) 
 
 
 @partial(jax.jit, static_argnames="model")
-def realised_each(model: Any, vector: Any, site: ExactRows, draws: Any, correlations: Float[Array, "C"],
-                  jitter: Any) -> Moments:
+def realised_each(model: Any, vector: Vector, site: ExactRows, draws: Draws, correlations: Float[Array, "C"],
+                  jitter: Scalar) -> Moments:
     """τ_i [L, C, n] of each person: w̃_i(y_i − m_mo,i) and S_mo,ii. Stays at the site.
 
     The correlations differ only in the diagonal s_c of K_om = B + s_c I, so with R = chol(C)⁻¹ one product serves all:
     diag(K_omᵀC⁻¹K_om) = Σ(RB)² + 2 s_c Σ R∘(RB) + s_c² ΣR², sums over rows.
     """
-    def of_draw(draw: Any) -> Moments:
+    def of_draw(draw: Draws) -> Moments:
         given = condition(model.law(vector, draw, site.index), site, jitter)
         bare = missing_given_observed(site, given, jnp.zeros(()))
         r = solve_triangular(given.chol, jnp.eye(site.y.shape[0]), lower=True)
         rb, sign = r @ bare.k_om, (2 * site.w - 1) * site.mask
         squares, crossed, own = (jnp.sum(m, 0) for m in (rb * rb, r * rb, r * r))
 
-        def at(correlation: Any) -> Moments:
+        def at(correlation: Scalar) -> Moments:
             s = site.mask * shared_noise(given, correlation) / site.weight
             mean = bare.mean + s[None] * given.alpha
             var = jnp.diag(bare.prior_cov) - squares - 2.0 * s * crossed - s * s * own
@@ -258,7 +274,7 @@ def _explained(chol: Float[Array, "n n"], q: Float[Array, "e n"]) -> Float[Array
 
 # --- leaving one person out
 
-def _left_out(law: Law, site: ExactRows, beta: BetaLaw, jitter: Any) -> LeftOut:
+def _left_out(law: Law, site: ExactRows, beta: BetaLaw, jitter: Scalar) -> LeftOut:
     """Of one draw (`model.leave_one_out` has the formulas)."""
     m, z = law.fixed(site.x), site.mask[:, None, None] * law.design(site.x)
     own_arm = covariance.arms(site.w)

@@ -15,16 +15,20 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
+from jaxtyping import Array
 
 from fedci.model import kernels, padding
 from fedci.model.law import Law
 from fedci.model.likelihood import GAUSSIAN, Likelihood
-from fedci.model.rows import BetaLaw, Rows
+from fedci.model.rows import BetaLaw, Draws, Rows, Vector
 from fedci.study.options import FitOptions, ModelOptions, SharedOptions
 
-Theta = dict
-Sums = Mapping[str, np.ndarray | np.number | int | float]
-"""Named sums over all sites; one of a single number may be that number."""
+Theta = dict[str, Any]
+"""The parameters by their parts: arrays, or again such a dict."""
+Arrays = Mapping[str, np.ndarray]
+"""Those of a question, or the draws that all sites share, by name."""
+Sums = Mapping[str, np.ndarray]
+"""Named sums over all sites."""
 Shapes = dict[str, tuple[int, ...]]
 JITTERS = 7
 """The ladder: the model's jitter, then ten times more, … six times (1e-10 → 1e-4)."""
@@ -114,7 +118,7 @@ class Family(ABC):
         return 0
 
     @abstractmethod
-    def unravel(self, vector: Any) -> Theta: ...
+    def unravel(self, vector: Vector) -> Theta: ...
 
     @abstractmethod
     def names(self) -> list[str]: ...
@@ -183,37 +187,38 @@ class Family(ABC):
     # --- what a site answers
 
     @abstractmethod
-    def takes(self, name: str, arrays: Sums) -> Shapes | None:
+    def takes(self, name: str, arrays: Arrays) -> Shapes | None:
         """Shapes of the arrays of a question, all float64; None: this family does not ask it."""
 
     @abstractmethod
-    def answer(self, name: str, arrays: Sums, rows: Rows, memory: Any) -> Answer | None:
+    def answer(self, name: str, arrays: Arrays, rows: Rows, memory: Any) -> Answer | None:
         """The sums of one round; a numerical failure is counted ('failed'), or None where it cannot be."""
 
     @abstractmethod
-    def received(self, arrays: Sums) -> tuple[np.ndarray, Any]:
+    def received(self, arrays: Arrays) -> tuple[np.ndarray, Draws]:
         """(Θ, a site's draws) from the arrays with which effects were asked for."""
 
     # --- draws
 
     @abstractmethod
-    def draws_at(self, arrays: Sums, index: int) -> Any:
+    def draws_at(self, arrays: Arrays, index: int) -> Draws:
         """The draws of a site, from the named arrays that all sites share."""
 
     @abstractmethod
-    def draws_elsewhere(self, arrays: Sums, theta: np.ndarray, u: np.ndarray, pooled_u: np.ndarray, seed: int) -> Any:
+    def draws_elsewhere(self, arrays: Arrays, theta: np.ndarray, u: np.ndarray, pooled_u: np.ndarray,
+                        seed: int) -> Draws:
         """Those of a site outside the study, with the pooled moments."""
 
     @abstractmethod
-    def law(self, vector: Any, draw: Any, index: Any) -> Law:
+    def law(self, vector: Vector, draw: Draws, index: Array) -> Law:
         """The law of one draw (no leading axis) at the site with number `index`."""
 
     @property
-    def driver_parts(self) -> list:
+    def driver_parts(self) -> list[Any]:
         """The parts of the function that `drivers` tells apart, with their words; none where it cannot."""
         return []
 
-    def drivers(self, draws: Any) -> Any:
+    def drivers(self, draws: Draws) -> Any:
         """What carries the outcome and the effect, by part (`model.shared.drivers`); None where there are none."""
         return None
 
@@ -224,7 +229,7 @@ def names_of(shapes: Theta) -> list[str]:
             for name, leaf in _named(shapes) for index in np.ndindex(leaf.shape)]
 
 
-def _named(tree: Theta, prefix: str = "") -> Iterator:
+def _named(tree: Theta, prefix: str = "") -> Iterator[tuple[str, np.ndarray]]:
     for key in sorted(tree):
         if isinstance(tree[key], dict):
             yield from _named(tree[key], f"{prefix}{key}.")

@@ -19,13 +19,13 @@ class Law:
 
     phi: Float[Array, "2 2"]
     sigma: Float[Array, "2 2"]
-    k: Callable
+    k: Callable[[Array, Array], Array]
     """([n, d], [m, d]) → [n, m]."""
-    own: Callable
+    own: Callable[[Array], Array]
     """[n, d] → k(x_i, x_i) [n]."""
-    means: Callable
+    means: Callable[[Array], Array]
     """[n, d] → [B, n, 2]: B values of β̃ (one in the paper's model) share all else."""
-    fixed: Callable
+    fixed: Callable[[Array], Array]
     """[n, d] → [n, 2]: the part of the means that does not depend on β̃."""
-    design: Callable
+    design: Callable[[Array], Array]
     """[n, d] → [n, 2, q]: z of each person in each arm, the rows of β̃."""

@@ -16,7 +16,6 @@ A site has its own block of S from P = I + ZᵀC⁻¹Z over all sites and β̂ =
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -24,14 +23,14 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from fedci.model.family import Family
-from fedci.model.rows import BetaLaw, LeftOut, Rows
+from fedci.model.rows import BetaLaw, Draws, LeftOut, Rows, Scalar, Vector
 
 DRAWS = 8
 """Of the posterior draws, evenly spaced: enough for a mean over people."""
 
 
 def no_beta(draws: int) -> BetaLaw:
-    return BetaLaw(np.zeros((draws, 0)), np.zeros((draws, 0, 0)))
+    return BetaLaw(jnp.zeros((draws, 0)), jnp.zeros((draws, 0, 0)))
 
 
 def chosen(draws: int) -> np.ndarray:
@@ -40,12 +39,12 @@ def chosen(draws: int) -> np.ndarray:
 
 
 @partial(jax.jit, static_argnames="model")
-def left_out(model: Family, vector: Any, rows: Rows, draws: Any, beta: BetaLaw, jitter: Any) -> LeftOut:
+def left_out(model: Family, vector: Vector, rows: Rows, draws: Draws, beta: BetaLaw, jitter: Scalar) -> LeftOut:
     """In model units, in the order of the site's rows; what stands beyond them means nothing."""
     return rows.left_out(model, vector, draws, beta, jitter)
 
 
 @partial(jax.jit, static_argnames="model")
-def noise_sd(model: Family, vector: Any, draws: Any) -> Float[Array, "L 2"]:
+def noise_sd(model: Family, vector: Vector, draws: Draws) -> Float[Array, "L 2"]:
     """√Σ_jj of each draw, in model units."""
     return jax.lax.map(lambda draw: jnp.sqrt(jnp.diag(model.law(vector, draw, jnp.asarray(0)).sigma)), draws)

@@ -7,32 +7,33 @@ variance (`effect`).
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from fedci.model.family import Family
-from fedci.model.rows import Known, Moments, merged
+from fedci.model.rows import Arms, Draws, Known, Moments, Scalar, Vector, merged
 
 
 @partial(jax.jit, static_argnames="model")
-def cate_at(model: Family, vector: Any, known: Known, draws: Any, x: Float[Array, "p d"], jitter: Any) -> Moments:
+def cate_at(model: Family, vector: Vector, known: Known, draws: Draws, x: Float[Array, "p d"],
+            jitter: Scalar) -> Moments:
     """τ(x) for each draw and new person; also used without rows (padding only): then it is the prior's."""
     return merged(known.effects_at(model, vector, draws, x, jitter))
 
 
 @partial(jax.jit, static_argnames="model")
-def outcomes_at(model: Family, vector: Any, known: Known, draws: Any, x: Float[Array, "p d"], jitter: Any) -> tuple:
+def outcomes_at(model: Family, vector: Vector, known: Known, draws: Draws, x: Float[Array, "p d"],
+                jitter: Scalar) -> Arms:
     """(E y(0), E y(1)) for each draw: means [L, p, 2], covariances [L, p, 2, 2]."""
     return merged(known.outcomes_at(model, vector, draws, x, jitter))
 
 
 @partial(jax.jit, static_argnames="model")
-def noise_variance(model: Family, vector: Any, draws: Any) -> Float[Array, "L"]:
+def noise_variance(model: Family, vector: Vector, draws: Draws) -> Float[Array, "L"]:
     """Var(ε(1) − ε(0)) for each draw."""
-    def of_draw(draw: Any) -> Float[Array, "B"]:
+    def of_draw(draw: Draws) -> Float[Array, "B"]:
         law = model.law(vector, draw, jnp.asarray(0))
         var = model.likelihood.effect_noise(law.sigma)
         return jnp.broadcast_to(var, law.means(jnp.zeros((1, model.covariates))).shape[:1])

@@ -14,6 +14,18 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+Scalar = float | Array
+"""One number: Python's own, or an array's within traced code."""
+Vector = np.ndarray | Array
+"""Θ as one vector."""
+Draws = Any
+"""L draws from q as a site needs them: each family has its own (`paper_family.Draws`, `evidence.SharedDraws`), and all
+are trees of arrays with a leading axis."""
+Arms = tuple[Array, Array]
+"""(means, covariances) of (E y(0), E y(1))."""
+SufficientSums = tuple[Array, Array, Array, Array]
+"""(T [q, q], v [q], c, l) of one θ."""
+
 
 class Moments(NamedTuple):
     """Conditional mean and variance of some effects for each draw."""
@@ -53,11 +65,11 @@ class LeftOut(NamedTuple):
 class Known(Protocol):
     """What predictions for new people need of a site: its rows, or what was learnt from them where they are many."""
 
-    def effects_at(self, model: Any, vector: Any, draws: Any, x: Any, jitter: Any) -> Moments:
+    def effects_at(self, model: Any, vector: Vector, draws: Draws, x: Array, jitter: Scalar) -> Moments:
         """τ(x) for each draw and β̃ [L, B, p]."""
         ...
 
-    def outcomes_at(self, model: Any, vector: Any, draws: Any, x: Any, jitter: Any) -> tuple:
+    def outcomes_at(self, model: Any, vector: Vector, draws: Draws, x: Array, jitter: Scalar) -> Arms:
         """(E y(0), E y(1)) for each draw and β̃: means [L, B, p, 2], covariances [L, B, p, 2, 2]."""
         ...
 
@@ -65,6 +77,16 @@ class Known(Protocol):
 @runtime_checkable
 class Rows(Protocol):
     """Methods of one θ (or draw) are traced; those of many are called from Python."""
+
+    @property
+    def u(self) -> Array:
+        """[q] the site's moments."""
+        ...
+
+    @property
+    def index(self) -> Array:
+        """The site's number."""
+        ...
 
     def people(self) -> int: ...
 
@@ -76,26 +98,26 @@ class Rows(Protocol):
         """How many of so many draws a GPU takes side by side."""
         ...
 
-    def sums_over_rows(self, model: Any, vector: Any, jitter: Any) -> Any:
+    def sums_over_rows(self, model: Any, vector: Array, jitter: Scalar) -> Any:
         """All of the statistics of one θ that takes a pass over the rows, where it pays to keep it; else ()."""
         ...
 
-    def statistics(self, model: Any, vector: Any, jitter: Any, sums: Any) -> tuple:
-        """(T [q, q], v [q], c, l) of one θ, from those sums."""
+    def statistics(self, model: Any, vector: Array, jitter: Scalar, sums: Any) -> SufficientSums:
+        """Of one θ, from those sums."""
         ...
 
-    def known(self, model: Any, draws: Any, jitter: Any) -> Known: ...
+    def known(self, model: Any, draws: Draws, jitter: Scalar) -> Known: ...
 
-    def effects(self, model: Any, vector: Any, draws: Any, correlations: Any, jitter: Any) -> SiteEffects:
+    def effects(self, model: Any, vector: Vector, draws: Draws, correlations: Vector, jitter: Scalar) -> SiteEffects:
         """Sums over everyone, the treated, the controls."""
         ...
 
-    def realised(self, model: Any, vector: Any, draws: Any, correlations: Any,
-                 jitter: Any) -> Iterator[tuple[np.ndarray, Moments]]:
+    def realised(self, model: Any, vector: Vector, draws: Draws, correlations: Vector,
+                 jitter: Scalar) -> Iterator[tuple[np.ndarray, Moments]]:
         """(places of some people among the rows, their τ_i [L, C, people]), until all were there. Stays at the site."""
         ...
 
-    def left_out(self, model: Any, vector: Any, draws: Any, beta: BetaLaw, jitter: Any) -> LeftOut:
+    def left_out(self, model: Any, vector: Vector, draws: Draws, beta: BetaLaw, jitter: Scalar) -> LeftOut:
         """Of each person from all others, in the order of the rows; what stands beyond them means nothing."""
         ...
 

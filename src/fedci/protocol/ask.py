@@ -9,18 +9,19 @@ import numpy as np
 
 from fedci.effect import POPULATIONS
 from fedci.model.family import Ask, Family, Sums
-from fedci.protocol.messages import Message
+from fedci.protocol.messages import Base, Message
 from fedci.protocol.requests import REQUESTS, Shapes
 
 
-def request_of(ask: Ask, base: tuple, index: int, previous: Sums) -> Message:
+def request_of(ask: Ask, base: Base, index: int, previous: Sums) -> Message:
     """The request to the site of this index."""
     row = REQUESTS[ask.name]
+    made: Callable[..., Message] = row.message
     if row.kind:
-        return row.message(*base, row.kind, dict(ask.arrays))
+        return made(*base, row.kind, dict(ask.arrays))
     arrays = {name: np.asarray(part) for name, part in ask.arrays.items()}
     own = {"g": arrays["g"][:, index]} if "g" in arrays else {}
-    return row.message(*base, **arrays | own, previous=dict(previous))
+    return made(*base, **arrays | own, previous=dict(previous))
 
 
 def arrays_of(request: Message) -> dict[str, np.ndarray]:

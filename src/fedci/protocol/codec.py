@@ -14,7 +14,9 @@ import json
 import math
 import struct
 import sys
+from collections.abc import Mapping
 from dataclasses import fields
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -29,8 +31,11 @@ MAX_ARRAYS = 256
 DTYPES = {"<f8": 8, "<i8": 8, "|b1": 1}
 NAMED = "dict[str, np.ndarray]"
 """The type of a field of named arrays: they travel as arrays named FIELD/NAME."""
-KINDS = {"str": str, "int": int, "float": (int, float), "dict": dict, "np.ndarray": np.ndarray, NAMED: dict}
-"""The types of fields."""
+PLAIN = "dict[str, Any]"
+"""Of a field of JSON."""
+KINDS: Mapping[str, type | tuple[type, ...]] = {
+    "str": str, "int": int, "float": (int, float), PLAIN: dict, "np.ndarray": np.ndarray, NAMED: dict}
+"""The types of fields, as messages spell them."""
 
 
 def encode(message: Message) -> bytes:
@@ -81,7 +86,7 @@ def decode(data: bytes) -> Message:
     return _message(header, arrays)
 
 
-def _header(data: bytes, length: int) -> dict:
+def _header(data: bytes, length: int) -> dict[str, Any]:
     if len(data) != length:
         raise MessageError("the message is cut short in its header")
     try:
@@ -96,12 +101,12 @@ def _header(data: bytes, length: int) -> dict:
     return header
 
 
-def _no_constant(word: str):
+def _no_constant(word: str) -> NoReturn:
     """NaN and Infinity are no JSON."""
     raise ValueError(word)
 
 
-def _nesting(value) -> int:
+def _nesting(value: object) -> int:
     """Depth of nested JSON, walked without recursion."""
     deepest, stack = 0, [(value, 1)]
     while stack:
@@ -112,7 +117,7 @@ def _nesting(value) -> int:
     return deepest
 
 
-def _arrays(declared: list, data: bytes) -> dict[str, np.ndarray]:
+def _arrays(declared: list[Any], data: bytes) -> dict[str, np.ndarray]:
     arrays, at = {}, 0
     for entry in declared:
         name, dtype, shape = _declaration(entry)
@@ -127,7 +132,7 @@ def _arrays(declared: list, data: bytes) -> dict[str, np.ndarray]:
     return arrays
 
 
-def _declaration(entry) -> tuple[str, str, tuple[int, ...]]:
+def _declaration(entry: Any) -> tuple[str, str, tuple[int, ...]]:
     well_formed = (isinstance(entry, list) and len(entry) == 3 and isinstance(entry[0], str)
                    and isinstance(entry[1], str) and entry[1] in DTYPES
                    and isinstance(entry[2], list) and len(entry[2]) <= MAX_NESTING
@@ -138,12 +143,12 @@ def _declaration(entry) -> tuple[str, str, tuple[int, ...]]:
     return entry[0], entry[1], tuple(entry[2])
 
 
-def _message(header: dict, arrays: dict[str, np.ndarray]) -> Message:
+def _message(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Message:
     cls = TYPES.get(header["type"])
     if cls is None:
         raise MessageError("the message is of a type this version does not know")
     given = dict(header["fields"])
-    named = {part.name: {} for part in fields(cls) if part.type == NAMED}
+    named: dict[str, dict[str, np.ndarray]] = {part.name: {} for part in fields(cls) if part.type == NAMED}
     if named.keys() & given.keys():
         raise MessageError("the sums of a message must be arrays named sums/…, and nothing else may be one")
     for name, array in arrays.items():
@@ -155,7 +160,7 @@ def _message(header: dict, arrays: dict[str, np.ndarray]) -> Message:
         else:
             given[name] = array
     given |= named
-    expected = {part.name: part.type for part in fields(cls)}
+    expected = {part.name: str(part.type) for part in fields(cls)}
     if given.keys() != expected.keys():
         raise MessageError(f"a {cls.__name__} must carry exactly {', '.join(expected)}")
     for name, value in given.items():
@@ -163,9 +168,11 @@ def _message(header: dict, arrays: dict[str, np.ndarray]) -> Message:
     return cls(**given)
 
 
-def _check_field(cls, name: str, kind: str, value) -> None:
-    if not isinstance(value, KINDS[kind]) or isinstance(value, bool):
-        raise MessageError(f"the field {name!r} of a {cls.__name__} must be of type {kind}")
+def _check_field(cls: type[Message], name: str, kind: str, value: Any) -> None:
+    fits = isinstance(value, KINDS[kind]) and not isinstance(value, bool)
+    if not fits:
+        word = "dict" if kind == PLAIN else kind
+        raise MessageError(f"the field {name!r} of a {cls.__name__} must be of type {word}")
     arrays = value.values() if kind == NAMED else [value] if isinstance(value, np.ndarray) else []
     for array in arrays:
         unset = np.isnan(array) if name == "correlations" else False  # NaN stands for "Σ's own" there, and only there

@@ -8,8 +8,12 @@ Their bytes are `protocol.codec`'s; what answers each request, `protocol.request
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
+
+Base = tuple[str, int, str]
+"""(run, round, site): what every message begins with."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +32,7 @@ class Hello(Message):
 
     version: str
     study_hash: str
-    options: dict
+    options: dict[str, Any]
     seed: int = 0
     """Of the run: the start and the draws follow from it, so a site can tell what it will be asked."""
     refuter: str = ""
@@ -44,8 +48,8 @@ class AskLinkKey(Message):
 class WrapLinkKey(Message):
     """To the lead site: every site's public key and signature (hex), for it to wrap the study's key with."""
 
-    publics: dict
-    signatures: dict
+    publics: dict[str, Any]
+    signatures: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -85,8 +89,8 @@ class TakeMaskKeys(Message):
     """All sites' public keys and signatures (hex): the cohort of every sum of this run. The lead site answers with the
     key of the checks, wrapped for each of the others."""
 
-    publics: dict
-    signatures: dict
+    publics: dict[str, Any]
+    signatures: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -100,7 +104,7 @@ class TakeCheckKey(Message):
 class OpenSum(Message):
     """All sites' uploads are there: every site's share for this site (hex), which it unseals and answers with."""
 
-    shares: dict
+    shares: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -200,7 +204,7 @@ class AskDiagnostic(Message):
 @dataclass(frozen=True)
 class Reply(Message):
     sums: dict[str, np.ndarray] = field(default_factory=dict)
-    notes: dict = field(default_factory=dict)
+    notes: dict[str, Any] = field(default_factory=dict)
     """Counts and warnings in words; never a value of a person."""
 
 

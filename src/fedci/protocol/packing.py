@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from fedci.model.family import Family
+from fedci.model.family import Family, Shapes
 from fedci.privacy import secure_sum
 from fedci.protocol.requests import REQUESTS
 
@@ -18,13 +18,13 @@ def flat(sums: Mapping[str, np.ndarray]) -> np.ndarray:
     return np.concatenate([np.ravel(np.asarray(sums[name], float)) for name in sorted(sums)])
 
 
-def unflatten(values: np.ndarray, shapes: Mapping[str, tuple]) -> dict[str, np.ndarray]:
+def unflatten(values: np.ndarray, shapes: Shapes) -> dict[str, np.ndarray]:
     """The named arrays of these shapes, in the order of the names."""
-    found, at = {}, 0
+    named, at = {}, 0
     for name in sorted(shapes):
         size = int(np.prod(shapes[name]))
-        found[name], at = values[at:at + size].reshape(shapes[name]), at + size
-    return found
+        named[name], at = values[at:at + size].reshape(shapes[name]), at + size
+    return named
 
 
 def is_wide(model: Family, request: str) -> bool:
@@ -42,11 +42,11 @@ def rescaled(sums: Mapping[str, np.ndarray], unit: float) -> dict[str, np.ndarra
     return {name: part * unit ** POWERS[name] if name in POWERS else part for name, part in sums.items()}
 
 
-def masked_size(shapes: Mapping[str, tuple], wide: bool) -> int:
+def masked_size(shapes: Shapes, wide: bool) -> int:
     """Integers of a masked answer."""
     return (1 + wide) * sum(int(np.prod(shape)) for shape in shapes.values()) + secure_sum.CHECKS
 
 
-def with_jitter(shapes: Mapping[str, tuple]) -> dict[str, tuple]:
+def with_jitter(shapes: Shapes) -> Shapes:
     """The shapes of what is summed under masks."""
     return dict(shapes) | {JITTERED: ()}

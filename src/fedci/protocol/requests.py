@@ -284,9 +284,9 @@ NO_REQUEST = Request(name="", message=Message, phase=NO_PHASE)
 
 def asked(message: Message) -> str:
     """The name under which a request is answered: its type's, for a known diagnostic with its kind."""
-    name = type(message).__name__
-    known = isinstance(message, AskDiagnostic) and diagnostic(message.kind) in REQUESTS
-    return diagnostic(message.kind) if known else name
+    if isinstance(message, AskDiagnostic) and diagnostic(message.kind) in REQUESTS:
+        return diagnostic(message.kind)
+    return type(message).__name__
 
 
 def diagnostic(kind: str) -> str:

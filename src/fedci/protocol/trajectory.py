@@ -8,8 +8,8 @@ sums themselves are the coordinator's word, unless they carry the sites' checks 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Generator, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -28,6 +28,7 @@ what a crafted request needs is larger by far."""
 class Place(NamedTuple):
     leg: str
     state: optimise.State | None
+    """None at the start, and only there."""
     told: tuple[Sums, ...] = ()
 
 
@@ -51,16 +52,17 @@ def after(rules: Rules, place: Place, total: Sums) -> tuple[Place, Ask]:
     return now(rules, place._replace(told=(*place.told, total)))
 
 
-def _steps(rules: Rules, place: Place):
-    if place.leg == START:
+def _steps(rules: Rules, place: Place) -> Generator[Ask, Sums, Any]:
+    if place.state is None:
         return rounds.start(rules)
     if place.leg == ROUND:
         return rounds.evaluation(rules, place.state)
     return rounds.effects(rules, place.state.best)
 
 
-def _after(rules: Rules, place: Place, value) -> Place:
-    state = rounds.begin(rules, value) if place.leg == START else rounds.after(rules, place.state, *value)
+def _after(rules: Rules, place: Place, value: Any) -> Place:
+    """`value`: what the leg's steps came to."""
+    state = rounds.begin(rules, value) if place.state is None else rounds.after(rules, place.state, *value)
     return Place(ROUND if state.verdict is None else EFFECTS, state)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from importlib import metadata
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -79,8 +80,8 @@ class Result:
 
         None where the study does not want them; without what tells the effect while the study is blinded.
         """
-        found = self.outcome.diagnostics
-        return found.sealed() if found is not None and self.blinded else found
+        known = self.outcome.diagnostics
+        return known.sealed() if known is not None and self.blinded else known
 
     @property
     def blinded(self) -> bool:
@@ -95,11 +96,12 @@ class Result:
         if not self.blinded:
             raise UsageError("the effects are open already" + (f", by {self.opened['by']} at {self.opened['at']}"
                                                                if self.opened else ": the study is not blinded"))
-        problems = self.diagnostics.problems  # of the sealed ones: the others would tell part of the effect
+        sealed = self.diagnostics  # what is open of them: the rest would tell part of the effect
+        problems = sealed.problems if sealed is not None else ()
         if not by.strip():
             raise UsageError("say who opens the effects: unblind(by='your name')")
         if problems and not reason.strip():
-            named = ", ".join(one.name for one in problems)
+            named = ", ".join(problem.name for problem in problems)
             raise UsageError(f"the diagnostics name problems: {named}. Mend the study, or give the reason why its "
                              f"effects are opened all the same: unblind(by=…, reason=…), --reason")
         now = datetime.now(UTC).isoformat(timespec="seconds")
@@ -191,13 +193,14 @@ class Result:
         """
         if not strength >= 1.0:
             raise UsageError(f"strength = {strength} is no Λ: give 1 (no confounding) or more, such as 1.5")
-        mean, found = self.effect(X, site), self.outcome.diagnostics
-        if found is None or found.overlap is None or site in found.overlap.withheld:
+        mean, known = self.effect(X, site), self.outcome.diagnostics
+        if (known is None or known.overlap is None or known.sensitivity is None
+                or site in known.overlap.withheld):
             raise UsageError("the bounds need the propensity model, which this result lacks: run the study with "
                              "diagnostics")
         x, missing = design_from(self.study, X, site)
-        e = found.overlap.propensity(np.hstack([x, missing[:, self.outcome.layout.indicators]]), site)
-        half = half_width(e, found.sensitivity.noise_sd, strength)
+        e = known.overlap.propensity(np.hstack([x, missing[:, self.outcome.layout.indicators]]), site)
+        half = half_width(e, known.sensitivity.noise_sd, strength)
         return mean - half, mean + half
 
     def ite(self, site: str, noise_correlation: float | None = None, alpha: float = 0.05) -> pd.DataFrame:
@@ -263,8 +266,8 @@ class Result:
         if not parts:
             return None
         carried = layout.model.drivers(layout.model.draws_at(self.outcome.effects.draws, 0))
-        names = design_columns(self.study)[0]
-        names = [*names, *(f"{names[i]} missing" for i in layout.indicators)]
+        columns = design_columns(self.study)[0]
+        names = [*columns, *(f"{columns[i]} missing" for i in layout.indicators)]
         largest = [", ".join(f"{names[c]} {weights[c]:+.2f}" for c in np.argsort(-np.abs(weights))[:strongest])
                    if part.along else "" for part, weights in zip(parts, carried.weights.T, strict=True)]
         return pd.DataFrame({"part": [part.name for part in parts], "outcome": carried.shares[0],
@@ -294,7 +297,7 @@ class Result:
         """The result in words and one table; of a blinded study, all but its effects."""
         return words.sealed_summary(self) if self.blinded else words.summary(self, alpha)
 
-    def plain(self, alpha: float = 0.05) -> dict:
+    def plain(self, alpha: float = 0.05) -> dict[str, Any]:
         """The average effects and how they were reached, as JSON holds them; no effects while they are sealed."""
         return {"study": self.study.name, "treatment": self.study.treatment, "outcome": self.study.outcome,
                 "run": self.outcome.run, "seed": self.outcome.seed, "verdict": self.verdict,
@@ -302,14 +305,14 @@ class Result:
                 "effects": None if self.blinded else self.table(alpha).to_dict("records"),
                 "warnings": list(self.warnings())}
 
-    def save(self, folder, force: bool = False) -> None:
+    def save(self, folder: Path | str, force: bool = False) -> None:
         """Write the result to a folder; each local site's private part goes to sites/NAME with mode 0600."""
         from fedci.result.storage import save_result
 
         save_result(self, folder, force)
 
     @staticmethod
-    def load(folder) -> Result:
+    def load(folder: Path | str) -> Result:
         """A saved result; sites whose private folder is there can predict for their people again."""
         from fedci.result.storage import load_result
 
@@ -337,7 +340,7 @@ def _check_correlation(value: float | None) -> None:
         raise UsageError(f"noise_correlation = {value} is outside (−1, 1)")
 
 
-def _row(sums: EffectSums, population: Population, alpha: float) -> dict:
+def _row(sums: EffectSums, population: Population, alpha: float) -> dict[str, Any]:
     effect = sums.expected(population.name)
     low, high = effect.interval(alpha)
     return {"estimand": population.estimand, "people": sums.people(population.name), "mean": effect.mean,

@@ -18,7 +18,9 @@ import json
 import os
 import shutil
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 from zipfile import BadZipFile
 
 import numpy as np
@@ -42,7 +44,7 @@ FORMAT = 1
 FILES = ("result.json", "arrays.npz", "effects.csv", "trace.csv", "diagnostics.json", "sites")
 
 
-def save_result(result: Result, folder, force: bool = False) -> None:
+def save_result(result: Result, folder: Path | str, force: bool = False) -> None:
     path = check_folder(folder, force)
     try:
         path.mkdir(parents=True, exist_ok=True)
@@ -75,7 +77,7 @@ def _write_all(result: Result, folder: Path) -> None:
         _write_people(result, name, folder / "sites" / name)
 
 
-def _facts(result: Result) -> dict:
+def _facts(result: Result) -> dict[str, Any]:
     o = result.outcome
     return {"format": FORMAT, "made": result.made, "versions": dict(result.versions), "run": o.run, "seed": o.seed,
             "study": result.study.to_toml(), "study_hash": result.study.hash(),
@@ -100,14 +102,14 @@ def _arrays(o: Outcome) -> dict[str, np.ndarray]:
     return arrays
 
 
-def _moment_arrays(told: SiteMoments) -> dict[str, np.ndarray]:
-    parts = {"x": told.x, "y0": told.y[0], "y1": told.y[1], "w": told.w}
+def _moment_arrays(site: SiteMoments) -> dict[str, np.ndarray]:
+    parts = {"x": site.x, "y0": site.y[0], "y1": site.y[1], "w": site.w}
     flat = {f"{name}{suffix}": value for name, part in parts.items()
             for suffix, value in (("", part.values), ("_count", part.count))}
-    return flat | {"suppressed": told.suppressed, "incomplete": told.incomplete}
+    return flat | {"suppressed": site.suppressed, "incomplete": site.incomplete}
 
 
-def _write_trace(rounds, path: Path) -> None:
+def _write_trace(rounds: Iterable[Round], path: Path) -> None:
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(Round.__dataclass_fields__)
@@ -127,7 +129,7 @@ def _write_people(result: Result, site: str, folder: Path) -> None:
         result.ite(site).to_csv(file, index_label="row")
 
 
-def load_result(folder) -> Result:
+def load_result(folder: Path | str) -> Result:
     path = Path(folder)
     try:
         facts = json.loads((path / "result.json").read_text(encoding="utf-8"))
@@ -141,14 +143,14 @@ def load_result(folder) -> Result:
         raise OutputError(f"the result in '{path}' is damaged or of another version of fedci") from None
 
 
-def _check_format(path: Path, facts: dict) -> None:
+def _check_format(path: Path, facts: dict[str, Any]) -> None:
     if facts["format"] != FORMAT:
         writer = facts.get("versions", {}).get("fedci", "unknown")
         raise OutputError(f"the result in '{path}' was written by fedci {writer} in format {facts['format']}; this is "
                           f"fedci {__version__}, which reads format {FORMAT}. Read it with the version that wrote it")
 
 
-def _result(path: Path, facts: dict, arrays: dict) -> Result:
+def _result(path: Path, facts: dict[str, Any], arrays: dict[str, np.ndarray]) -> Result:
     study = Study.from_toml(facts["study"])
     outcome = _outcome(study, facts, arrays, path / "trace.csv")
     people = {name: _read_people(study, outcome, index, path / "sites" / name)
@@ -158,32 +160,33 @@ def _result(path: Path, facts: dict, arrays: dict) -> Result:
                   made=facts["made"], opened=facts.get("opened"))
 
 
-def _outcome(study: Study, facts: dict, arrays: dict, trace: Path) -> Outcome:
+def _outcome(study: Study, facts: dict[str, Any], arrays: dict[str, np.ndarray], trace: Path) -> Outcome:
     options = validated(FitOptions, facts["options"], where="options of the result")
     sites, described = tuple(facts["sites"]), len(design_columns(study)[0])
     model = model_of(options.model, described + len(arrays["indicators"]), described, len(sites))
     scales = Scales(arrays["scales/x_mean"], arrays["scales/x_sd"],
                     float(arrays["scales/y_mean"]), float(arrays["scales/y_sd"]))
-    layout = Layout(sites, model, scales, arrays["u"], arrays["pooled_u"], arrays["indicators"],
-                    {name: _site_moments(arrays, name) for name in sites})
+    layout = Layout(sites=sites, model=model, scales=scales, u=arrays["u"], pooled_u=arrays["pooled_u"],
+                    indicators=arrays["indicators"], moments={name: _site_moments(arrays, name) for name in sites})
     fit = Fit(arrays["theta"], facts["verdict"], facts["objective"], _read_trace(trace), facts["jitters"])
-    sums = {name: found for name in sites if (found := _below(arrays, f"sums/{name}/"))}
+    sums = {name: own for name in sites if (own := _below(arrays, f"sums/{name}/"))}
     effects = Effects(_below(arrays, "draws/"), sums, _below(arrays, "total/") or None)
-    return Outcome(facts["run"], facts["seed"], options, layout, fit, effects, tuple(facts["warnings"]),
-                   facts["seconds"], facts.get("excluded", {}), _diagnostics(arrays))
+    return Outcome(run=facts["run"], seed=facts["seed"], options=options, layout=layout, fit=fit, effects=effects,
+                   warnings=tuple(facts["warnings"]), seconds=facts["seconds"], excluded=facts.get("excluded", {}),
+                   diagnostics=_diagnostics(arrays))
 
 
-def _diagnostics(arrays: dict) -> Diagnostics | None:
+def _diagnostics(arrays: dict[str, np.ndarray]) -> Diagnostics | None:
     """All of them, sealed ones too; ValueError where they are damaged."""
-    found = arrays.get("diagnostics")
-    return None if found is None else Diagnostics.model_validate_json(found.tobytes())
+    written = arrays.get("diagnostics")
+    return None if written is None else Diagnostics.model_validate_json(written.tobytes())
 
 
-def _below(arrays: dict, prefix: str) -> dict:
+def _below(arrays: dict[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
     return {name.removeprefix(prefix): value for name, value in arrays.items() if name.startswith(prefix)}
 
 
-def _site_moments(arrays: dict, site: str) -> SiteMoments:
+def _site_moments(arrays: dict[str, np.ndarray], site: str) -> SiteMoments:
     a = _below(arrays, f"moments/{site}/")
     x, y0, y1, w = (Moments(a[name], a[f"{name}_count"]) for name in ("x", "y0", "y1", "w"))
     return SiteMoments(x, a["suppressed"], a["incomplete"], (y0, y1), w)
@@ -191,8 +194,9 @@ def _site_moments(arrays: dict, site: str) -> SiteMoments:
 
 def _read_trace(path: Path) -> tuple[Round, ...]:
     with path.open(newline="", encoding="utf-8") as file:
-        return tuple(Round(int(r["number"]), int(r["cap"]), float(r["objective"]), float(r["gradient_norm"]),
-                           float(r["seconds"]), r.get("few") == "True") for r in csv.DictReader(file))
+        return tuple(Round(number=int(row["number"]), cap=int(row["cap"]), objective=float(row["objective"]),
+                           gradient_norm=float(row["gradient_norm"]), seconds=float(row["seconds"]),
+                           few=row.get("few") == "True") for row in csv.DictReader(file))
 
 
 def _read_people(study: Study, outcome: Outcome, index: int, folder: Path) -> People:

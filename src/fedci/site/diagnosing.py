@@ -32,6 +32,7 @@ from fedci.model.rows import BetaLaw, Rows
 from fedci.protocol.ask import sizes
 from fedci.protocol.messages import AskDiagnostic
 from fedci.protocol.requests import Shapes, row_of
+from fedci.site.people import Posterior
 from fedci.study.policy import Policy
 from fedci.table.moments import round_digits, small_cells
 from fedci.table.table import Table
@@ -39,7 +40,7 @@ from fedci.table.table import Table
 MAX_SITES = 10_000
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Here:
     """What the diagnostics need of a site that knows the common units."""
 
@@ -51,8 +52,8 @@ class Here:
     index: int
     y_mean: float
     y_sd: float
-    posterior: object | None
-    """With .vector, .draws and .jitter, once the effects were asked for."""
+    posterior: Posterior | None
+    """Once the effects were asked for."""
     tells_effect: bool = True
     """Whether the study lets the site's own average effect be seen."""
     silent: bool = False
@@ -127,7 +128,7 @@ def _zeros(shapes: Shapes) -> dict[str, np.ndarray]:
 
 # --- what was asked
 
-def _take(here: Here, values: dict[str, np.ndarray], shapes: dict[str, tuple]) -> list[np.ndarray]:
+def _take(here: Here, values: dict[str, np.ndarray], shapes: Shapes) -> list[np.ndarray]:
     """The parameters in order; MessageError where one is missing, or has another shape or type. −1: any length."""
     if values.keys() != shapes.keys():
         raise MessageError(f"site '{here.table.site}': a diagnostic needs {', '.join(shapes)} and nothing else")
@@ -149,14 +150,14 @@ def _design(here: Here, centre: np.ndarray, spread: np.ndarray, coefficients: np
     return propensities.with_intercept(np.nan_to_num((here.rows() - centre) / spread, nan=0.0), here.index, sites)
 
 
-def _shapes(here: Here, *more: tuple[str, tuple]) -> dict[str, tuple]:
+def _shapes(here: Here, *more: tuple[str, tuple[int, ...]]) -> Shapes:
     p = here.columns
     return {"centre": (p,), "spread": (p,), "coefficients": (-1,), **dict(more)}
 
 
 # --- the kinds
 
-def _propensity(here: Here, values: dict) -> dict[str, np.ndarray]:
+def _propensity(here: Here, values: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     centre, spread, coefficients = _take(here, values, _shapes(here))
     design = _design(here, centre, spread, coefficients)
     if here.silent:
@@ -179,18 +180,18 @@ def _check_columns(here: Here) -> None:
                               f"{here.table.rows} people; the policy allows {limit:g} columns per person in the clear")
 
 
-def _balance(here: Here, values: dict) -> dict[str, np.ndarray]:
+def _balance(here: Here, values: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Under each weighting; of covariates whose small cells in an arm could be told, and of weights that few people
     carry, nothing."""
     centre, spread, coefficients, share = _take(here, values, _shapes(here, ("share", ())))
     w, x = here.table.w, (here.rows() - centre) / spread
     e = np.clip(propensities.scores(_design(here, centre, spread, coefficients), coefficients), 1e-9, 1 - 1e-9)
     omega = balance.weights(w, e, float(np.clip(share, 1e-9, 1 - 1e-9)))
-    found, arms = balance.arm_moments(x, w, omega), np.stack([w == 0, w == 1]).astype(float).T
+    moments, arms = balance.arm_moments(x, w, omega), np.stack([w == 0, w == 1]).astype(float).T
     weight, square = omega @ arms, omega**2 @ arms
-    carried = np.array([[propensities.effective(one[w == arm]) for arm in (0, 1)] for one in omega])
+    carried = np.array([[propensities.effective(weights[w == arm]) for arm in (0, 1)] for weights in omega])
     carries = np.array([True, *(carried[1:].min(1) >= here.policy.min_cell)])
-    told = _moments_told(here, found._replace(size=_without_small_gaps(here, w, found.size, weight)),
+    told = _moments_told(here, moments._replace(size=_without_small_gaps(here, w, moments.size, weight)),
                          carries[:, None] & ~_small(here, w)[None])
     return told | {"weight": np.where(carries[:, None], weight, 0.0), "square": np.where(carries[:, None], square, 0.0)}
 
@@ -198,24 +199,24 @@ def _balance(here: Here, values: dict) -> dict[str, np.ndarray]:
 def _small(here: Here, group: np.ndarray) -> np.ndarray:
     """[p] 0/1 columns with a small cell in one of the two groups: withheld in both, or one tells the other."""
     x, kinds = here.rows(), here.kinds()
-    return np.any([small_cells(x[group == one], kinds, here.policy.min_cell) for one in (0, 1)], axis=0)
+    return np.any([small_cells(x[group == member], kinds, here.policy.min_cell) for member in (0, 1)], axis=0)
 
 
 def _without_small_gaps(here: Here, group: np.ndarray, size: np.ndarray, weight: np.ndarray) -> np.ndarray:
     """[S, 2, p] Σω over known values; over all people where so few values are missing that their number may not be told
     (the mean then counts a little too much when sites are pooled)."""
-    gone = np.stack([np.isnan(here.rows()[group == one]).sum(0) for one in (0, 1)])
-    few = ((gone > 0) & (gone < here.policy.min_cell)).any(0)
-    return np.where(few, weight[:, :, None], size)
+    gone = np.stack([np.isnan(here.rows()[group == member]).sum(0) for member in (0, 1)])
+    untold = ((gone > 0) & (gone < here.policy.min_cell)).any(0)
+    return np.where(untold, weight[:, :, None], size)
 
 
-def _moments_told(here: Here, found: balance.ArmMoments, shown: np.ndarray) -> dict[str, np.ndarray]:
-    digits, told = here.policy.moment_digits, shown[:, None, :]
-    return {"size": np.where(told, found.size, 0.0), "mean": round_digits(np.where(told, found.mean, 0.0), digits),
-            "variance": round_digits(np.where(told, found.variance, 0.0), digits), "told": shown}
+def _moments_told(here: Here, moments: balance.ArmMoments, shown: np.ndarray) -> dict[str, np.ndarray]:
+    digits, seen = here.policy.moment_digits, shown[:, None, :]
+    return {"size": np.where(seen, moments.size, 0.0), "mean": round_digits(np.where(seen, moments.mean, 0.0), digits),
+            "variance": round_digits(np.where(seen, moments.variance, 0.0), digits), "told": shown}
 
 
-def _overlap(here: Here, values: dict) -> dict[str, np.ndarray]:
+def _overlap(here: Here, values: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     centre, spread, coefficients = _take(here, values, _shapes(here))
     w, least = here.table.w, here.policy.min_cell
     e = propensities.scores(_design(here, centre, spread, coefficients), coefficients)
@@ -236,14 +237,14 @@ def _overlap(here: Here, values: dict) -> dict[str, np.ndarray]:
             "totals": counts.told(totals, totals_hidden), "totals_hidden": totals_hidden, **where_told}
 
 
-def _outcome(here: Here, values: dict) -> dict[str, np.ndarray]:
+def _outcome(here: Here, values: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Sums over the site's people of what the model says of each without them; without coefficients no effect."""
     q = here.model.columns
     if here.posterior is None:
         raise SiteError(f"site '{here.table.site}' was asked out of turn: it waits for the effects' draws first")
     asked = _shapes(here, ("edges", (fit.CALIBRATION_BINS - 1,)), ("beta_mean", (-1, q)), ("beta_root", (-1, q, q)))
     centre, spread, coefficients, edges, mean, root = _take(here, values, asked)
-    arms, predicted, sd, place = _left_out(here, mean, root)
+    arms, predicted, sd, place = _left_out(here, here.posterior, mean, root)
     t, least = here.table, here.policy.min_cell
     centred, unit = (here.y_mean, here.y_sd) if here.masked else (0.0, 1.0)
     residuals, bins, line = fit.site_fit_sums((t.y - centred) / unit, t.w, (predicted - centred) / unit, sd / unit,
@@ -276,18 +277,19 @@ def _rounded(here: Here, rows: np.ndarray) -> np.ndarray:
     return np.column_stack([rows[:, 0], round_digits(rows[:, 1:], here.policy.moment_digits)])
 
 
-def _left_out(here: Here, mean: np.ndarray, root: np.ndarray):
+def _left_out(here: Here, q: Posterior, mean: np.ndarray,
+              root: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """(E[y₀], E[y₁] [n, 2]; predictive mean, sd and probability of the own outcome [n]), each person left out, in the
     outcome's units."""
-    q, n, count = here.posterior, here.table.rows, len(mean)
+    n, count = here.table.rows, len(mean)
     every = jax.tree.leaves(q.draws)[0].shape[0]
     which = leave_one_out.chosen(every)[:count]
     if len(which) != count or len(root) != count:
         raise MessageError(f"site '{here.table.site}': the law of β is not that of the draws it was given")
     draws = jax.tree.map(lambda leaf: leaf[jnp.asarray(which)], q.draws)
     beta = BetaLaw(jnp.asarray(mean), jnp.asarray(root))
-    found = jax.device_get(leave_one_out.left_out(here.model, q.vector, here.arrays, draws, beta, q.jitter))
-    arms, means, var = found.arms[:, :n], found.mean[:, :n], found.var[:, :n]
+    left_out = jax.device_get(leave_one_out.left_out(here.model, q.vector, here.arrays, draws, beta, q.jitter))
+    arms, means, var = left_out.arms[:, :n], left_out.mean[:, :n], left_out.var[:, :n]
     if not (np.isfinite(arms).all() and np.isfinite(means).all() and (var > 0).all()):
         raise NumericalError(f"site '{here.table.site}': leaving one person out is not stable. Raise model.jitter")
     y = (here.table.y - here.y_mean) / here.y_sd
@@ -296,6 +298,6 @@ def _left_out(here: Here, mean: np.ndarray, root: np.ndarray):
     return (here.y_mean + here.y_sd * arms.mean(0), here.y_mean + here.y_sd * means.mean(0), here.y_sd * sd, place)
 
 
-KINDS: Mapping[str, Callable[[Here, dict], dict[str, np.ndarray]]] = {
+KINDS: Mapping[str, Callable[[Here, dict[str, np.ndarray]], dict[str, np.ndarray]]] = {
     "propensity": _propensity, "balance": _balance, "overlap": _overlap, "outcome": _outcome}
 """What computes each kind; the rows of `protocol.requests` say what of it leaves."""

@@ -16,11 +16,11 @@ import re
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from fedci.errors import DisclosureError, FedciError, MessageError, SiteError
 from fedci.protocol.codec import MAX_BYTES, decode, encode
 from fedci.protocol.messages import Hello, Message, OpenSum, Refusal
 from fedci.protocol.requests import MASKED, REQUESTS, asked, row_of
-from fedci.site.ledger import Ledger, Left, numbers, sha256
+from fedci.site.ledger import Entry, Ledger, Left, numbers, sha256
 
 if TYPE_CHECKING:
     from fedci.site.run import Run
@@ -48,7 +48,7 @@ CIPHERTEXT = {"shares", "opened", "wrapped"}
 """Notes that say nothing of the data: the ledger keeps their hash with the answer's, and not themselves."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Event:
     """One answer, for the site's own screen."""
 
@@ -76,13 +76,13 @@ class Memory:
     """Round → the phase in which something was answered."""
 
     @classmethod
-    def of(cls, entries: Iterable[Mapping]) -> Memory:
+    def of(cls, entries: Iterable[Entry]) -> Memory:
         memory = cls()
         for entry in entries:
             memory.learn(entry)
         return memory
 
-    def learn(self, entry: Mapping) -> None:
+    def learn(self, entry: Entry) -> None:
         if entry["request"] not in REQUESTS or entry["reply"] == Refusal.__name__:
             return
         if entry["run"] not in self.runs:
@@ -90,7 +90,8 @@ class Memory:
         self.answered.setdefault(entry["round"], (entry["request_sha256"], entry["reply_sha256"]))
         self.phases[entry["round"]] = entry["phase"]
 
-    def begins(self, request: Message) -> bool:
+    def begins(self, request: Message) -> TypeGuard[Hello]:
+        """Whether it is the handshake of a new run."""
         return isinstance(request, Hello) and request.run not in self.runs
 
     def check(self, request: Message, digest: str) -> None:
@@ -153,8 +154,9 @@ class Door:
             reply, reason = self._failed(request, problem)
         back = back or encode(reply)
         self._record(request, digest, reply, back, run)
-        self._tell(Event(self.memory.phase(request), _name(request), reply.run, reply.round, _name(reply), len(data),
-                         len(back), time.perf_counter() - start, reason))
+        self._tell(Event(phase=self.memory.phase(request), request=_name(request), run=reply.run, round=reply.round,
+                         reply=_name(reply), bytes_in=len(data), bytes_out=len(back),
+                         seconds=time.perf_counter() - start, reason=reason))
         return back
 
     def _read(self, data: bytes) -> Message:
@@ -275,16 +277,16 @@ def check_leaving(request: Message, reply: Message, secure: bool = False, site_e
 
 def public_reason(site: str, code: str, reason: str) -> str:
     """The reason in words that may leave: those that could hold a count are replaced, the site's name apart."""
-    told = reason.replace(f"'{site}'", "")
-    if code not in WITHOUT_COUNTS or not any(sign.isnumeric() for sign in told):
+    unnamed = reason.replace(f"'{site}'", "")
+    if code not in WITHOUT_COUNTS or not any(sign.isnumeric() for sign in unnamed):
         return reason
     return f"site '{site}': {WITHOUT_COUNTS[code]}; the site's own screen has the numbers"
 
 
 def left(request: Message | None, digest: str, reply: Message, back: bytes) -> Left:
     """The ledger's line on a reply."""
-    line = Left(reply.run, reply.round, phase_of(request), _name(request), digest, _name(reply), sha256(back),
-                len(back))
+    line = Left(run=reply.run, round=reply.round, phase=phase_of(request), request=_name(request),
+                request_sha256=digest, reply=_name(reply), reply_sha256=sha256(back), bytes=len(back))
     if isinstance(reply, Refusal):
         return replace(line, code=reply.code, reason=reply.reason)
     arrays = {name: np.asarray(array) for name, array in arrays_of(reply).items()}
@@ -302,7 +304,7 @@ def describe(request: Message, reply: Message, size: int) -> str:
     parts += [f"{name} (in words)" for name in line.notes or {}]
     what = ", ".join(parts) or "no numbers, only that it agrees"
     count = numbers({"sums": line.sums})
-    if getattr(request, "refuter", ""):
+    if isinstance(request, Hello) and request.refuter:
         return (f"the refuter '{request.refuter}', run {request.run}: site '{request.site}' changes its rows as the "
                 f"study says, and all phases of the study but linkage and diagnostics run once more on them: moments, "
                 f"fit and effects leave again, of the changed rows. Asked once for all of it.")

@@ -8,7 +8,9 @@ With a key from a file the second step falls away. After the last Exclude nothin
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
@@ -19,6 +21,10 @@ from fedci.privacy.agreement import Context, Credentials
 from fedci.protocol.messages import AskLinkKey, AskTokens, Exclude, Message, Reply, TakeLinkKey, Tokens, WrapLinkKey
 from fedci.study.study import Study
 from fedci.table.table import Table, id_records
+
+Part = TypeVar("Part")
+LEADING = "the keys of all sites, once, and to come first among them"
+"""What the lead site waits for."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +40,7 @@ class SiteLinkage:
     """What identifies each person, until there are tokens."""
     private: X25519PrivateKey | None = field(repr=False)
     key: bytes | None = field(repr=False)
-    publics: dict | None = None
+    publics: dict[str, str] | None = None
     """The keys that the lead site wrapped its key for: never a second time for others."""
     tokens: np.ndarray | None = field(default=None, repr=False)
     """[n, 2] in their own order."""
@@ -53,40 +59,47 @@ class SiteLinkage:
         """(the linkage after this request, the reply)."""
         if request.run != self.run or self.kept is not None:
             raise self._out_of_turn("a new linkage")
-        handlers = {AskLinkKey: self._offer, WrapLinkKey: self._wrap, TakeLinkKey: self._take,
-                    AskTokens: self._send, Exclude: self._exclude}
+        handlers: Mapping[type[Message], Callable[[Any], tuple[SiteLinkage, Reply | Tokens]]] = {
+            AskLinkKey: self._offer, WrapLinkKey: self._wrap, TakeLinkKey: self._take, AskTokens: self._send,
+            Exclude: self._exclude}
         return handlers[type(request)](request)
 
     def _out_of_turn(self, what: str) -> SiteError:
         return SiteError(f"site '{self.name}' was asked out of turn: it waits for {what} first")
 
-    def _reply(self, request: Message, **notes) -> Reply:
+    def _having(self, part: Part | None, what: str) -> Part:
+        if part is None:
+            raise self._out_of_turn(what)
+        return part
+
+    def _reply(self, request: Message, **notes: Any) -> Reply:
         return Reply(request.run, request.round, self.name, {}, notes)
 
     # --- the key
 
     def _offer(self, request: AskLinkKey) -> tuple[SiteLinkage, Reply]:
         if self.private is None:
-            return self, self._reply(request, people=self.people,
-                                     fingerprint=agreement.fingerprint(self.key, self.context))
+            fingerprint = agreement.fingerprint(self._having(self.key, "a key from a file"), self.context)
+            return self, self._reply(request, people=self.people, fingerprint=fingerprint)
         public = agreement.public_key(self.private)
         return self, self._reply(request, people=self.people, public=public,
                                  signature=agreement.sign(self.credentials, self.context, self.name, public))
 
     def _wrap(self, request: WrapLinkKey) -> tuple[SiteLinkage, Reply]:
         """Every site's copy of the key, which is drawn here."""
-        self._check_lead(request)
+        private = self._having(self.private, LEADING)
+        self._check_lead(private, request)
         key, publics = self.key or secrets.token_bytes(agreement.KEY_BYTES), dict(request.publics)
         return replace(self, key=key, publics=publics), self._reply(request, wrapped={
-            site: agreement.wrap(key, self.private, public, self.context, self.name, site)
+            site: agreement.wrap(key, private, public, self.context, self.name, site)
             for site, public in sorted(publics.items()) if site != self.name})
 
-    def _check_lead(self, request: WrapLinkKey) -> None:
+    def _check_lead(self, private: X25519PrivateKey, request: WrapLinkKey) -> None:
         sites = set(request.publics)
         asked_again = self.key is not None and self.publics != request.publics
-        if self.private is None or asked_again or not sites or min(sites) != self.name:
-            raise self._out_of_turn("the keys of all sites, once, and to come first among them")
-        if request.publics[self.name] != agreement.public_key(self.private):
+        if asked_again or not sites or min(sites) != self.name:
+            raise self._out_of_turn(LEADING)
+        if request.publics[self.name] != agreement.public_key(private):
             raise HandshakeError(f"site '{self.name}': its own linkage key came back changed. Someone between the "
                                  "sites puts other keys in place of theirs: do not run the study before you know who")
         for site in sorted(sites - {self.name}):
@@ -110,12 +123,13 @@ class SiteLinkage:
         if self.key is None:
             raise self._out_of_turn("the linkage key")
         linkage = self if self.tokens is not None else self._with_tokens(self.key)
+        ordered = linkage._having(linkage.tokens, "its tokens")
         self._check_part(request)
         start, end = (self.people * part // request.parts for part in (request.part, request.part + 1))
-        return linkage, Tokens(request.run, request.round, self.name, linkage.tokens[start:end])
+        return linkage, Tokens(request.run, request.round, self.name, ordered[start:end])
 
     def _with_tokens(self, key: bytes) -> SiteLinkage:
-        made = tokens.tokens(self.records, agreement.token_key(key, self.study.hash()))
+        made = tokens.tokens(self._having(self.records, "its records"), agreement.token_key(key, self.study.hash()))
         order = tokens.sorting(made)
         return replace(self, order=order, tokens=made[order], records=None)
 

@@ -72,7 +72,7 @@ def link(party: Party, run: Run, request: Message) -> tuple[Run, Reply | Tokens]
         linkage = begin_linkage(run.study, party.whole, request.run, party.credentials)
     linkage, answer = required(party.name, linkage, "a linkage").answered(request)
     run = replace(run, linkage=linkage)
-    if linkage.kept is None:
+    if linkage.kept is None or not isinstance(answer, Reply):
         return run, answer
     run = after_linkage(party, run, linkage.kept)
     warnings = list(run.table.warnings[len(party.whole.warnings):])
@@ -85,13 +85,13 @@ def moments(party: Party, run: Run, request: AskMoments) -> tuple[Run, Reply]:
     if party.releases is not None and policy.min_difference:
         party.releases.admit(party.name, _people(party, run), t.w, policy.min_difference, policy.min_cell)
     noise = site_noise(run.study, options, t, party.secret)
-    told = (noise.moments(t) if noise is not None and policy.noises("moments")
-            else describe_site(t.x, t.w, t.y, t.kinds, policy))
-    counts = population_sizes(told.rows - told.treated, told.treated)
+    own = (noise.moments(t) if noise is not None and policy.noises("moments")
+           else describe_site(t.x, t.w, t.y, t.kinds, policy))
+    counts = population_sizes(own.rows - own.treated, own.treated)
     return replace(run, described=True, counts=counts), reply_to(request, {
-        "x": told.x.values, "x_count": told.x.count, "suppressed": told.suppressed, "incomplete": told.incomplete,
-        "y0": told.y[0].values, "y0_count": told.y[0].count, "y1": told.y[1].values, "y1_count": told.y[1].count,
-        "w": told.w.values, "w_count": told.w.count})
+        "x": own.x.values, "x_count": own.x.count, "suppressed": own.suppressed, "incomplete": own.incomplete,
+        "y0": own.y[0].values, "y0_count": own.y[0].count, "y1": own.y[1].values, "y1_count": own.y[1].count,
+        "w": own.w.values, "w_count": own.w.count})
 
 
 def _people(party: Party, run: Run) -> list[bytes]:

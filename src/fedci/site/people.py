@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import jax
 import numpy as np
@@ -12,7 +11,7 @@ import numpy as np
 from fedci.effect import Effect
 from fedci.model import predict
 from fedci.model.family import Family
-from fedci.model.rows import Known, Rows
+from fedci.model.rows import Draws, Known, Rows
 from fedci.site.prepared import Prepared
 from fedci.table.table import Table
 
@@ -25,8 +24,7 @@ class Posterior:
     """What a site needs for its own predictions; received with the last request, kept at the site."""
 
     vector: np.ndarray
-    draws: Any
-    """As the model's family draws them."""
+    draws: Draws
     jitter: float
 
 
@@ -81,7 +79,8 @@ def _each(model: Family, q: Posterior, rows: Rows, correlations: np.ndarray, y_s
 def summed_sd(model: Family, q: Posterior, rows: Rows, correlations: np.ndarray, y_sd: float) -> np.ndarray:
     """[C] Σ_i sd(τ_i)."""
     parts = rows.realised(model, q.vector, q.draws, correlations, q.jitter)
-    return y_sd * sum(Effect(moments.mean, moments.var).sd.sum(1) for _, moments in parts)
+    each = (Effect(np.asarray(moments.mean), np.asarray(moments.var)).sd for _, moments in parts)
+    return y_sd * sum((sd.sum(1) for sd in each), np.zeros(len(correlations)))
 
 
 def _given(noise_correlation: float | None) -> np.ndarray:
@@ -93,7 +92,7 @@ def _one(effect: Effect) -> Effect:
     return Effect(effect.means[:, 0], effect.variances[:, 0])
 
 
-def stream_cate(model: Family, vector: np.ndarray, known: Known, draws: Any, x: np.ndarray, jitter: float,
+def stream_cate(model: Family, vector: np.ndarray, known: Known, draws: Draws, x: np.ndarray, jitter: float,
                 y_sd: float, outcome_noise: bool) -> Effect:
     """τ(x) for any number of people, in chunks of one shape; with outcome noise it is a person's realised effect."""
     parts = []

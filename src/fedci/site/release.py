@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -73,7 +73,7 @@ class Release:
     moments: tuple[ColumnMoments, ...]
     sums: tuple[Sum, ...]
 
-    def plain(self) -> dict:
+    def plain(self) -> dict[str, Any]:
         """As JSON holds it."""
         return {"site": self.site, "warnings": list(self.warnings), "moments": [asdict(line) for line in self.moments],
                 "sums": [asdict(part) | {"shape": list(part.shape), "numbers": part.numbers} for part in self.sums]}

@@ -88,18 +88,24 @@ class Run:
         """Whether only masked sums leave."""
         return self.sums is not None and self.sums.ready
 
+    @property
+    def _followed(self) -> Course:
+        if self.course is None:
+            raise AssertionError("only a course that the site follows has places")
+        return self.course
+
     def is_silent(self, number: int) -> bool:
         return self.silent_from is not None and number >= self.silent_from
 
     def place(self, number: int) -> dict[str, np.ndarray]:
         """Where the fit stood in an exchange, as named arrays: for the site's own disk."""
-        about = {"digest": np.array(self.sums.digests[number])} if self.masked else {}
-        return self.course.packed(number) | about
+        about = {"digest": np.array(self.sums.digests[number])} if self.sums and self.masked else {}
+        return self._followed.packed(number) | about
 
     def at_places(self, packed: Mapping[int, Mapping[str, np.ndarray]]) -> Run:
         """With what `place` gave before a restart, by round."""
-        run = replace(self, course=self.course.restored(packed))
-        if not self.masked:
+        run = replace(self, course=self._followed.restored(packed))
+        if self.sums is None or not self.masked:
             return run
         digests = {number: str(place["digest"]) for number, place in packed.items()}
         return replace(run, sums=replace(self.sums, digests=digests | dict(self.sums.digests)))
@@ -114,8 +120,8 @@ def first_run(party: Party) -> Run:
 def begun(party: Party, before: Run, refuter: str) -> Run:
     """A new run sees nothing that an earlier one left, but what holds for ever: once moments have left, linkage may
     not choose other rows. A refuter's follows the study's, on the rows that its linkage left."""
-    lasting = {"described": before.described} | ({"linked": before.linked} if refuter else {})
-    return replace(first_run(party), **lasting)
+    run = replace(first_run(party), described=before.described)
+    return replace(run, linked=before.linked) if refuter else run
 
 
 def after_linkage(party: Party, run: Run, linked: np.ndarray) -> Run:

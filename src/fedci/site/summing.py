@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import jax
 import numpy as np
@@ -18,10 +19,13 @@ from fedci.protocol.messages import (
     AskEffects,
     AskMaskKey,
     AskSharedEffects,
+    AskStatistics,
     Evaluate,
     Message,
     OpenSum,
+    PullBack,
     Reply,
+    TakeCheckKey,
     TakeMaskKeys,
 )
 from fedci.protocol.packing import JITTERED, is_wide, rescaled, with_jitter
@@ -34,8 +38,12 @@ from fedci.site.people import Posterior, summed_sd
 from fedci.site.prepared import Prepared
 from fedci.site.run import Party, Run, reply_to, required
 
+OfKeys = AskMaskKey | TakeMaskKeys | TakeCheckKey | OpenSum
+OfFit = Evaluate | AskEffects | AskStatistics | PullBack | AskSharedEffects
+"""Requests of the fit and of its effects, which tell the sum before them."""
 
-def keys(party: Party, run: Run, request: Message) -> tuple[Run, Reply]:
+
+def keys(party: Party, run: Run, request: OfKeys) -> tuple[Run, Reply]:
     """Keys of the secure sums, and the opening of one."""
     required(party.name, run.options, "a handshake")
     if run.study.policy.secure_sum is False:
@@ -44,25 +52,25 @@ def keys(party: Party, run: Run, request: Message) -> tuple[Run, Reply]:
         sums = run.sums or SiteSums(study=run.study, name=party.name, run=request.run, secret=party.secret,
                                     credentials=party.credentials)
         return replace(run, sums=sums), reply_to(request, {}, **sums.offer(request))
-    sums, notes = required(party.name, run.sums, "a request for its key"), {}
+    sums = required(party.name, run.sums, "a request for its key")
     if isinstance(request, OpenSum):
         return run, reply_to(request, {}, opened=sums.open(request))
     if isinstance(request, TakeMaskKeys):
         sums, notes = sums.take(request)
-    else:
-        sums = sums.take_check(request)
-    return replace(run, sums=sums), reply_to(request, {}, **notes)
+        return replace(run, sums=sums), reply_to(request, {}, **notes)
+    return replace(run, sums=sums.take_check(request)), reply_to(request, {})
 
 
-def summed(party: Party, run: Run, request: Message) -> tuple[Run, Reply]:
+def summed(party: Party, run: Run, request: OfFit) -> tuple[Run, Reply]:
     """The answer to a request of the fit: followed if the policy says so, and masked under secure sums."""
     ready = required(party.name, run.prepared, "the common units")
     run = _counted(party.name, run, ready, request)
     if run.course is not None:
-        course = run.course.followed(request, lambda *exchange: _told(party.name, run, *exchange))
+        course = run.course.followed(request, lambda _, *exchange: _told(party.name, run, request, *exchange))
         run = replace(run, course=course)
     effects = isinstance(request, AskEffects | AskSharedEffects)
-    run, reply = (_effects if effects else _round)(party, run, ready, request)
+    run, reply = (_effects(party, run, ready, request) if isinstance(request, AskEffects | AskSharedEffects)
+                  else _round(party, run, ready, request))
     reply = _with_noise(party, run, request, reply)
     if run.sums is None or not run.masked:
         return run, reply
@@ -83,7 +91,7 @@ def _counted(site: str, run: Run, ready: Prepared, request: Message) -> Run:
     return replace(run, evaluations=rounds)
 
 
-def _told(site: str, run: Run, request: Message, ask: Ask, number: int) -> Sums:
+def _told(site: str, run: Run, request: OfFit, ask: Ask, number: int) -> Sums:
     """The sum of the exchange before, as the coordinator tells it; under secure sums the sites' checks bind it."""
     model = required(site, run.prepared, "the common units").model
     expected = shapes(model, ask, run.study.policy.noises("effects"))
@@ -103,7 +111,8 @@ def _with_noise(party: Party, run: Run, request: Message, reply: Reply) -> Reply
     if noise is None:
         return reply
     if isinstance(request, AskEffects | AskSharedEffects) and policy.noises("effects"):
-        return replace(reply, sums=noise.effects(reply.sums, run.counts), notes={})
+        counts = required(party.name, run.counts, "a request for its moments")
+        return replace(reply, sums=noise.effects(reply.sums, counts), notes={})
     if isinstance(request, Evaluate) and policy.noises("gradients"):
         return replace(reply, sums=noise.evaluation(reply.sums, digest(request)), notes={})
     return reply
@@ -158,7 +167,7 @@ def _effects(party: Party, run: Run, ready: Prepared, request: AskEffects | AskS
                          f"jitter {ready.model.jitters[-1]:g}. Look for repeated rows, or raise model.jitter.")
 
 
-def _effect_sums(run: Run, ready: Prepared, q: Posterior, own: SiteEffects, correlations: np.ndarray) -> dict:
+def _effect_sums(run: Run, ready: Prepared, q: Posterior, own: SiteEffects, correlations: np.ndarray) -> dict[str, Any]:
     """Per population and draw, in outcome units: Σ τ(x_i) 'cate' [L, 3], Σ τ_i 'ite' [L, C, 3]; and Σ_i sd(τ_i) from
     every eighth draw, which is enough for a mean over people and costs n³ only there."""
     s, t = ready.units.y_sd, run.table
@@ -181,18 +190,18 @@ def diagnostic(party: Party, run: Run, request: AskDiagnostic) -> tuple[Run, Rep
         table=run.table, policy=policy, indicators=ready.units.indicators, model=ready.model, arrays=ready.rows,
         index=int(ready.rows.index), y_mean=ready.units.y_mean, y_sd=ready.units.y_sd, posterior=run.posterior,
         tells_effect=not run.masked or policy.site_effects, silent=run.is_silent(request.round))
-    if not (run.masked and row_of(request).summed):
+    if run.sums is None or not (run.masked and row_of(request).summed):
         return run, reply_to(request, diagnosing.answer(here, request))
-    return _masked_diagnostic(run, request, here)
+    return _masked_diagnostic(run, run.sums, request, here)
 
 
-def _masked_diagnostic(run: Run, request: AskDiagnostic, here: diagnosing.Here) -> tuple[Run, Reply]:
+def _masked_diagnostic(run: Run, sums: SiteSums, request: AskDiagnostic, here: diagnosing.Here) -> tuple[Run, Reply]:
     """Once a site could not tell its part of the propensity model it stays out: a sum that changes its people on the
     way has no maximum. Asked an earlier round again, it answers as it did."""
     part = diagnosing.part(here, request)
     if part.withheld and request.kind == "propensity" and not here.silent:
         run = replace(run, silent_from=request.round)
-    sums, hidden, shares = run.sums.mask(request, part.sums | {JITTERED: np.zeros(())}, wide=True)
+    sums, hidden, shares = sums.mask(request, part.sums | {JITTERED: np.zeros(())}, wide=True)
     notes = {"withheld": part.withheld} if part.withheld else {}
     own = {OWN + name: numbers for name, numbers in part.own.items()}
     return replace(run, sums=sums), reply_to(request, {MASKED: hidden} | own, shares=shares, **notes)

@@ -6,7 +6,7 @@ data, so that a site can read what it agrees to.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import Field, model_validator
 
@@ -23,6 +23,7 @@ SECURE_SUM_SITES = 3
 Count = Annotated[int, Field(strict=True, ge=0)]
 Bound = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 Share = Annotated[float, Field(strict=True, gt=0, le=1)]
+Setting = TypeVar("Setting")
 
 
 class Policy(Options):
@@ -162,3 +163,10 @@ def check_available(policy: Policy, site_count: int) -> None:
         raise StudyError(
             f"policy.secure_sum needs at least {SECURE_SUM_SITES} sites, got {site_count}: of two, "
             "each could read the other's part. Add sites, or set secure_sum = \"auto\" or false")
+
+
+def given(setting: Setting | None) -> Setting:
+    """A setting without which a policy that needs it is no policy (`Policy` has checked it)."""
+    if setting is None:
+        raise AssertionError("a policy that adds noise says how much")
+    return setting

@@ -18,7 +18,7 @@ import pandas as pd
 
 if TYPE_CHECKING:
     from fedci.coordinator.talk import Talk
-    from fedci.protocol.rounds import Rules
+    from fedci.model.family import Rules
 
 NAMES = [f"x{k}" for k in range(20)]
 TRUNK = (64, 56)
@@ -54,10 +54,14 @@ def _people(rows: int, seed: int) -> pd.DataFrame:
 
 def measure(sites: int, rows: int, repeats: int) -> dict[str, Any]:
     """Medians of rounds taken in turns, so that whatever else the machine does falls on both."""
+    from fedci.model.paper.paper import PaperModel
     from fedci.protocol import rounds
 
     both = {secure: prepared(sites, rows, secure) for secure in (False, True)}
-    theta = np.asarray(both[True][1].model.first_vector(0))
+    model = both[True][1].model
+    if not isinstance(model, PaperModel):
+        raise TypeError("the rounds measured here are those of the paper's model")
+    theta = np.asarray(model.first_vector(0))
     seconds: dict[bool, list[float]] = {False: [], True: []}
     for repeat in range(repeats + 1):
         for secure, (talk, rules) in both.items():

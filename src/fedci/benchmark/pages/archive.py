@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from fedci.benchmark.pages.summary import Summaries, summarise
 from fedci.benchmark.run import cells
@@ -21,7 +21,7 @@ class Archive(NamedTuple):
 
     summaries: Summaries
     effects: Sequence[SiteEffect]
-    runs: Sequence[dict]
+    runs: Sequence[dict[str, Any]]
 
 
 def read(folder: Path) -> Archive:
@@ -37,7 +37,7 @@ def read_results(folder: Path) -> Archive:
     return archive
 
 
-def read_runs(path: Path) -> list[dict]:
+def read_runs(path: Path) -> list[dict[str, Any]]:
     """What was run; none if nobody kept a record."""
     if not path.exists():
         return []

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from fedci.benchmark.pages.archive import Archive
 from fedci.benchmark.pages.chapter import Chapter, slug
@@ -151,8 +152,9 @@ def _level(standings: Sequence[Standing]) -> str:
 
 def _intervals(standings: Sequence[Standing]) -> str:
     """Data sets on which the intervals are too narrow, or wider than they need be."""
-    sides = {f"Intervals that hold the truth too rarely (below {LOW:.2f})": lambda mean: mean < LOW,
-             f"more often than they claim (above {HIGH:.2f}: wider than they need be)": lambda mean: mean > HIGH}
+    sides: dict[str, Callable[[float], bool]] = {
+        f"Intervals that hold the truth too rarely (below {LOW:.2f})": lambda mean: mean < LOW,
+        f"more often than they claim (above {HIGH:.2f}: wider than they need be)": lambda mean: mean > HIGH}
     parts = []
     for words, outside in sides.items():
         named = [f"{title(s.ours.group.dataset)} ({share(s.coverage.mean)})" for s in standings
@@ -181,7 +183,7 @@ def _costs(results: Archive, standings: Sequence[Standing]) -> str:
     return "\n".join(filter(None, [above, table(header, rows), _presets(results.summaries, standings)])) if rows else ""
 
 
-def _cores(runs: Sequence[dict]) -> str:
+def _cores(runs: Sequence[dict[str, Any]]) -> str:
     """Where all runs had the same number."""
     counts = {run.get("cores") for run in runs}
     return f" of {counts.pop()} cores" if len(counts) == 1 and None not in counts else ""
@@ -197,8 +199,9 @@ def _presets(summaries: Summaries, standings: Sequence[Standing]) -> str:
     """The other presets on the first data set that has them."""
     for standing in standings:
         group = standing.ours.group
-        beside = [summaries.get(group._replace(method=method)) for method in (OURS, "FedCI (classic)", PAPER)]
-        if None not in beside:
+        methods = OURS, "FedCI (classic)", PAPER
+        beside = [summary for method in methods if (summary := summaries.get(group._replace(method=method)))]
+        if len(beside) == len(methods):
             texts = ["{}: {} s, {} rounds, {} MB, √PEHE {}".format(
                 summary.group.method, *_cost(summary), number(summary.of("pehe").mean)) for summary in beside]
             return (f"The presets on {title(group.dataset)} with {in_words(group.sources)}. {'; '.join(texts)} "

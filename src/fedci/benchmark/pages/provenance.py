@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 
-def run_list(runs: Sequence[dict]) -> str:
+def run_list(runs: Sequence[dict[str, Any]]) -> str:
     """Commands with what they ran on; versions once if all runs had the same."""
     if not runs:
         return ""
@@ -17,13 +18,13 @@ def run_list(runs: Sequence[dict]) -> str:
     return "".join(lines) + below
 
 
-def _run(run: dict) -> str:
+def _run(run: dict[str, Any]) -> str:
     parts = [f"`{run.get('command', 'command not recorded')}`", *(
         form.format(run[key]) for key, form in
         (("started", "started {}"), ("seed", "seed {}"), ("cores", "cores: {}"), ("machine", "{}")) if key in run)]
     return ", ".join(parts)
 
 
-def _versions(run: dict) -> str:
+def _versions(run: dict[str, Any]) -> str:
     versions = run.get("versions")
     return ", ".join(f"{name} {version}" for name, version in versions.items()) if isinstance(versions, dict) else ""

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -29,9 +29,17 @@ from jaxtyping import Array, Float
 
 from fedci.model import covariance, kernels
 from fedci.model.exact import ExactRows, batch_size, observed_covariance
+from fedci.model.family import Theta
 from fedci.model.paper import means, posterior, wishart
-from fedci.model.paper.paper import MOMENTS, PaperModel, Theta, Vector
+from fedci.model.paper.paper import MOMENTS, PaperModel
 from fedci.model.paper.posterior import Roots
+from fedci.model.rows import Scalar, Vector
+from fedci.study.options import WishartOptions
+
+Quadratic = tuple[Array, Array]
+"""(Σ_j weight_j b_jᵀC⁻¹b_j, log|C|)."""
+Saved = tuple[Array, Array, Array, Array]
+"""(C^{−1/2}, C^{−1/2}b, b_jᵀC⁻¹b_j, weight): what the way back needs."""
 
 
 class Residual(NamedTuple):
@@ -44,7 +52,7 @@ class Residual(NamedTuple):
 
 
 def site_term(model: PaperModel, theta: Theta, roots: Roots, site: ExactRows,
-              jitter: Float[Array, ""]) -> Float[Array, ""]:
+              jitter: Scalar) -> Float[Array, ""]:
     """E_q[log p(y^s | g^s, Φ, Σ)], (Φ, Σ) averaged over the draws."""
     h, g_variance = posterior.g_at_site(model, theta, site.u, site.index)
     residual = Residual(kernels.cross(model.kernel, theta["kernel"], site.x, site.x),
@@ -53,7 +61,7 @@ def site_term(model: PaperModel, theta: Theta, roots: Roots, site: ExactRows,
 
 
 def draw_term(residual: Residual, root_phi: Float[Array, "2 2"], root_sigma: Float[Array, "2 2"],
-              site: ExactRows, jitter: Float[Array, ""]) -> Float[Array, ""]:
+              site: ExactRows, jitter: Scalar) -> Float[Array, ""]:
     """E_q(g)[log p(y^s | g^s, Φ, Σ)] for one (Φ, Σ)."""
     z = covariance.arms(site.w) @ root_phi * site.mask[:, None]
     e = site.mask * site.y - jnp.sum(z * (residual.mean + residual.h[None]), 1)
@@ -64,7 +72,7 @@ def draw_term(residual: Residual, root_phi: Float[Array, "2 2"], root_sigma: Flo
 
 
 @jax.custom_vjp
-def weighted_quadratic(c: Float[Array, "n n"], b: Float[Array, "n k"], weight: Float[Array, "k"]):
+def weighted_quadratic(c: Float[Array, "n n"], b: Float[Array, "n k"], weight: Float[Array, "k"]) -> Quadratic:
     """(Σ_j weight_j b_jᵀC⁻¹b_j, log|C|), with the gradients in closed form: ∂ = −X diag(weight) Xᵀ and C⁻¹.
 
     X = C⁻¹b. Cheaper and steadier than differentiating through the Cholesky factor.
@@ -72,7 +80,8 @@ def weighted_quadratic(c: Float[Array, "n n"], b: Float[Array, "n k"], weight: F
     return _weighted_quadratic_forward(c, b, weight)[0]
 
 
-def _weighted_quadratic_forward(c, b, weight):
+def _weighted_quadratic_forward(c: Float[Array, "n n"], b: Float[Array, "n k"],
+                                weight: Float[Array, "k"]) -> tuple[Quadratic, Saved]:
     chol = jnp.linalg.cholesky(c)
     inverse_root = solve_triangular(chol, jnp.eye(c.shape[0]), lower=True)
     white = inverse_root @ b
@@ -81,7 +90,7 @@ def _weighted_quadratic_forward(c, b, weight):
     return (each @ weight, log_det), (inverse_root, white, each, weight)
 
 
-def _weighted_quadratic_backward(saved, cotangents):
+def _weighted_quadratic_backward(saved: Saved, cotangents: Quadratic) -> tuple[Array, Array, Array]:
     inverse_root, white, each, weight = saved
     by_quadratic, by_log_det = cotangents
     x = inverse_root.T @ white
@@ -92,8 +101,14 @@ def _weighted_quadratic_backward(saved, cotangents):
 weighted_quadratic.defvjp(_weighted_quadratic_forward, _weighted_quadratic_backward)
 
 
+Summed = tuple[Array, Residual]
+"""Of the draws so far: (value, gradient in the residual)."""
+Gradient = tuple[tuple[Residual, Roots], ExactRows, Scalar]
+"""((gradient in the residual, in the draws), and what has none)."""
+
+
 @jax.custom_vjp
-def _mean_over_draws(residual: Residual, roots, site: ExactRows, jitter):
+def _mean_over_draws(residual: Residual, roots: Roots, site: ExactRows, jitter: Scalar) -> Float[Array, ""]:
     """Average of `draw_term` over the draws.
 
     Its gradient is summed draw by draw on the way forward: memory stays at a few n × n matrices however many
@@ -102,12 +117,13 @@ def _mean_over_draws(residual: Residual, roots, site: ExactRows, jitter):
     return _mean_over_draws_forward(residual, roots, site, jitter)[0]
 
 
-def _mean_over_draws_forward(residual, roots, site, jitter):
+def _mean_over_draws_forward(residual: Residual, roots: Roots, site: ExactRows,
+                             jitter: Scalar) -> tuple[Float[Array, ""], Gradient]:
     draws, n = roots.phi.shape[0], site.x.shape[0]
     batch = batch_size(draws, n)
     term = jax.vmap(jax.value_and_grad(draw_term, argnums=(0, 1, 2)), in_axes=(None, 0, 0, None, None))
 
-    def add_batch(total, batch_roots):
+    def add_batch(total: Summed, batch_roots: Roots) -> tuple[Summed, tuple[Array, Array]]:
         value, (by_residual, by_phi, by_sigma) = term(residual, *batch_roots, site, jitter)
         summed = jax.tree.map(lambda leaf: leaf.sum(0), (value, by_residual))
         return jax.tree.map(jnp.add, total, summed), (by_phi, by_sigma)
@@ -120,13 +136,13 @@ def _mean_over_draws_forward(residual, roots, site, jitter):
     return value / draws, (gradient, site, jitter)
 
 
-def _mean_over_draws_backward(saved, cotangent):
+def _mean_over_draws_backward(saved: Gradient, cotangent: Float[Array, ""]) -> tuple[Residual, Roots, Any, Any]:
     (by_residual, by_roots), site, jitter = saved
     scaled = jax.tree.map(lambda leaf: cotangent * leaf, (by_residual, by_roots))
-    return *scaled, jax.tree.map(_no_gradient, site), jnp.zeros_like(jitter)
+    return scaled[0], scaled[1], jax.tree.map(_no_gradient, site), jnp.zeros_like(jitter)
 
 
-def _no_gradient(leaf):
+def _no_gradient(leaf: Array) -> Vector:
     """The zero cotangent JAX asks for: float0 for integers. Data are not differentiated."""
     if jnp.issubdtype(leaf.dtype, jnp.floating):
         return jnp.zeros_like(leaf)
@@ -161,30 +177,31 @@ def log_prior(model: PaperModel, theta: Theta) -> Float[Array, ""]:
     return total
 
 
-def _weights(tree: dict) -> dict:
+def _weights(tree: Theta) -> Theta:
     """The weights without the biases: a shift of the outcome is not penalised."""
     return {key: _weights(value) if isinstance(value, dict) else value
             for key, value in tree.items() if key != "bias"}
 
 
-def _sum_of_squares(tree) -> Float[Array, ""]:
+def _sum_of_squares(tree: Theta) -> Float[Array, ""]:
     return sum((jnp.sum(leaf**2) for leaf in jax.tree.leaves(tree)), start=jnp.zeros(()))
 
 
 @partial(jax.jit, static_argnames="model")
-def evaluate_site(model: PaperModel, vector: Float[Array, "p"], roots: Roots, site: ExactRows, jitter):
+def evaluate_site(model: PaperModel, vector: Float[Array, "p"], roots: Roots, site: ExactRows,
+                  jitter: Scalar) -> tuple[Array, tuple[Array, Roots]]:
     """(site term, (gradient in Θ, gradient in the draws)): what a site answers each round.
 
     Compiled once per model and padded shape, so sites of one size class share it.
     """
-    def term(v, r):
+    def term(v: Float[Array, "p"], r: Roots) -> Float[Array, ""]:
         return site_term(model, model.unravel(v), r, site, jitter)
 
     return jax.value_and_grad(term, argnums=(0, 1))(vector, roots)
 
 
 @partial(jax.jit, static_argnames="model")
-def evaluate_global(model: PaperModel, vector: Float[Array, "p"], u: Float[Array, "m q"]):
+def evaluate_global(model: PaperModel, vector: Float[Array, "p"], u: Float[Array, "m q"]) -> tuple[Array, Array]:
     """(data-free term, its gradient in Θ): what the coordinator adds each round."""
     return jax.value_and_grad(lambda v: global_term(model, model.unravel(v), u))(vector)
 
@@ -200,12 +217,13 @@ class Drawn(NamedTuple):
 def draw(model: PaperModel, vector: Vector, uniforms: Vector) -> Drawn:
     """(Φ^{1/2}, Σ^{1/2}) for Θ and the uniforms, with their derivative: eight parameters only, so it is cheap, and the
     gradient needs no second pass through the quantile function."""
-    options, places = (model.options.phi, model.options.sigma), wishart_places(model)
-    roots, jacobian = jax.device_get(_draw(*options, np.concatenate([vector[place] for place in places]), uniforms))
+    places = wishart_places(model)
+    roots, jacobian = jax.device_get(_draw(model.options.phi, model.options.sigma,
+                                           np.concatenate([vector[place] for place in places]), uniforms))
     return Drawn(Roots(*roots), jacobian)
 
 
-def pull_back(model: PaperModel, jacobian: Vector, by_roots: Roots) -> np.ndarray:
+def pull_back(model: PaperModel, jacobian: Vector, by_roots: tuple[Vector, Vector]) -> np.ndarray:
     """The sites' summed gradient in the draws, as a gradient in Θ: Σ_l ⟨by_roots_l, ∂roots_l/∂Θ⟩."""
     gradient, at = np.zeros(model.size), 0
     small = np.tensordot(np.stack(by_roots), jacobian, 4)
@@ -222,12 +240,14 @@ def wishart_places(model: PaperModel) -> tuple[slice, slice]:
 
 
 @partial(jax.jit, static_argnums=(0, 1))
-def _draw(phi, sigma, small, uniforms):
+def _draw(phi: WishartOptions, sigma: WishartOptions, small: Float[Array, "k"],
+          uniforms: Float[Array, "L 6"]) -> tuple[Float[Array, "2 L 2 2"], Float[Array, "2 L 2 2 k"]]:
     """(roots [2, L, 2, 2], their derivative in `small`): compiled once for all models with these Wishart options."""
     unravel = ravel_pytree([wishart.init(phi), wishart.init(sigma)])[1]
 
-    def roots(values):
-        both = jnp.stack(posterior.wishart_roots(phi, sigma, *unravel(values), uniforms))
+    def roots(values: Float[Array, "k"]) -> tuple[Array, Array]:
+        of_phi, of_sigma = unravel(values)
+        both = jnp.stack(posterior.wishart_roots(phi, sigma, of_phi, of_sigma, uniforms))
         return both, both
 
     jacobian, both = jax.jacfwd(roots, has_aux=True)(small)

@@ -13,7 +13,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -24,14 +26,17 @@ from jaxtyping import Array, Float
 from fedci.model import kernels
 from fedci.model.family import Family, Theta, names_of
 from fedci.model.paper import means, wishart
+from fedci.model.rows import Vector
+from fedci.study.options import ModelOptions
 
-Vector = np.ndarray | jax.Array
 MOMENTS = 4
 """Mean, variance (or sd), skewness, excess kurtosis."""
 
 
 class PaperModel(Family):
     """Kernels and means, and the vector Θ; what it does stands in `paper_family`."""
+
+    options: ModelOptions
 
     @property
     def x_moments(self) -> slice:
@@ -65,13 +70,13 @@ class PaperModel(Family):
     def initial(self, seed: int) -> Theta:
         """Θ at the start; only networks draw on the seed."""
         rng = np.random.default_rng(np.random.SeedSequence((seed, 0)))
-        theta = {"kernel": self.kernel.init(self.covariates),
-                 "mean": self.mean.init(rng, self.covariates, self.sites),
-                 "phi": wishart.init(self.options.phi),
-                 "sigma": wishart.init(self.options.sigma)}
+        theta: Theta = {"kernel": self.kernel.init(self.covariates),
+                        "mean": self.mean.init(rng, self.covariates, self.sites),
+                        "phi": wishart.init(self.options.phi),
+                        "sigma": wishart.init(self.options.sigma)}
         return theta | (self._init_source_level(rng) if self.options.inter_dependency else {})
 
-    def _init_source_level(self, rng) -> Theta:
+    def _init_source_level(self, rng: np.random.Generator) -> Theta:
         x_dim = MOMENTS * self.described
         return {"source_kernel": self.source_kernel.init(x_dim),
                 "source_mean": self.source_mean.init(rng, x_dim, self.sites),
@@ -81,7 +86,7 @@ class PaperModel(Family):
     def first_vector(self, seed: int) -> Float[Array, "p"]:
         return ravel_pytree(self.initial(seed))[0]
 
-    def unravel(self, vector: Float[Array, "p"]) -> Theta:
+    def unravel(self, vector: Vector) -> Theta:
         return _unraveller(self)(vector)
 
     @property
@@ -103,7 +108,7 @@ def _shapes(model: PaperModel) -> Theta:
 
 
 @lru_cache(maxsize=64)
-def _unraveller(model: PaperModel):
+def _unraveller(model: PaperModel) -> Callable[[Any], Theta]:
     return ravel_pytree(jax.tree.map(jnp.asarray, _shapes(model)))[1]
 
 

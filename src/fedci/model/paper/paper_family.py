@@ -15,12 +15,12 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from fedci.model import kernels
-from fedci.model.family import Answer, Ask, Rules, Shapes, Sums
+from fedci.model.family import Answer, Arrays, Ask, Rules, Shapes, Sums
 from fedci.model.law import Law
 from fedci.model.paper import elbo, means, posterior
 from fedci.model.paper.paper import PaperModel
 from fedci.model.paper.posterior import Roots
-from fedci.model.rows import Rows
+from fedci.model.rows import Rows, Vector
 
 EVALUATE, EFFECTS = "Evaluate", "AskEffects"
 LAST_STREAM = 10**6
@@ -46,7 +46,7 @@ class PaperFamily(PaperModel):
     def start(self, rules: Rules) -> Generator[Ask, Sums, np.ndarray]:
         """Nobody is asked."""
         yield from ()
-        return self.first_vector(rules.seed)
+        return np.asarray(self.first_vector(rules.seed))
 
     def evaluation(self, rules: Rules, query: np.ndarray, stream: int,
                    first: bool) -> Generator[Ask, Sums, tuple[float, np.ndarray]]:
@@ -64,7 +64,7 @@ class PaperFamily(PaperModel):
         total = yield Ask(EVALUATE, {"theta": theta, "phi_roots": phi, "sigma_roots": sigma})
         if total["failed"] > 0:
             return failed
-        by_roots = Roots(total["phi_roots"], total["sigma_roots"])
+        by_roots = total["phi_roots"], total["sigma_roots"]
         value, gradient = elbo.evaluate_global(self, theta, u)
         objective = float(total["objective"] + value)
         gradient = total["gradient"] + np.asarray(gradient) + elbo.pull_back(self, drawn.jacobian, by_roots)
@@ -92,15 +92,15 @@ class PaperFamily(PaperModel):
 
     # --- what a site answers
 
-    def takes(self, name: str, arrays: Sums) -> Shapes | None:
+    def takes(self, name: str, arrays: Arrays) -> Shapes | None:
         """Θ of this model, and as many Φ as Σ (and g)."""
         if name not in self.asks:
             return None
         draws = len(np.atleast_1d(arrays["phi_roots"]))
         return self._asked(draws) | ({"g": (draws, 2)} if name == EFFECTS else {})
 
-    def answer(self, name: str, arrays: Sums, rows: Rows, memory: Any) -> Answer:
-        roots = Roots(arrays["phi_roots"], arrays["sigma_roots"])
+    def answer(self, name: str, arrays: Arrays, rows: Rows, memory: Any) -> Answer:
+        roots = Roots(jnp.asarray(arrays["phi_roots"]), jnp.asarray(arrays["sigma_roots"]))
         for jitter in self.jitters:
             value, (gradient, by_roots) = jax.device_get(
                 elbo.evaluate_site(self, arrays["theta"], roots, rows, jitter))
@@ -111,17 +111,18 @@ class PaperFamily(PaperModel):
         return Answer({"objective": 0.0, "gradient": np.zeros_like(arrays["theta"]), "phi_roots": zeros,
                        "sigma_roots": zeros, "failed": 1}, self.options.jitter)
 
-    def received(self, arrays: Sums) -> tuple[np.ndarray, Draws]:
+    def received(self, arrays: Arrays) -> tuple[np.ndarray, Draws]:
         roots = Roots(jnp.asarray(arrays["phi_roots"]), jnp.asarray(arrays["sigma_roots"]))
         return np.asarray(arrays["theta"]), Draws(roots, jnp.asarray(arrays["g"]))
 
     # --- draws
 
-    def draws_at(self, arrays: Sums, index: int) -> Draws:
+    def draws_at(self, arrays: Arrays, index: int) -> Draws:
         roots = Roots(jnp.asarray(arrays["phi_roots"]), jnp.asarray(arrays["sigma_roots"]))
         return Draws(roots, jnp.asarray(arrays["g"])[:, index])
 
-    def draws_elsewhere(self, arrays: Sums, theta: np.ndarray, u: np.ndarray, pooled_u: np.ndarray, seed: int) -> Draws:
+    def draws_elsewhere(self, arrays: Arrays, theta: np.ndarray, u: np.ndarray, pooled_u: np.ndarray,
+                        seed: int) -> Draws:
         """g by the source-level law given the sites' own."""
         here, draws = self.draws_at(arrays, 0), len(arrays["g"])
         if not self.options.inter_dependency:
@@ -131,7 +132,7 @@ class PaperFamily(PaperModel):
             self, self.unravel(jnp.asarray(theta)), jnp.asarray(u), jnp.asarray(pooled_u[self.x_moments]),
             jnp.asarray(arrays["g"]), jnp.asarray(normals)))
 
-    def law(self, vector: Any, draw: Draws, index: Any) -> Law:
+    def law(self, vector: Vector, draw: Draws, index: Array) -> Law:
         theta, (phi, sigma) = self.unravel(vector), draw.roots
 
         def arms(x: Float[Array, "n d"]) -> Float[Array, "n 2"]:

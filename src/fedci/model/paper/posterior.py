@@ -20,8 +20,9 @@ from jaxtyping import Array, Float, Int
 from scipy.stats import qmc
 
 from fedci.model import kernels
+from fedci.model.family import Theta
 from fedci.model.paper import means, wishart
-from fedci.model.paper.paper import PaperModel, Theta
+from fedci.model.paper.paper import PaperModel
 from fedci.study.options import WishartOptions
 
 UNIFORMS = 6
@@ -61,8 +62,8 @@ def roots(model: PaperModel, theta: Theta, uniforms: Float[Array, "L 6"]) -> Roo
     return wishart_roots(model.options.phi, model.options.sigma, theta["phi"], theta["sigma"], uniforms)
 
 
-def wishart_roots(phi: WishartOptions, sigma: WishartOptions, phi_params: dict, sigma_params: dict,
-                  uniforms: Float[Array, "L 6"]) -> Roots:
+def wishart_roots(phi: WishartOptions, sigma: WishartOptions, phi_params: wishart.Params,
+                  sigma_params: wishart.Params, uniforms: Float[Array, "L 6"]) -> Roots:
     """`roots` from the two parts of Θ it needs: compiled once for all models with these options."""
     q_phi, q_sigma = wishart.posterior(phi, phi_params), wishart.posterior(sigma, sigma_params)
     dof = jnp.array([q_phi.dof, q_phi.dof - 1.0, q_sigma.dof, q_sigma.dof - 1.0])
@@ -72,7 +73,8 @@ def wishart_roots(phi: WishartOptions, sigma: WishartOptions, phi_params: dict, 
                                        wishart.root_draw(q_sigma, c[2:], z[1])))(chi2, normals)
 
 
-def g_at_site(model: PaperModel, theta: Theta, u: Float[Array, "q"], site: Int[Array, ""]):
+def g_at_site(model: PaperModel, theta: Theta, u: Float[Array, "q"],
+              site: Int[Array, ""]) -> tuple[Float[Array, "2"], Float[Array, ""]]:
     """(h(u^s) [2], U_ss): mean and variance of g^s under q, the same variance for both arms."""
     if not model.options.inter_dependency:
         return jnp.zeros(2), jnp.zeros(())
@@ -91,11 +93,11 @@ def g_prior(model: PaperModel, theta: Theta, u: Float[Array, "m q"]) -> SourceLe
     return SourceLevel(_by_site(model.source_mean, theta["source_mean"], x), _steady(model, cov))
 
 
-def _by_site(mean: means.Mean, params, inputs):
+def _by_site(mean: means.Mean, params: means.Params, inputs: Float[Array, "m k"]) -> Float[Array, "m 2"]:
     return jax.vmap(lambda row, s: mean.evaluate(params, row, s))(inputs, jnp.arange(inputs.shape[0]))
 
 
-def _steady(model: PaperModel, cov):
+def _steady(model: PaperModel, cov: Float[Array, "m m"]) -> Float[Array, "m m"]:
     """Sites with alike moments make M and U nearly singular: the source level needs more jitter than 1e-10."""
     return cov + (_steadier(model) - 1.0) * jnp.diag(jnp.diag(cov))
 
@@ -114,7 +116,7 @@ def divergence_g(q: SourceLevel, p: SourceLevel) -> Float[Array, ""]:
     return 0.5 * (2.0 * (trace - gap.shape[0] + volumes) + jnp.sum(gap * cho_solve((chol_p, True), gap)))
 
 
-def _log_det(chol):
+def _log_det(chol: Float[Array, "m m"]) -> Float[Array, ""]:
     return 2.0 * jnp.sum(jnp.log(jnp.diag(chol)))
 
 

@@ -157,4 +157,4 @@ def _halley(a: Float[Array, "*k"], t: Float[Array, "*k"], u: Float[Array, "*k"])
     def unsettled(carry: tuple[Array, Array, Array]) -> Array:
         return (carry[1] > 1e-4) & (carry[2] < 30)
 
-    return jax.lax.while_loop(unsettled, improve, (t, jnp.asarray(jnp.inf), 0))[0]
+    return jax.lax.while_loop(unsettled, improve, (t, jnp.asarray(jnp.inf), jnp.asarray(0)))[0]

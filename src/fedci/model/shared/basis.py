@@ -46,7 +46,7 @@ class Part(NamedTuple):
     name: str
     words: str
     """For a sentence: '… carry 12% of the outcome'."""
-    along: Callable | None = None
+    along: Callable[[Theta], jax.Array] | None = None
     """θ → [d], the direction of x that the part bends along, if it has one."""
 
 
@@ -178,7 +178,7 @@ def knots(count: int) -> np.ndarray:
     return np.linspace(-REACH, REACH, count) if count > 1 else np.zeros(1)
 
 
-def hinge(t):
+def hinge(t: Float[Array, "*k"]) -> Float[Array, "*k"]:
     return SMOOTH * jax.nn.softplus(t / SMOOTH)
 
 

@@ -27,7 +27,7 @@ from jax.scipy.linalg import cho_solve
 from jaxtyping import Array, Float
 
 from fedci.model.parallel import each, over_draws
-from fedci.model.rows import BetaLaw, Rows
+from fedci.model.rows import BetaLaw, Rows, Scalar, Vector
 from fedci.model.shared.shared import SharedModel
 
 
@@ -47,15 +47,15 @@ def shapes(model: SharedModel, draws: int) -> dict[str, tuple[int, ...]]:
     return {"gram": (draws, q * (q + 1) // 2), "cross": (draws, q), "square": (draws,), "log_det": (draws,)}
 
 
-def of_draw(model: SharedModel, vector: Float[Array, "p"], rows: Rows, jitter: Any, sums: Any) -> Statistics:
+def of_draw(model: SharedModel, vector: Float[Array, "p"], rows: Rows, jitter: Scalar, sums: Any) -> Statistics:
     """(T, v, c, l) of a site for one θ, without the leading axis; `sums`: over its rows, where it keeps them."""
-    gram, *others = rows.statistics(model, vector, jitter, sums)
-    return Statistics(gram[np.triu_indices(model.columns)], *others)
+    gram, cross, square, log_det = rows.statistics(model, vector, jitter, sums)
+    return Statistics(gram[np.triu_indices(model.columns)], cross, square, log_det)
 
 
 @partial(jax.jit, static_argnames="model")
-def _first_half(model: SharedModel, vectors: Float[Array, "L p"], rows: Rows, jitter: Any) -> tuple[Statistics, Any]:
-    def of_theta(vector):
+def _first_half(model: SharedModel, vectors: Float[Array, "L p"], rows: Rows, jitter: Scalar) -> tuple[Statistics, Any]:
+    def of_theta(vector: Float[Array, "p"]) -> tuple[Statistics, Any]:
         sums = rows.sums_over_rows(model, vector, jitter)
         return of_draw(model, vector, rows, jitter, sums), sums
 
@@ -63,9 +63,9 @@ def _first_half(model: SharedModel, vectors: Float[Array, "L p"], rows: Rows, ji
 
 
 @partial(jax.jit, static_argnames="model")
-def _second_half(model: SharedModel, vectors: Float[Array, "L p"], rows: Rows, jitter: Any,
+def _second_half(model: SharedModel, vectors: Float[Array, "L p"], rows: Rows, jitter: Scalar,
                  cotangents: Statistics, sums: Any) -> Float[Array, "L p"]:
-    def of_theta(parts):
+    def of_theta(parts: tuple[Array, Statistics, Any]) -> Float[Array, "p"]:
         vector, cotangent, own = parts
         back = jax.vjp(lambda v, s: of_draw(model, v, rows, jitter, s), vector, own)[1]
         direct, by_sums = back(cotangent)
@@ -76,14 +76,14 @@ def _second_half(model: SharedModel, vectors: Float[Array, "L p"], rows: Rows, j
     return each(of_theta, (vectors, cotangents, sums), rows.at_once(vectors.shape[0]))
 
 
-def first_half(model: SharedModel, vectors: Any, rows: Rows, jitter: Any) -> tuple[Statistics, Any]:
+def first_half(model: SharedModel, vectors: Vector, rows: Rows, jitter: Scalar) -> tuple[Statistics, Any]:
     """What a site answers to the first exchange of a round, and the sums over its rows that it keeps for the second."""
     if rows.is_small():
         return _first_half(model, vectors, rows, jitter)
     return over_draws(lambda part: _first_half(model, part, rows, jitter), vectors)
 
 
-def second_half(model: SharedModel, vectors: Any, rows: Rows, jitter: Any, cotangents: Statistics,
+def second_half(model: SharedModel, vectors: Vector, rows: Rows, jitter: Scalar, cotangents: Statistics,
                 sums: Any) -> Float[Array, "L p"]:
     """∂/∂θ_l of ⟨statistics, cotangents⟩ [L, p]: what a site answers to the second exchange."""
     if rows.is_small():
@@ -92,11 +92,12 @@ def second_half(model: SharedModel, vectors: Any, rows: Rows, jitter: Any, cotan
     return over_draws(lambda part: _second_half(model, part[0], rows, jitter, *part[1:]), every)
 
 
-def statistics(model: SharedModel, vectors: Any, rows: Rows, jitter: Any) -> Statistics:
+def statistics(model: SharedModel, vectors: Vector, rows: Rows, jitter: Scalar) -> Statistics:
     return first_half(model, vectors, rows, jitter)[0]
 
 
-def pull_back(model: SharedModel, vectors: Any, rows: Rows, jitter: Any, cotangents: Statistics) -> Float[Array, "L p"]:
+def pull_back(model: SharedModel, vectors: Vector, rows: Rows, jitter: Scalar,
+              cotangents: Statistics) -> Float[Array, "L p"]:
     """Both halves, where nothing was kept."""
     return second_half(model, vectors, rows, jitter, cotangents, first_half(model, vectors, rows, jitter)[1])
 
@@ -108,7 +109,7 @@ class SharedDraws(NamedTuple):
     beta: Float[Array, "L B q"]
 
 
-def posterior_of_draw(gram: Float[Array, "h"], cross: Float[Array, "q"]):
+def posterior_of_draw(gram: Float[Array, "h"], cross: Float[Array, "q"]) -> tuple[Array, Array]:
     """(mean, root of P) for one draw."""
     q = cross.shape[0]
     upper = jnp.zeros((q, q)).at[np.triu_indices(q)].set(gram)
@@ -119,10 +120,10 @@ def posterior_of_draw(gram: Float[Array, "h"], cross: Float[Array, "q"]):
 @jax.jit
 def collapse(total: Statistics) -> BetaLaw:
     """β̃ | y, θ_l ~ N(P⁻¹v, P⁻¹) for each draw."""
-    return BetaLaw(*each(lambda one: posterior_of_draw(*one), (total.gram, total.cross)))
+    return BetaLaw(*each(lambda sums: posterior_of_draw(*sums), (total.gram, total.cross)))
 
 
-def log_evidence_of_draw(total: Statistics, people: Float[Array, ""]) -> Float[Array, ""]:
+def log_evidence_of_draw(total: Statistics, people: Scalar) -> Float[Array, ""]:
     """log p(y | θ) from one draw's sums."""
     mean, chol = posterior_of_draw(total.gram, total.cross)
     log_det = 2.0 * jnp.sum(jnp.log(jnp.diag(chol)))
@@ -130,9 +131,9 @@ def log_evidence_of_draw(total: Statistics, people: Float[Array, ""]) -> Float[A
 
 
 @jax.jit
-def log_evidence(total: Statistics, people) -> tuple[Float[Array, "L"], Statistics]:
+def log_evidence(total: Statistics, people: Scalar) -> tuple[Float[Array, "L"], Statistics]:
     """(log p(y | θ_l), its derivative in the sums) for each draw."""
-    return each(lambda one: jax.value_and_grad(log_evidence_of_draw)(one, people), total)
+    return each(lambda sums: jax.value_and_grad(log_evidence_of_draw)(sums, people), total)
 
 
 # --- q(θ): a Gaussian with a diagonal, as one vector [means, log sds]
@@ -154,7 +155,8 @@ def draw(q: np.ndarray, normals: np.ndarray) -> np.ndarray:
     return mean + np.exp(log_sd) * normals
 
 
-def objective(model: SharedModel, q: np.ndarray, normals: np.ndarray, values: np.ndarray, by_theta: np.ndarray):
+def objective(model: SharedModel, q: np.ndarray, normals: np.ndarray, values: np.ndarray,
+              by_theta: np.ndarray) -> tuple[float, np.ndarray]:
     """(L, ∂L/∂q) from each draw's log p(y | θ_l) and its gradient in θ_l."""
     _, log_sd = np.split(q, 2)
     value, by_mean, by_log_sd = _divergence(model, q)
@@ -165,7 +167,7 @@ def objective(model: SharedModel, q: np.ndarray, normals: np.ndarray, values: np
     return float(values.mean() + tails.mean() - value), np.concatenate([gradient[0] - by_mean, by_width])
 
 
-def _divergence(model: SharedModel, q: np.ndarray):
+def _divergence(model: SharedModel, q: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
     """The part of KL(q‖p) in closed form, and its gradient in (mean, log sd).
 
         Gaussian priors   Σ log(s_p/s_q) + (s_q² + (m_q − m_p)²)/(2 s_p²) − ½
@@ -184,7 +186,7 @@ def log_tails(model: SharedModel, thetas: np.ndarray) -> tuple[np.ndarray, np.nd
         log t_ν(u) = log Γ((ν+1)/2) − log Γ(ν/2) − ½ log(νπ) − log s − ½(ν+1) log(1 + u²/ν),      u = (θ − m)/s
     """
     (mean, sd), heavy, dof = model.prior, model.heavy_tailed, model.options.tails
-    if not heavy.any():
+    if dof is None or not heavy.any():
         return np.zeros(len(thetas)), np.zeros_like(thetas)
     u = np.where(heavy, (thetas - mean) / sd, 0.0)
     level = math.lgamma(0.5 * (dof + 1.0)) - math.lgamma(0.5 * dof) - 0.5 * math.log(dof * math.pi)

@@ -56,7 +56,7 @@ def _slopes(model: SharedModel, theta: Theta, beta: np.ndarray) -> np.ndarray:
 
 
 def _statistics(total: Sums) -> Statistics:
-    return Statistics(*(total[name] for name in Statistics._fields))
+    return Statistics(*(jnp.asarray(total[name]) for name in Statistics._fields))
 
 
 def evaluate(model: SharedModel, q: np.ndarray, people: int,

@@ -13,6 +13,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 
 from fedci.model import kernels
 from fedci.model.parallel import on_processor
@@ -99,8 +100,8 @@ def choose(kernel: kernels.Kernel, x: np.ndarray, count: int) -> np.ndarray:
     return picked[pivots]
 
 
-def _column(kernel: kernels.Kernel, params: kernels.Params, x: np.ndarray, one: np.ndarray):
-    return _columns(kernel, params, jnp.asarray(x), jnp.asarray(one)[None])[:, 0]
+def _column(kernel: kernels.Kernel, params: kernels.Params, x: np.ndarray, pivot: np.ndarray) -> Array:
+    return _columns(kernel, params, jnp.asarray(x), jnp.asarray(pivot)[None])[:, 0]
 
 
 _columns = jax.jit(kernels.cross, static_argnums=0)

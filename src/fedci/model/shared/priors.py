@@ -129,5 +129,6 @@ def _centres(options: SharedOptions, d: int) -> Theta:
     with jax.ensure_compile_time_eval():  # may be asked for first while something is traced
         kernel = jax.tree.map(np.asarray, kernels.build(options.kernel).init(d))
     sizes = {"d": d, "K": options.directions}
-    return {part: kernel if prior.shape == ("k",) else np.zeros([sizes.get(length, length) for length in prior.shape])
+    return {part: kernel if prior.shape == ("k",) else np.zeros([sizes[length] if isinstance(length, str) else length
+                                                                 for length in prior.shape])
             for part, prior in table(options).items()}

@@ -16,7 +16,9 @@ covariates may carry a direction), and q(θ) is Gaussian with a diagonal:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -26,11 +28,15 @@ from jaxtyping import Array, Float
 
 from fedci.model import kernels
 from fedci.model.family import Family, Theta, names_of
+from fedci.model.rows import Vector
 from fedci.model.shared import basis, priors
+from fedci.study.options import SharedOptions
 
 
 class SharedModel(Family):
     """θ, its prior and its place in one vector; what it does stands in `shared_family`."""
+
+    options: SharedOptions
 
     @property
     def layout(self) -> basis.Layout:
@@ -78,7 +84,7 @@ class SharedModel(Family):
         """(Φ^{1/2}, Σ^{1/2})."""
         return own_root(theta), noise_root(theta)
 
-    def unravel(self, vector: Float[Array, "p"]) -> Theta:
+    def unravel(self, vector: Vector) -> Theta:
         return _unraveller(self)(vector)
 
     def ravel(self, theta: Theta) -> np.ndarray:
@@ -114,7 +120,7 @@ def _heavy_tailed(model: SharedModel) -> np.ndarray:
 
 
 @lru_cache(maxsize=64)
-def _unraveller(model: SharedModel):
+def _unraveller(model: SharedModel) -> Callable[[Any], Theta]:
     with jax.ensure_compile_time_eval():
         return ravel_pytree(jax.tree.map(jnp.asarray, _means(model)))[1]
 

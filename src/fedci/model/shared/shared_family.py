@@ -16,13 +16,14 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from fedci.model import kernels
-from fedci.model.family import Answer, Ask, Rules, Shapes, Sums
+from fedci.model.family import Answer, Arrays, Ask, Rules, Shapes, Sums
 from fedci.model.law import Law
-from fedci.model.rows import BetaLaw, Rows
+from fedci.model.rows import BetaLaw, Rows, Vector
 from fedci.model.shared import basis, drivers, evidence, exchanges, inducing
 from fedci.model.shared.evidence import SharedDraws, Statistics
 from fedci.model.shared.exchanges import EFFECTS, PULL_BACK, STATISTICS
 from fedci.model.shared.shared import SharedModel
+from fedci.model.shared.sparse import Blocks
 
 MANY_PEOPLE = 1000
 """At all sites together: from there on the fit takes natural steps from its first round on."""
@@ -39,7 +40,7 @@ class Memory(NamedTuple):
     jitter: float
     sums: Any
 
-    def is_of(self, arrays: Sums) -> bool:
+    def is_of(self, arrays: Arrays) -> bool:
         return self.few == float(arrays["few"]) and np.array_equal(self.thetas, arrays["thetas"])
 
 
@@ -56,7 +57,7 @@ class SharedFamily(SharedModel):
 
     def rows_of_stage(self, rows: Rows, chosen: np.ndarray, x: np.ndarray, w: np.ndarray, y: np.ndarray) -> Rows:
         """With the inducing inputs of all rows."""
-        if len(y) <= self.options.exact_rows or len(chosen) == len(y):
+        if not isinstance(rows, Blocks) or len(chosen) == len(y):
             return rows
         some = x[chosen], w[chosen], y[chosen], np.asarray(rows.u), int(rows.index)
         if len(chosen) <= self.options.exact_rows:
@@ -115,7 +116,7 @@ class SharedFamily(SharedModel):
 
     # --- what a site answers
 
-    def takes(self, name: str, arrays: Sums) -> Shapes | None:
+    def takes(self, name: str, arrays: Arrays) -> Shapes | None:
         if name not in self.asks:
             return None
         draws = len(np.atleast_1d(arrays["thetas"]))
@@ -125,17 +126,17 @@ class SharedFamily(SharedModel):
             return shapes | {"betas": (draws, betas.shape[1] if betas.ndim == 3 else 1, self.columns)}
         return shapes | {"few": ()} | (evidence.shapes(self, draws) if name == PULL_BACK else {})
 
-    def answer(self, name: str, arrays: Sums, rows: Rows, memory: Memory | None) -> Answer | None:
+    def answer(self, name: str, arrays: Arrays, rows: Rows, memory: Memory | None) -> Answer | None:
         return (self._statistics if name == STATISTICS else self._pull_back)(arrays, rows, memory)
 
-    def _statistics(self, arrays: Sums, rows: Rows, memory: Memory | None) -> Answer:
+    def _statistics(self, arrays: Arrays, rows: Rows, memory: Memory | None) -> Answer:
         statistics, memory = self._learn(arrays, rows)
         if memory is None:
             zeros = {name: np.zeros_like(part) for name, part in statistics._asdict().items()}
             return Answer(zeros | {"failed": 1}, self.options.jitter)
         return Answer(statistics._asdict() | {"failed": 0}, memory.jitter, memory)
 
-    def _learn(self, arrays: Sums, rows: Rows) -> tuple[Statistics, Memory | None]:
+    def _learn(self, arrays: Arrays, rows: Rows) -> tuple[Statistics, Memory | None]:
         """The statistics at these θ, with the least jitter that makes them finite; none does: no memory."""
         for jitter in self.jitters:
             statistics, sums = evidence.first_half(self, arrays["thetas"], rows, jitter)
@@ -144,29 +145,29 @@ class SharedFamily(SharedModel):
                 return statistics, Memory(arrays["thetas"], float(arrays["few"]), jitter, sums)
         return statistics, None
 
-    def _pull_back(self, arrays: Sums, rows: Rows, memory: Memory | None) -> Answer | None:
+    def _pull_back(self, arrays: Arrays, rows: Rows, memory: Memory | None) -> Answer | None:
         if memory is None or not memory.is_of(arrays):  # a site that started again in between
             _, memory = self._learn(arrays, rows)
         if memory is None:
             return None
-        cotangents = Statistics(*(arrays[name] for name in Statistics._fields))
+        cotangents = Statistics(*(jnp.asarray(arrays[name]) for name in Statistics._fields))
         gradient = evidence.second_half(self, arrays["thetas"], rows, memory.jitter, cotangents, memory.sums)
         return Answer({"gradient": gradient}, self.options.jitter, memory)
 
-    def received(self, arrays: Sums) -> tuple[np.ndarray, SharedDraws]:
+    def received(self, arrays: Arrays) -> tuple[np.ndarray, SharedDraws]:
         """Each draw has its own θ; there is no Θ."""
         return np.zeros(0), self.draws_at(arrays, 0)
 
     # --- draws
 
-    def draws_at(self, arrays: Sums, index: int) -> SharedDraws:
+    def draws_at(self, arrays: Arrays, index: int) -> SharedDraws:
         return SharedDraws(jnp.asarray(arrays["thetas"]), jnp.asarray(arrays["betas"]))
 
-    def draws_elsewhere(self, arrays: Sums, theta: np.ndarray, u: np.ndarray, pooled_u: np.ndarray,
+    def draws_elsewhere(self, arrays: Arrays, theta: np.ndarray, u: np.ndarray, pooled_u: np.ndarray,
                         seed: int) -> SharedDraws:
         return self.draws_at(arrays, 0)
 
-    def law(self, vector: Any, draw: SharedDraws, index: Any) -> Law:
+    def law(self, vector: Vector, draw: SharedDraws, index: Array) -> Law:
         theta = self.unravel(draw.theta)
         phi, sigma = self.roots(theta)
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -31,9 +31,22 @@ from jaxtyping import Array, Float, Int
 
 from fedci.effect import WEIGHTS
 from fedci.model import kernels
+from fedci.model.family import Theta
 from fedci.model.parallel import over_draws
-from fedci.model.rows import BetaLaw, LeftOut, Moments, SiteEffects, merged, same_shape
+from fedci.model.rows import (
+    Arms,
+    BetaLaw,
+    LeftOut,
+    Moments,
+    Scalar,
+    SiteEffects,
+    SufficientSums,
+    Vector,
+    merged,
+    same_shape,
+)
 from fedci.model.shared import basis
+from fedci.model.shared.evidence import SharedDraws
 from fedci.model.shared.shared import SharedModel, noise_root, own_root
 
 
@@ -53,7 +66,7 @@ class Blocks(NamedTuple):
     paired: Float[Array, "2 s"]
     """1 where `pairs` holds a person."""
     u: Float[Array, "q"]
-    index: Int[Array, ""]
+    index: Int[Array, ""]  # type: ignore[assignment]  # hides tuple.index, which nobody asks of rows
     weight: Float[Array, "k b"]
     """Of each row's precision (`model.likelihood`); 1 for padding."""
 
@@ -66,32 +79,37 @@ class Blocks(NamedTuple):
     def at_once(self, draws: int) -> int:
         return draws
 
-    def sums_over_rows(self, model: SharedModel, vector: Float[Array, "p"], jitter: Any) -> Grams:
+    def sums_over_rows(self, model: SharedModel, vector: Float[Array, "p"], jitter: Scalar) -> Grams:
         theta = model.unravel(vector)
         return grams(model, theta, self, inducing_root(model, theta, self.inducing, jitter))
 
-    def statistics(self, model: SharedModel, vector: Float[Array, "p"], jitter: Any, sums: Grams) -> tuple:
+    def statistics(self, model: SharedModel, vector: Float[Array, "p"], jitter: Scalar, sums: Grams) -> SufficientSums:
         return of_draw(model, vector, self, jitter, sums)
 
-    def known(self, model: SharedModel, draws: Any, jitter: Any) -> Learnt:
+    def known(self, model: SharedModel, draws: SharedDraws, jitter: Scalar) -> Learnt:
         """The rows are passed over once, for all people to come."""
         return over_draws(lambda part: _learnt(model, self, part, jitter), draws)
 
-    def effects(self, model: SharedModel, vector: Any, draws: Any, correlations: Any, jitter: Any) -> SiteEffects:
+    def effects(self, model: SharedModel, vector: Vector, draws: SharedDraws, correlations: Vector,
+                jitter: Scalar) -> SiteEffects:
         """One pass over the rows for each θ."""
         return over_draws(lambda part: _effects(model, self, part, correlations, jitter), draws)
 
-    def realised(self, model: SharedModel, vector: Any, draws: Any, correlations: Any,
-                 jitter: Any) -> Iterator[tuple[np.ndarray, Moments]]:
+    def realised(self, model: SharedModel, vector: Vector, draws: SharedDraws, correlations: Vector,
+                 jitter: Scalar) -> Iterator[tuple[np.ndarray, Moments]]:
         known = self.known(model, draws, jitter)
         for i, (place, mask) in enumerate(zip(np.asarray(self.row), np.asarray(self.mask) > 0, strict=True)):
-            block = self.x[i], self.y[i], self.weight[i], self.arm[i]
-            each = jax.device_get(over_draws(
-                lambda part, block=block: _realised(model, part, *block, correlations), known))
+            block = Block(self.x[i], self.y[i], self.weight[i], self.arm[i])
+            each = jax.device_get(over_draws(partial(_realised, model, block, correlations), known))
             yield place[mask], Moments(each.mean[..., mask], each.var[..., mask])
 
-    def left_out(self, model: SharedModel, vector: Any, draws: Any, beta: BetaLaw, jitter: Any) -> LeftOut:
-        parts = jax.lax.map(lambda draw: _left_out(model, *draw, self, jitter), (draws.theta, beta.mean, beta.root))
+    def left_out(self, model: SharedModel, vector: Vector, draws: SharedDraws, beta: BetaLaw,
+                 jitter: Scalar) -> LeftOut:
+        def of_draw(draw: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+            vector, mean, root = draw
+            return _left_out(model, vector, mean, root, self, jitter)
+
+        parts = jax.lax.map(of_draw, (draws.theta, beta.mean, beta.root))
         rows = self.row.ravel()
 
         def in_order(part: Array) -> Array:
@@ -99,6 +117,21 @@ class Blocks(NamedTuple):
             return jnp.zeros((part.shape[0], rows.size + 1, *part.shape[3:])).at[:, rows].set(flat)
 
         return LeftOut(*map(in_order, parts))
+
+
+class Block(NamedTuple):
+    """b people of one arm, as predictions see them."""
+
+    x: Float[Array, "*k b d"]
+    y: Float[Array, "*k b"]
+    weight: Float[Array, "*k b"]
+    arm: Int[Array, "*k"]
+
+
+Passed = tuple[Array, Array, Array, Array, Array]
+"""(x, y, mask, weight, arm) of a block that a pass over the rows sees."""
+MeanAndVariance = tuple[Array, Array]
+"""Of some effects, for each β̃; the variance is the same for all."""
 
 
 class Grams(NamedTuple):
@@ -117,14 +150,15 @@ class Maps(NamedTuple):
     w: Float[Array, "2 f h"]
 
 
-def features(model: SharedModel, theta: dict, x: Float[Array, "b d"], root: Float[Array, "M M"],
+def features(model: SharedModel, theta: Theta, x: Float[Array, "b d"], root: Float[Array, "M M"],
              inducing: Float[Array, "M d"]) -> Float[Array, "b f"]:
     """φ(x) = [ω(x), ψ(x)]; `root` is K̇_UU^{−1/2}, lower."""
     rest = kernels.split(model.kernel, theta["kernel"]).rest
     return jnp.concatenate([*model.layout.omega(theta, x), rest(x, inducing) @ root.T], 1)
 
 
-def inducing_root(model: SharedModel, theta: dict, inducing: Float[Array, "M d"], jitter) -> Float[Array, "M M"]:
+def inducing_root(model: SharedModel, theta: Theta, inducing: Float[Array, "M d"],
+                  jitter: Scalar) -> Float[Array, "M M"]:
     """K̇_UU^{−1/2}: a product with it costs less than a triangular solve for each block."""
     k = kernels.split(model.kernel, theta["kernel"]).rest(inducing, inducing)
     m = k.shape[0]
@@ -132,17 +166,18 @@ def inducing_root(model: SharedModel, theta: dict, inducing: Float[Array, "M d"]
     return solve_triangular(jnp.linalg.cholesky(k + lift * jnp.eye(m)), jnp.eye(m), lower=True)
 
 
-def grams(model: SharedModel, theta: dict, site: Blocks, root: Float[Array, "M M"]) -> Grams:
+def grams(model: SharedModel, theta: Theta, site: Blocks, root: Float[Array, "M M"]) -> Grams:
     """One pass over the rows; the gradient makes each block's φ again instead of keeping it."""
     own = kernels.split(model.kernel, theta["kernel"]).own
 
     @jax.checkpoint
-    def of_block(x, y, mask, weight):
+    def of_block(x: Float[Array, "b d"], y: Float[Array, "b"], mask: Float[Array, "b"],
+                 weight: Float[Array, "b"]) -> Grams:
         both = jnp.column_stack([features(model, theta, x, root, site.inducing), y])
         both = (mask * jnp.sqrt(weight))[:, None] * both
         return Grams(both.T @ both, jnp.sum(mask * weight * own(x)))
 
-    def add(total, block):
+    def add(total: Grams, block: Passed) -> tuple[Grams, None]:
         x, y, mask, weight, arm = block
         return jax.tree.map(lambda sums, more: sums.at[arm].add(more), total, of_block(x, y, mask, weight)), None
 
@@ -164,9 +199,9 @@ class Totals(NamedTuple):
     """Σ 1/weight_i."""
 
 
-def totals(model: SharedModel, theta: dict, site: Blocks, root: Float[Array, "M M"]) -> Totals:
+def totals(model: SharedModel, theta: Theta, site: Blocks, root: Float[Array, "M M"]) -> Totals:
     """One pass over the rows."""
-    def add(total, block):
+    def add(total: Totals, block: Passed) -> tuple[Totals, None]:
         x, y, mask, weight, arm = block
         phi = features(model, theta, x, root, site.inducing)
         more = Totals(jnp.sum(mask), mask @ phi, mask @ y, mask @ _left(model, theta, x, phi), jnp.sum(mask / weight))
@@ -187,7 +222,7 @@ def own_columns(model: SharedModel) -> slice:
     return slice(model.layout.width, None)
 
 
-def maps(model: SharedModel, theta: dict, inducing: int) -> Maps:
+def maps(model: SharedModel, theta: Theta, inducing: int) -> Maps:
     """S_a, V_a."""
     layout, places = model.layout, np.eye(model.layout.width + inducing)
     z = [jnp.concatenate([r[a, i] * places[:, layout.columns[name]] for name, r in layout.roots(theta).items()
@@ -215,7 +250,8 @@ class Solved(NamedTuple):
     root: Float[Array, "M M"]
 
 
-def solve(model: SharedModel, theta: dict, site: Blocks, jitter, total: Grams | None = None) -> Solved:
+def solve(model: SharedModel, theta: Theta, site: Blocks, jitter: Scalar,
+          total: Grams | None = None) -> Solved:
     """`total`: the sums over rows, where they are there already."""
     root = inducing_root(model, theta, site.inducing, jitter)
     total = grams(model, theta, site, root) if total is None else total
@@ -236,7 +272,8 @@ def missed(model: SharedModel, solved: Solved) -> Float[Array, "2"]:
     return jnp.maximum(solved.grams.own - jnp.sum(psi, 1), 0.0)
 
 
-def of_draw(model: SharedModel, vector: Float[Array, "p"], site: Blocks, jitter, total: Grams | None = None):
+def of_draw(model: SharedModel, vector: Float[Array, "p"], site: Blocks, jitter: Scalar,
+            total: Grams | None = None) -> SufficientSums:
     """(T, v, c, l) of a large site for one θ; what the bound pays stands in l."""
     theta = model.unravel(vector)
     s = solve(model, theta, site, jitter, total)
@@ -265,11 +302,13 @@ class Learnt(NamedTuple):
     root: Float[Array, "M M"]
     inducing: Float[Array, "M d"]
 
-    def effects_at(self, model: SharedModel, vector: Any, draws: Any, x: Float[Array, "p d"], jitter: Any) -> Moments:
+    def effects_at(self, model: SharedModel, vector: Vector, draws: SharedDraws, x: Float[Array, "p d"],
+                   jitter: Scalar) -> Moments:
         return jax.lax.map(lambda known: same_shape(*effect_at(model, known, x)), self)
 
-    def outcomes_at(self, model: SharedModel, vector: Any, draws: Any, x: Float[Array, "p d"], jitter: Any) -> tuple:
-        def of_draw(known: Learnt) -> tuple:
+    def outcomes_at(self, model: SharedModel, vector: Vector, draws: SharedDraws, x: Float[Array, "p d"],
+                    jitter: Scalar) -> Arms:
+        def of_draw(known: Learnt) -> Arms:
             mean, cov = arms_at(model, known, x)
             return mean, jnp.broadcast_to(cov, (mean.shape[0], *cov.shape))
 
@@ -277,14 +316,15 @@ class Learnt(NamedTuple):
 
 
 @partial(jax.jit, static_argnames="model")
-def _learnt(model: SharedModel, site: Blocks, draws: Any, jitter: Any) -> Learnt:
+def _learnt(model: SharedModel, site: Blocks, draws: SharedDraws, jitter: Scalar) -> Learnt:
     """For each draw of θ."""
     return jax.lax.map(lambda draw: learn(model, draw.theta, draw.beta, site, jitter), draws)
 
 
 @partial(jax.jit, static_argnames="model")
-def _effects(model: SharedModel, site: Blocks, draws: Any, correlations: Float[Array, "C"], jitter: Any) -> SiteEffects:
-    def of_draw(draw: Any) -> SiteEffects:
+def _effects(model: SharedModel, site: Blocks, draws: SharedDraws, correlations: Float[Array, "C"],
+             jitter: Scalar) -> SiteEffects:
+    def of_draw(draw: SharedDraws) -> SiteEffects:
         known = learn(model, draw.theta, draw.beta, site, jitter)
         over = totals(model, model.unravel(draw.theta), site, known.root)
         cate, ite = sums(model, known, over, site, correlations)
@@ -294,14 +334,13 @@ def _effects(model: SharedModel, site: Blocks, draws: Any, correlations: Float[A
 
 
 @partial(jax.jit, static_argnames="model")
-def _realised(model: SharedModel, known: Learnt, x: Any, y: Any, weight: Any, arm: Any,
-              correlations: Float[Array, "C"]) -> Moments:
+def _realised(model: SharedModel, block: Block, correlations: Float[Array, "C"], known: Learnt) -> Moments:
     """τ_i [L, C, b] of the people of one block. Stays at the site."""
-    return merged(jax.lax.map(
-        lambda draw: same_shape(*realised_each(model, draw, x, y, weight, arm, correlations)), known))
+    return merged(jax.lax.map(lambda draw: same_shape(*realised_each(model, draw, block, correlations)), known))
 
 
-def learn(model: SharedModel, vector: Float[Array, "p"], betas: Float[Array, "B q"], site: Blocks, jitter) -> Learnt:
+def learn(model: SharedModel, vector: Float[Array, "p"], betas: Float[Array, "B q"], site: Blocks,
+          jitter: Scalar) -> Learnt:
     theta = model.unravel(vector)
     s = solve(model, theta, site, jitter)
     own = cho_solve((s.chol, True), s.wy[:, None] - s.wz @ betas.T)
@@ -310,7 +349,7 @@ def learn(model: SharedModel, vector: Float[Array, "p"], betas: Float[Array, "B 
     return Learnt(vector, mean, spread, s.root, site.inducing)
 
 
-def arms_at(model: SharedModel, known: Learnt, x: Float[Array, "p d"]):
+def arms_at(model: SharedModel, known: Learnt, x: Float[Array, "p d"]) -> Arms:
     """Means [B, p, 2] and covariances [p, 2, 2] of (E y(0), E y(1)) at any x: no outcome noise."""
     theta = model.unravel(known.theta)
     phi, own = features(model, theta, x, known.root, known.inducing), own_root(theta)
@@ -319,13 +358,13 @@ def arms_at(model: SharedModel, known: Learnt, x: Float[Array, "p d"]):
     return jnp.einsum("Bjf,pf->Bpj", known.mean, phi), cov
 
 
-def _left(model: SharedModel, theta: dict, x: Float[Array, "p d"], phi: Float[Array, "p f"]) -> Float[Array, "p"]:
+def _left(model: SharedModel, theta: Theta, x: Float[Array, "p d"], phi: Float[Array, "p f"]) -> Float[Array, "p"]:
     """k̇(x, x) − ‖ψ(x)‖²: what the inducing inputs leave open at x."""
     own = kernels.split(model.kernel, theta["kernel"]).own(x)
     return jnp.maximum(own - jnp.sum(phi[:, own_columns(model)] ** 2, 1), 0.0)
 
 
-def effect_at(model: SharedModel, known: Learnt, x: Float[Array, "p d"]):
+def effect_at(model: SharedModel, known: Learnt, x: Float[Array, "p d"]) -> MeanAndVariance:
     """(mean [B, p], variance [p]) of τ(x): half the work of `arms_at`."""
     theta = model.unravel(known.theta)
     phi, own = features(model, theta, x, known.root, known.inducing), own_root(theta)
@@ -334,21 +373,22 @@ def effect_at(model: SharedModel, known: Learnt, x: Float[Array, "p d"]):
             jnp.sum(away**2, 1) + _left(model, theta, x, phi) * jnp.sum((own[1] - own[0]) ** 2))
 
 
-def sums(model: SharedModel, known: Learnt, over: Totals, site: Blocks, correlations: Float[Array, "C"]):
+def sums(model: SharedModel, known: Learnt, over: Totals, site: Blocks,
+         correlations: Float[Array, "C"]) -> tuple[MeanAndVariance, MeanAndVariance]:
     """Over the populations: (means [B, 3], variances [3]) of Σ τ(x_i), (means [B, C, 3], variances [C, 3]) of Σ τ_i."""
     theta = model.unravel(known.theta)
     own, noise = own_root(theta), noise_root(theta)
     apart = missed_together(model, theta, known, over, site)
     weights = jnp.array(WEIGHTS)
 
-    def of(contrast):
+    def of(contrast: Float[Array, "2 2"]) -> MeanAndVariance:
         """Of Σ_i contrast[w_i]·f(x_i): means [B, 3] and variances [3]."""
         means = jnp.einsum("ea,aj,Bjf,af->Be", weights, contrast, known.mean, over.phi)
         away = jnp.einsum("ea,aj,jhf,af->eh", weights, contrast, known.spread, over.phi)
         between = contrast @ own @ own.T @ contrast.T * apart
         return means, jnp.sum(away**2, 1) + jnp.maximum(jnp.einsum("ea,ab,eb->e", weights, between, weights), 0.0)
 
-    def realised(correlation):
+    def realised(correlation: Scalar) -> MeanAndVariance:
         """τ_i = w̃_i(y_i − y_mis,i), y_mis = m_w̄ + f_w̄ + r_w(y − m_w − f_w) + noise, r_w = σ₀₁/σ_w²."""
         sd = jnp.diag(noise)
         shared = jnp.where(jnp.isnan(correlation), 0.0, correlation) * sd[0] * sd[1]
@@ -361,12 +401,12 @@ def sums(model: SharedModel, known: Learnt, over: Totals, site: Blocks, correlat
     return of(jnp.array([[-1.0, 1.0], [-1.0, 1.0]])), jax.vmap(realised, out_axes=(1, 0))(correlations)
 
 
-def missed_together(model: SharedModel, theta: dict, known: Learnt, over: Totals, site: Blocks) -> Float[Array, "2 2"]:
+def missed_together(model: SharedModel, theta: Theta, known: Learnt, over: Totals, site: Blocks) -> Float[Array, "2 2"]:
     """1_aᵀ(K̇ − Q̇)1_b over the people of arms a and b: the diagonal exactly, the pairs from some of them (the n² pairs
     would cost more than the fit)."""
     split, own = kernels.split(model.kernel, theta["kernel"]), own_columns(model)
 
-    def left(a, b):
+    def left(a: int, b: int) -> Float[Array, ""]:
         psi = [features(model, theta, site.pairs[i], known.root, site.inducing)[:, own] for i in (a, b)]
         away = split.rest(site.pairs[a], site.pairs[b]) - psi[0] @ psi[1].T
         pairs = jnp.outer(site.paired[a], site.paired[b]) * (1.0 - (a == b) * jnp.eye(away.shape[0]))
@@ -376,14 +416,15 @@ def missed_together(model: SharedModel, theta: dict, known: Learnt, over: Totals
     return each * (jnp.outer(over.people, over.people) - jnp.diag(over.people)) + jnp.diag(over.missed)
 
 
-def realised_each(model: SharedModel, known: Learnt, x, y, weight, arm, correlations: Float[Array, "C"]):
-    """(means [B, C, b], variances [C, b]) of τ_i for the people of one block, all of one arm."""
+def realised_each(model: SharedModel, known: Learnt, block: Block, correlations: Float[Array, "C"]) -> MeanAndVariance:
+    """(means [B, C, b], variances [C, b]) of τ_i for the people of one block."""
+    x, y, weight, arm = block
     theta = model.unravel(known.theta)
     mean, cov = arms_at(model, known, x)
     sd = jnp.diag(noise_root(theta))
     sign = 2.0 * arm - 1.0
 
-    def at(correlation):
+    def at(correlation: Scalar) -> MeanAndVariance:
         shared = jnp.where(jnp.isnan(correlation), 0.0, correlation) * sd[0] * sd[1]
         ratio = shared / sd[arm] ** 2
         contrast = sign * (ratio * jnp.eye(2)[arm] - jnp.eye(2)[1 - arm])
@@ -394,7 +435,7 @@ def realised_each(model: SharedModel, known: Learnt, x, y, weight, arm, correlat
 
 
 def _left_out(model: SharedModel, vector: Float[Array, "p"], beta: Float[Array, "q"], root: Float[Array, "q q"],
-             site: Blocks, jitter):
+              site: Blocks, jitter: Scalar) -> tuple[Array, Array, Array]:
     """`model.leave_one_out` of a large site for one draw: (E[y_a | y_−i] [k, b, 2], mean and variance [k, b]).
 
     With β̃ ~ N(β̂, P⁻¹) from all sites and A = (Q + D)⁻¹, all from small matrices and the person's own row:
@@ -407,7 +448,7 @@ def _left_out(model: SharedModel, vector: Float[Array, "p"], beta: Float[Array, 
     own = cho_solve((s.chol, True), s.wy - s.wz @ beta)
     phi_root = own_root(theta)
 
-    def of_block(block):
+    def of_block(block: Block) -> tuple[Array, Array, Array]:
         x, y, weight, arm = block
         phi, precision = features(model, theta, x, s.root, site.inducing), weight * s.precision[arm]
         z, w = jnp.einsum("bf,afq->abq", phi, s.maps.z), jnp.einsum("bf,afh->abh", phi, s.maps.w)
@@ -421,4 +462,4 @@ def _left_out(model: SharedModel, vector: Float[Array, "p"], beta: Float[Array, 
         arms = jnp.einsum("abq,q->ab", z, beta) + jnp.einsum("abh,h->ab", w, own) - together * r[None] / s_ii[None]
         return arms.T, y - r / s_ii, 1.0 / s_ii + _left(model, theta, x, phi) * jnp.sum(phi_root[arm] ** 2)
 
-    return jax.lax.map(of_block, (site.x, site.y, site.weight, site.arm))
+    return jax.lax.map(of_block, Block(site.x, site.y, site.weight, site.arm))

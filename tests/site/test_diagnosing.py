@@ -75,7 +75,8 @@ def test_a_second_question_of_a_kind_is_refused_and_the_first_is_answered_again(
                for array in REQUESTS["AskDiagnostic.overlap"].answer)
     other = ask(sites, coefficients=np.full(5, 1e-3))
     assert (other.code, "answered at other parameters" in other.reason) == (SiteError.code, True)
-    told = Prepare("run", 11, "a", np.zeros(3), np.ones(3), 0.0, 1.0, np.zeros(24), 0, 2, np.zeros(0, int))
+    told = Prepare("run", 11, "a", x_mean=np.zeros(3), x_sd=np.ones(3), y_mean=0.0, y_sd=1.0, u=np.zeros(24), index=0,
+                   sites=2, indicators=np.zeros(0, int))
     assert sites["a"].answer(told).code == SiteError.code  # nor do new units open it again: they are refused
     assert ask(sites, coefficients=np.full(5, 1e-3)).code == SiteError.code
     for step in range(propensity.STARTS * propensity.STEPS):

@@ -412,10 +412,12 @@ def test_each_answer_is_told(opened):
     told = [door.answer(data) for data in asked]
     assert all(event.seconds > 0 for event in events)
     assert [replace(event, seconds=0.0) for event in events] == [
-        Event("handshake", "Hello", "run-1", 1, "Reply", len(asked[0]), len(told[0]), 0.0),
-        Event("moments", "AskMoments", "run-1", 2, "Reply", len(asked[1]), len(told[1]), 0.0),
-        Event("moments", "AskMoments", "other", 7, "Refusal", len(asked[2]), len(told[2]), 0.0,
-              decode(told[2]).reason)]
+        Event(phase="handshake", request="Hello", run="run-1", round=1, reply="Reply", bytes_in=len(asked[0]),
+              bytes_out=len(told[0]), seconds=0.0),
+        Event(phase="moments", request="AskMoments", run="run-1", round=2, reply="Reply", bytes_in=len(asked[1]),
+              bytes_out=len(told[1]), seconds=0.0),
+        Event(phase="moments", request="AskMoments", run="other", round=7, reply="Refusal", bytes_in=len(asked[2]),
+              bytes_out=len(told[2]), seconds=0.0, reason=decode(told[2]).reason)]
 
 
 # --- a person's approval

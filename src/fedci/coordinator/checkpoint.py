@@ -98,7 +98,7 @@ def link_again(path: Path | None, mark: Mark) -> None:
     """For sites that start anew with the coordinator, in one process: their linkage follows from the seed, and is
     repeated."""
     if path is not None and path.exists():
-        kept = load(path, mark, "")
-        if kept.run:
-            kept.linked = None
-            kept.write()
+        checkpoint = load(path, mark, "")
+        if checkpoint.run:
+            checkpoint.linked = None
+            checkpoint.write()

@@ -146,14 +146,14 @@ def run_study(engine: Engine, study: Study, options: FitOptions, seed: int,
     the sites change their rows first, and `run` names the run (`refits`).
     """
     mark = Mark(f"{study.hash()}{run or ''}", seed, tuple(sorted(engine.sites)))
-    kept = load(checkpoint, mark, run or secrets.token_hex(8))
-    talk = Talk(engine, kept.run)
+    standing = load(checkpoint, mark, run or secrets.token_hex(8))
+    talk = Talk(engine, standing.run)
     clock = _Clock()
     warnings = handshake(talk, study, options, seed, refuter)
     study = refuting.plan(study, refuter)
     clock.lap("handshake")
-    linked = _linked(talk, study, link_secret or secrets.token_bytes(32), kept)
-    talk = talk.at(kept.linked_round)
+    linked = _linked(talk, study, link_secret or secrets.token_bytes(32), standing)
+    talk = talk.at(standing.linked_round)
     clock.lap("linkage")
     sums = masked_sums.agree(talk) if study.policy.secures(len(talk.sites)) else PlainSums()
     layout = agree_units(talk, study, options)
@@ -162,7 +162,7 @@ def run_study(engine: Engine, study: Study, options: FitOptions, seed: int,
     wanted = study.diagnostics.enabled and study.policy.epsilon is None
     design = diagnoses.design(talk, study, layout.moments, layout.indicators) if wanted else None
     clock.lap("design")
-    talk, fit = fit_theta(talk, rules, progress, kept)
+    talk, fit = fit_theta(talk, rules, progress, standing)
     clock.lap("fit")
     effects = gather_effects(talk, rules, fit)
     clock.lap("effects")
@@ -185,13 +185,13 @@ def _fitted(layout: Layout, fit: Fit, effects: Effects) -> diagnoses.Fitted:
         y_mean=layout.scales.y_mean, y_sd=layout.scales.y_sd)
 
 
-def _linked(talk: Talk, study: Study, secret: bytes, kept: Checkpoint) -> Linked:
+def _linked(talk: Talk, study: Study, secret: bytes, standing: Checkpoint) -> Linked:
     """Once in a run: its keys are destroyed, so what came of it is kept, here and at the sites."""
-    if kept.linked is None:
+    if standing.linked is None:
         linked = link(talk, study, secret)
-        kept.linked, kept.linked_round = [linked.excluded, list(linked.warnings)], talk.round
-        kept.write()
-    excluded, warnings = kept.linked
+        standing.linked, standing.linked_round = [linked.excluded, list(linked.warnings)], talk.round
+        standing.write()
+    excluded, warnings = standing.linked
     return Linked(excluded, tuple(warnings))
 
 
@@ -279,26 +279,28 @@ def _check_variation(common: Scales, names: Sequence[str], outcome: str, sites: 
 
 
 def fit_theta(talk: Talk, rules: Rules, progress: Callable[[Round], None] | None,
-              kept: Checkpoint) -> tuple[Talk, Fit]:
+              standing: Checkpoint) -> tuple[Talk, Fit]:
     """(the talk as it went on, Θ): ascend the summed objective until it settles; the verdict says how it ended."""
     optimiser, sites = rules.options.optimiser, len(rules.u)
-    rounds, talk = [Round.of(values) for values in kept.rounds], talk.at(talk.round, talk.previous, kept.jitters)
+    rounds = [Round.of(values) for values in standing.rounds]
+    talk = talk.at(talk.round, talk.previous, standing.jitters)
     start = time.perf_counter() - (rounds[-1].seconds if rounds else 0.0)
     state = exchanges.begin(rules, talk.follow(exchanges.start(rules))[0])
-    if kept.state is not None:
-        state = optimise.unpack(optimiser, sites, kept.state)
-        talk = talk.at(kept.fit_round, kept.previous, talk.jitters)
+    if standing.state is not None:
+        state = optimise.unpack(optimiser, sites, standing.state)
+        talk = talk.at(standing.fit_round, standing.previous, talk.jitters)
     while state.verdict is None:
-        few = state.ahead > 0
+        ahead = state.ahead > 0
         (objective, gradient), _ = talk.follow(exchanges.evaluation(rules, state))
         state = exchanges.after(rules, state, objective, gradient)
         rounds.append(Round(number=state.round, cap=optimiser.rounds, objective=objective,
                             gradient_norm=float(np.linalg.norm(gradient)), seconds=time.perf_counter() - start,
-                            few=few))
-        if kept.due(state.round) and state.verdict is None:
-            kept.state, kept.fit_round, kept.previous = optimise.pack(state), talk.round, dict(talk.previous)
-            kept.rounds, kept.jitters = [list(vars(evaluated).values()) for evaluated in rounds], talk.jitters
-            kept.write()
+                            few=ahead))
+        if standing.due(state.round) and state.verdict is None:
+            standing.state, standing.fit_round = optimise.pack(state), talk.round
+            standing.previous = dict(talk.previous)
+            standing.rounds, standing.jitters = [list(vars(evaluated).values()) for evaluated in rounds], talk.jitters
+            standing.write()
         if progress:
             progress(rounds[-1])
     if not np.isfinite(state.best_objective):

@@ -67,13 +67,13 @@ def design(talk: Talk, study: Study, moments: Mapping[str, SiteMoments], indicat
     replies, away = _ask(talk, "balance", parts | {"share": np.array(treated)}, talk.sites)
     notes += _noted(away)
     # Without the propensity model its weights are those of a model that knows nothing: they adjust nothing.
-    told = {name: _arm_moments(reply, weighted=name in willing) for name, reply in replies.items()}
+    arms = {name: _arm_moments(reply, weighted=name in willing) for name, reply in replies.items()}
     shown = None
     if willing:
         shown, more = _overlap(talk, parts, willing, replies, model, names, moments, columns)
         notes += more
     return Design(names=names, model=model if willing else None, scales=(centre, spread), willing=willing,
-                  balance=balance.summary(told, names) if told else None, overlap=shown, notes=notes)
+                  balance=balance.summary(arms, names) if arms else None, overlap=shown, notes=notes)
 
 
 def _fit_propensity(talk: Talk, centre: np.ndarray,
@@ -170,8 +170,8 @@ def _noted(away: Mapping[str, str]) -> tuple[str, ...]:
 
 def _arm_moments(reply: Reply, weighted: bool) -> balance.ArmMoments:
     s = reply.sums
-    told = s["told"] & np.array([True, weighted, weighted])[:, None]
-    return balance.ArmMoments(s["size"], s["mean"], s["variance"], told)
+    shown = s["told"] & np.array([True, weighted, weighted])[:, None]
+    return balance.ArmMoments(s["size"], s["mean"], s["variance"], shown)
 
 
 def _overlap(talk: Talk, parts: Mapping[str, np.ndarray], willing: Sequence[str], balanced: Mapping[str, Reply],
@@ -179,14 +179,14 @@ def _overlap(talk: Talk, parts: Mapping[str, np.ndarray], willing: Sequence[str]
              columns: Sequence[str]) -> tuple[overlap.Overlap, tuple[str, ...]]:
     """(the overlap, notes)."""
     replies, away = _ask(talk, "overlap", parts, willing)
-    told = {name: _site_counts(reply) for name, reply in replies.items()}
+    site_counts = {name: _site_counts(reply) for name, reply in replies.items()}
     sizes = {name: np.array([moments[name].rows - moments[name].treated, moments[name].treated]) for name in moments}
-    effective = {name: _effective([balanced[name]] if name in balanced else []) for name in told}
-    everyone = _effective([balanced[name] for name in told if name in balanced])
+    effective = {name: _effective([balanced[name]] if name in balanced else []) for name in site_counts}
+    everyone = _effective([balanced[name] for name in site_counts if name in balanced])
     values, counts = (np.stack([getattr(moments[name].x, key) for name in talk.sites]) for key in ("values", "count"))
     shifts = overlap.shift_of_sites(values[:, 0], values[:, 1], counts, columns, talk.sites) if len(moments) > 1 else ()
     own_scales = parts["centre"], parts["spread"]
-    made = overlap.summary(told, sizes, effective, everyone, model, names, own_scales, talk.sites, shifts)
+    made = overlap.summary(site_counts, sizes, effective, everyone, model, names, own_scales, talk.sites, shifts)
     return made, _noted(away)
 
 
@@ -239,16 +239,16 @@ def checks(talk: Talk, moments: Mapping[str, SiteMoments], before: Design, fitte
     values = {"centre": centre, "spread": spread, "edges": fit.calibration_edges(float(outcome[0, 0]), sd),
               "beta_mean": np.asarray(law.mean), "beta_root": np.asarray(law.root)}
     known = before.model.coefficients if before.model is not None else np.zeros(0)
-    told = (_masked_checks(talk, values | {"coefficients": known}, fitted) if talk.secure
+    answers = (_masked_checks(talk, values | {"coefficients": known}, fitted) if talk.secure
             else _plain_checks(talk, values, known, before.willing))
-    effects = {name: heterogeneity.Sums(*map(float, own["effect"])) for name, own in told.sites.items()}
+    effects = {name: heterogeneity.Sums(*map(float, own["effect"])) for name, own in answers.sites.items()}
     made, failed = tried({
         "fit": lambda: fit.summary(fitted.trace, fitted.cap, fitted.ended,
-                                   {name: own["residuals"] for name, own in told.sites.items()}, told.everyone),
+                                   {name: own["residuals"] for name, own in answers.sites.items()}, answers.everyone),
         "heterogeneity": lambda: heterogeneity.summary(effects, {name: _site_effect(fitted.sums[name])
                                                                  for name in effects if name in fitted.sums}),
-        "sensitivity": lambda: _sensitivity(fitted, sd, moments, before, told.share)})
-    notes = before.notes + told.notes + failed
+        "sensitivity": lambda: _sensitivity(fitted, sd, moments, before, answers.share)})
+    notes = before.notes + answers.notes + failed
     return Diagnostics(balance=before.balance, overlap=before.overlap, notes=notes, **made)
 
 

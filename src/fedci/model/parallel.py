@@ -45,5 +45,5 @@ def over_draws(compute: Callable[[Any], Any], draws: Any) -> Any:
     size = count // parts
     shared = [jax.tree.map(lambda leaf, k=k: leaf[k * size:(k + 1) * size], draws) for k in range(parts)]
     with ThreadPoolExecutor(parts) as pool:
-        found = list(pool.map(lambda part: jax.block_until_ready(compute(part)), shared))
-    return jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *found)
+        computed = list(pool.map(lambda part: jax.block_until_ready(compute(part)), shared))
+    return jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *computed)

@@ -70,10 +70,10 @@ def _is_ours(folder: Path) -> bool:
     """Made, or there, writable by this user and by no other."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        found = folder.stat()
+        status = folder.stat()
     except OSError:
         return False
     if not hasattr(os, "getuid"):
         return True
-    private = found.st_uid == os.getuid() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    private = status.st_uid == os.getuid() and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
     return private and os.access(folder, os.W_OK)

@@ -112,7 +112,7 @@ class AskMoments(Message):
     """The four moments of each column (policy permitting)."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Prepare(Message):
     """The common units, and the site's place in the model."""
 
@@ -147,7 +147,7 @@ class Evaluate(Message):
     """The sum over all sites that this request follows from, where sites follow the fit; else empty."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class AskEffects(Message):
     """Per-draw sums of effects over the site's people; the site keeps Θ and the draws for its own predictions."""
 
@@ -170,7 +170,7 @@ class AskStatistics(Message):
     """Over at most so many of the site's people (Prepare.few_rows); 0.0: over all."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PullBack(Message):
     """Second half: the derivative of the objective in those sums; the site answers with its derivative in each θ."""
 

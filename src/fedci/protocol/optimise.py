@@ -126,11 +126,11 @@ def unpack(options: OptimiserOptions, sites: int, packed: Mapping[str, np.ndarra
         pairs = (packed["query"],) * int(packed["remembered"])
         form = form._replace(moves=pairs, changes=pairs)
     leaves, tree = jax.tree.flatten(form)
-    kept = [_like(leaf, packed[f"rule/{i}"]) for i, leaf in enumerate(leaves)]
+    stored = [_like(leaf, packed[f"rule/{i}"]) for i, leaf in enumerate(leaves)]
     return begin._replace(
         best=packed["best"], best_objective=float(packed["best_objective"]), round=int(packed["round"]),
         since=int(packed["since"]), objectives=tuple(map(float, packed["objectives"])),
-        rule=jax.tree.unflatten(tree, kept))
+        rule=jax.tree.unflatten(tree, stored))
 
 
 def _like(leaf: Any, value: np.ndarray) -> Any:

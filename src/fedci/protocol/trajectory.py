@@ -87,11 +87,11 @@ def _near(got: np.ndarray, expected: np.ndarray) -> bool:
 
 def pack(place: Place) -> dict[str, np.ndarray]:
     """The place as named arrays, bit for bit."""
-    told = {f"told/{k}/{name}": np.asarray(part) for k, total in enumerate(place.told) for name, part in total.items()}
+    sums = {f"told/{k}/{name}": np.asarray(part) for k, total in enumerate(place.told) for name, part in total.items()}
     state = {} if place.state is None else {f"state/{k}": v for k, v in optimise.pack(place.state).items()}
     facts = {"leg": np.array(place.leg), "count": np.array(len(place.told)),
              "verdict": np.array("" if place.state is None else place.state.verdict or "")}
-    return facts | told | state
+    return facts | sums | state
 
 
 def resumed(state: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -102,9 +102,9 @@ def resumed(state: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 def unpack(rules: Rules, packed: Mapping[str, np.ndarray]) -> Place:
     """The place that `pack` was given."""
-    told = tuple({name.split("/", 2)[2]: part for name, part in packed.items() if name.startswith(f"told/{k}/")}
+    sums = tuple({name.split("/", 2)[2]: part for name, part in packed.items() if name.startswith(f"told/{k}/")}
                  for k in range(int(packed["count"])))
-    kept = {name.removeprefix("state/"): part for name, part in packed.items() if name.startswith("state/")}
-    state = optimise.unpack(rules.options.optimiser, len(rules.u), kept) if kept else None
+    packed_state = {name.removeprefix("state/"): part for name, part in packed.items() if name.startswith("state/")}
+    state = optimise.unpack(rules.options.optimiser, len(rules.u), packed_state) if packed_state else None
     state = state and state._replace(verdict=str(packed["verdict"]) or None)
-    return Place(str(packed["leg"]), state, told)
+    return Place(str(packed["leg"]), state, sums)

@@ -60,9 +60,9 @@ def with_rows(result: Result, site: str, source: Source, rows: np.ndarray | None
 
 
 def _are_the_rows(result: Result, site: str, table: Table) -> bool:
-    told = result.outcome.layout.moments[site]
+    then = result.outcome.layout.moments[site]
     here = describe_site(table.x, table.w, table.y, table.kinds, result.study.policy)
-    pairs = ((told.x, here.x), (told.y[0], here.y[0]), (told.y[1], here.y[1]), (told.w, here.w))
+    pairs = ((then.x, here.x), (then.y[0], here.y[0]), (then.y[1], here.y[1]), (then.w, here.w))
     return all(np.array_equal(a.count, b.count) and np.allclose(a.values, b.values, rtol=1e-6, atol=1e-9)
                for a, b in pairs)
 
@@ -114,8 +114,8 @@ def predict_file(result: Result, data: Any, out: Path, site: str | None = None, 
             for start, effect, carried in _effects(result, data, site, outcome_noise, keep):
                 low, high = effect.interval(alpha)
                 numbers = np.column_stack([effect.mean, effect.sd, low, high])
-                writer.writerows([start + k + 1, *map(plain_cell, kept), *(f"{value:.{DIGITS}g}" for value in row)]
-                                 for k, (row, kept) in enumerate(zip(numbers, carried, strict=True)))
+                writer.writerows([start + k + 1, *map(plain_cell, cells), *(f"{value:.{DIGITS}g}" for value in row)]
+                                 for k, (row, cells) in enumerate(zip(numbers, carried, strict=True)))
                 people, total = people + len(numbers), total + float(np.sum(effect.mean))
                 if progress:
                     progress(people)
@@ -149,7 +149,7 @@ def _effects(result: Result, data: Any, site: str | None, outcome_noise: bool,
              keep: Sequence[str]) -> Iterator[tuple[int, Effect, list[list[str]]]]:
     """(first row, effects, carried cells) of each chunk."""
     study, start = result.study, 0
-    wanted = list(dict.fromkeys([*(one.name for one in study.covariates), *keep]))
+    wanted = list(dict.fromkeys([*(covariate.name for covariate in study.covariates), *keep]))
     for chunk in read_chunks(data, wanted, ROWS):
         rows = len(next(iter(chunk.values())).cells)
         if rows == 0:

@@ -81,7 +81,8 @@ class Releases:
                     f"site '{site}': the treated, or the untreated, differ from those of an earlier release by {arm}, "
                     f"and the difference of the two would tell about them; the policy asks for {least_arm} people of "
                     f"an arm (policy.min_cell)")
-        arms = {f"{k}-{arm}": prints for k, told in enumerate([*known, cohort]) for arm, prints in enumerate(told)}
+        arms = {f"{k}-{arm}": prints for k, released in enumerate([*known, cohort])
+                for arm, prints in enumerate(released)}
         with whole_file(self.path) as file:
             np.savez(file, allow_pickle=False, **arms)
 

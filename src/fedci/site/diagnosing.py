@@ -191,9 +191,10 @@ def _balance(here: Here, values: dict[str, np.ndarray]) -> dict[str, np.ndarray]
     weight, square = omega @ arms, omega**2 @ arms
     carried = np.array([[propensities.effective(weights[w == arm]) for arm in (0, 1)] for weights in omega])
     carries = np.array([True, *(carried[1:].min(1) >= here.policy.min_cell)])
-    told = _moments_told(here, moments._replace(size=_without_small_gaps(here, w, moments.size, weight)),
-                         carries[:, None] & ~_small(here, w)[None])
-    return told | {"weight": np.where(carries[:, None], weight, 0.0), "square": np.where(carries[:, None], square, 0.0)}
+    shown = _moments_told(here, moments._replace(size=_without_small_gaps(here, w, moments.size, weight)),
+                          carries[:, None] & ~_small(here, w)[None])
+    return shown | {"weight": np.where(carries[:, None], weight, 0.0),
+                    "square": np.where(carries[:, None], square, 0.0)}
 
 
 def _small(here: Here, group: np.ndarray) -> np.ndarray:
@@ -231,8 +232,8 @@ def _overlap(here: Here, values: dict[str, np.ndarray]) -> dict[str, np.ndarray]
     enough = min(outside.sum(), (1 - outside).sum()) >= max(least, 1)
     shown = (tails_told and enough) & ~_small(here, outside)[None]
     people = np.array([[np.sum(1 - outside), np.sum(outside)]])
-    told = _moments_told(here, where._replace(size=_without_small_gaps(here, outside, where.size, people)), shown)
-    where_told = {"where_size": told["size"][0, 1], "where_mean": told["mean"][0, 1], "where_told": told["told"][0]}
+    tails = _moments_told(here, where._replace(size=_without_small_gaps(here, outside, where.size, people)), shown)
+    where_told = {"where_size": tails["size"][0, 1], "where_mean": tails["mean"][0, 1], "where_told": tails["told"][0]}
     return {"counts": counts.told(np.stack(arms), hidden), "hidden": hidden,
             "totals": counts.told(totals, totals_hidden), "totals_hidden": totals_hidden, **where_told}
 

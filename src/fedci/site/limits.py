@@ -32,7 +32,8 @@ def check_options(site: str, study: Study, options: FitOptions, refuter: str) ->
     if rounds > policy.max_rounds:
         raise DisclosureError(f"site '{site}': {rounds} rounds were asked for, the policy allows {policy.max_rounds}. "
                               f"Lower optimiser.rounds")
-    allowed = [refuting.options_of(one) if refuter else one for one in _options_of(study)]
+    of_study = _options_of(study)
+    allowed = [refuting.options_of(preset) for preset in of_study] if refuter else of_study
     if policy.check_trajectory and options not in allowed:
         raise HandshakeError(f"site '{site}': the options of the fit are not the study's, nor those of a shipped "
                              f"preset with the study's changes. Put them into the study file")
@@ -40,11 +41,11 @@ def check_options(site: str, study: Study, options: FitOptions, refuter: str) ->
 
 def _options_of(study: Study) -> list[FitOptions]:
     """Of each shipped preset that the study allows, with the study's changes."""
-    found = []
+    presets = []
     for name in preset_names():
         with suppress(StudyError):
-            found.append(study.fit_options(name))
-    return found
+            presets.append(study.fit_options(name))
+    return presets
 
 
 def check_memory(table: Table, options: FitOptions) -> None:
@@ -65,8 +66,8 @@ def check_units(table: Table, study: Study, options: FitOptions, units: Units, p
     blow a column up would turn the start's random weights into ones that tell people apart."""
     if not options.model.standardise or study.policy.noises("moments"):
         return
-    x, told = table.x, ~small_cells(table.x, table.kinds, study.policy.min_cell)
-    columns = np.column_stack([units.covariates(x)[:, :x.shape[1]][:, told], units.outcome(table.y)])
+    x, described = table.x, ~small_cells(table.x, table.kinds, study.policy.min_cell)
+    columns = np.column_stack([units.covariates(x)[:, :x.shape[1]][:, described], units.outcome(table.y)])
     if not (np.square(columns).sum(0) <= UNITS_SLACK * max(people, len(x))).all():
         raise DisclosureError(f"site '{table.site}': the common units are not those of all sites' people: they blow a "
                               f"column up. Stop the study, and ask the coordinator")

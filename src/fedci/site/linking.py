@@ -145,8 +145,8 @@ class SiteLinkage:
         if len(excluded) < request.parts:
             return replace(self, excluded=excluded), self._reply(request)
         rows = np.unique(np.concatenate(excluded))
-        kept = np.setdiff1d(np.arange(self.people), rows)
-        return replace(self, kept=kept, excluded=(), private=None, key=None, tokens=None, order=None,
+        staying = np.setdiff1d(np.arange(self.people), rows)
+        return replace(self, kept=staying, excluded=(), private=None, key=None, tokens=None, order=None,
                        credentials=Credentials()), self._reply(request, excluded=len(rows))
 
 

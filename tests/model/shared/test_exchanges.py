@@ -170,8 +170,8 @@ def test_a_site_answers_only_the_messages_of_its_model(sites):
     wrong = site.answer(AskStatistics("r", 1, "site-0", np.zeros((2, model.size + 1))))
     assert "needs (2," in wrong.reason
     thetas = np.zeros((1, model.size))
-    short = site.answer(PullBack("r", 1, "site-0", thetas, np.zeros((1, 3)), np.zeros((1, model.columns)), np.zeros(1),
-                                 np.zeros(1)))
+    short = site.answer(PullBack("r", 1, "site-0", thetas=thetas, gram=np.zeros((1, 3)),
+                                 cross=np.zeros((1, model.columns)), square=np.zeros(1), log_det=np.zeros(1)))
     assert "gram has shape (1, 3)" in short.reason
 
 

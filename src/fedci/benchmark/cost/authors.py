@@ -44,14 +44,10 @@ def measure(course: str) -> dict[str, Any]:
 
 def judged(result: Result, sites: Mapping[str, Site], seed: int = 1, draws: int = JUDGES) -> float:
     """L at the fitted Θ under the draws of that seed."""
-    from fedci.model.paper import posterior
-    from fedci.model.paper.paper_family import PaperFamily
-
     rules, talk = asked_again(result, sites)
-    if not isinstance(rules.model, PaperFamily):
-        raise TypeError("the objective judged here is that of the paper's model")
-    uniforms = posterior.common_uniforms(seed, 0, draws)
-    return float(talk.follow(rules.model.evaluate(rules.u, result.outcome.fit.theta, uniforms))[0][0])
+    optimiser = rules.options.optimiser.model_copy(update={"draws": draws})
+    rules = rules._replace(seed=seed, options=rules.options.model_copy(update={"optimiser": optimiser}))
+    return float(talk.follow(rules.model.evaluation(rules, result.outcome.fit.theta, 0, False))[0][0])
 
 
 def main(arguments: list[str]) -> None:

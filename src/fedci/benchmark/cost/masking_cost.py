@@ -54,14 +54,11 @@ def _people(rows: int, seed: int) -> pd.DataFrame:
 
 def measure(sites: int, rows: int, repeats: int) -> dict[str, Any]:
     """Medians of rounds taken in turns, so that whatever else the machine does falls on both."""
-    from fedci.model.paper.paper import PaperModel
     from fedci.protocol import rounds
 
     both = {secure: prepared(sites, rows, secure) for secure in (False, True)}
-    model = both[True][1].model
-    if not isinstance(model, PaperModel):
-        raise TypeError("the rounds measured here are those of the paper's model")
-    theta = np.asarray(model.first_vector(0))
+    talk, rules = both[False]
+    theta = np.asarray(talk.follow(rounds.start(rules))[0])
     seconds: dict[bool, list[float]] = {False: [], True: []}
     for repeat in range(repeats + 1):
         for secure, (talk, rules) in both.items():

@@ -173,16 +173,10 @@ def test_the_jitter_climbs_its_ladder_is_reported_and_then_fails(monkeypatch, ne
 def test_effects_beyond_the_ladder_are_an_error_with_its_remedy(monkeypatch):
     site, model = prepared_site()
     nothing = {"cate": np.full(3, np.nan)}
-<<<<<<< HEAD
     monkeypatch.setattr(ExactRows, "effects", lambda *parts: nothing)
-    told = site.answer(AskEffects("run", 4, "a", np.zeros(model.size), np.zeros((1, 2, 2)), np.zeros((1, 2, 2)),
-                                  np.zeros((1, 2)), np.array([0.0])))
-=======
-    monkeypatch.setattr(Site, "_sums_of_effects", staticmethod(lambda *parts: nothing))
     told = site.answer(AskEffects(
         "run", 4, "a", theta=np.zeros(model.size), phi_roots=np.zeros((1, 2, 2)), sigma_roots=np.zeros((1, 2, 2)),
         g=np.zeros((1, 2)), correlations=np.array([0.0])))
->>>>>>> types2
     assert told.code == "numerical"
     assert "even with jitter 0.0001" in told.reason
     assert "raise model.jitter" in told.reason

@@ -12,11 +12,13 @@ from fedci.coordinator.coordinator import agree_units, handshake
 from fedci.coordinator.talk import Talk
 from fedci.diagnostics import fit, propensity
 from fedci.errors import DisclosureError, MessageError
+from fedci.model.family import Ask
 from fedci.privacy import secure_sum
-from fedci.protocol.ask import Ask, sizes
+from fedci.protocol.ask import sizes
 from fedci.protocol.codec import decode, encode
 from fedci.protocol.messages import AskDiagnostic, Refusal
 from fedci.protocol.packing import unflatten
+from fedci.protocol.requests import MASKED, OWN, REQUESTS, asked
 from fedci.site import diagnosing
 from fedci.site.door import Door
 from fedci.site.ledger import Ledger, read

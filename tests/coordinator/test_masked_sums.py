@@ -18,6 +18,7 @@ from fedci.protocol import rounds
 from fedci.protocol.codec import decode, encode
 from fedci.protocol.engine import InProcessEngine
 from fedci.protocol.messages import AskEffects, Evaluate, OpenSum, TakeMaskKeys
+from fedci.protocol.requests import row_of
 from fedci.site.door import Door
 from fedci.site.ledger import Ledger, read
 from fedci.site.site import Site

@@ -1,6 +1,7 @@
 """Effects of new people from a file: those of the result, chunk by chunk."""
 
 import stat
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd

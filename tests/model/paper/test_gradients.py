@@ -14,6 +14,7 @@ import pytest
 
 from fedci.model import padding
 from fedci.model.paper import elbo, posterior
+from fedci.model.paper.paper_family import PaperFamily
 from fedci.model.paper.posterior import Roots
 from fedci.study.policy import POLICIES
 from fedci.table.moments import describe, describe_in_model_units, describe_site, no_scales
@@ -38,7 +39,7 @@ MODELS = {
 
 
 class Federation(NamedTuple):
-    model: Model
+    model: PaperFamily
     u: jnp.ndarray
     sites: list
     uniforms: np.ndarray

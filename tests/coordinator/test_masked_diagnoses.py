@@ -12,8 +12,9 @@ from fedci.coordinator.coordinator import agree_units, handshake, terms_of
 from fedci.coordinator.talk import PlainSums, Talk, Terms
 from fedci.diagnostics import fit, propensity
 from fedci.errors import DisclosureError, MessageError
+from fedci.model.family import Ask
 from fedci.privacy import secure_sum
-from fedci.protocol.ask import Ask, sizes
+from fedci.protocol.ask import sizes
 from fedci.protocol.codec import decode, encode
 from fedci.protocol.messages import AskDiagnostic, Refusal
 from fedci.protocol.packing import unflatten

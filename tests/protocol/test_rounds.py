@@ -47,7 +47,7 @@ def test_all_rounds_have_the_same_draws_unless_fresh_ones_are_wanted(model):
 
 def test_the_effects_are_asked_at_every_noise_correlation(model):
     asks = []
-    drawn, _ = came_to(rounds.effects(rules_of(model, changed()), model.first_vector(0)), asks.append)
+    drawn, _ = came_to(rounds.effects(rules_of(model, changed()), np.asarray(model.first_vector(0))), asks.append)
     (ask,) = asks
     np.testing.assert_array_equal(ask.arrays["correlations"], rounds.CORRELATIONS)
     assert all(ask.arrays[name] is part for name, part in drawn.items())

@@ -89,7 +89,7 @@ def test_g_integrates_like_monte_carlo(log_likelihood, residual, roots, site):
 def test_without_inter_dependency_g_is_zero(make, log_likelihood, rows, u, roots):
     alone = make.model(inter_dependency=False)
     with_g = make.model()
-    theta = {key: value for key, value in with_g.unravel(make.theta(with_g)).items() if key in alone.init(0)}
+    theta = {key: value for key, value in with_g.unravel(make.theta(with_g)).items() if key in alone.initial(0)}
     first = jax.tree.map(lambda leaf: leaf[:1], roots)
     term = elbo.site_term(alone, theta, first, make.unpadded(*rows, u), NO_JITTER)
     np.testing.assert_allclose(term, log_likelihood(np.zeros((1, 2))), rtol=1e-12)

@@ -30,8 +30,8 @@ def test_names_say_which_entry_is_which(make):
 
 
 def test_theta_has_no_source_level_without_inter_dependency(make):
-    assert set(make.model(inter_dependency=False).init(0)) == {"kernel", "mean", "phi", "sigma"}
-    assert set(make.model().init(0)) == {"kernel", "mean", "phi", "sigma", "source_kernel", "source_mean",
+    assert set(make.model(inter_dependency=False).initial(0)) == {"kernel", "mean", "phi", "sigma"}
+    assert set(make.model().initial(0)) == {"kernel", "mean", "phi", "sigma", "source_kernel", "source_mean",
                                          "posterior_kernel", "posterior_mean"}
 
 

@@ -26,7 +26,7 @@ def large_dataclasses() -> dict[str, tuple[dataclasses.Field, ...]]:
     for module in modules():
         for kind in vars(module).values():
             if dataclasses.is_dataclass(kind) and isinstance(kind, type) and kind.__module__ == module.__name__ \
-                    and len(dataclasses.fields(kind)) > MOST:
+                    and len(own_fields(kind)) > MOST:
                 large[f"{module.__name__}.{kind.__name__}"] = own_fields(kind)
     return large
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from fedci import Result
+from fedci.coordinator import refits
 from fedci.coordinator.coordinator import run_study
-from fedci.coordinator.refits import wanted
 from fedci.diagnostics.findings import Diagnostics
 from fedci.errors import DataError, UsageError
 from fedci.protocol.codec import decode, encode
@@ -147,19 +147,19 @@ def test_through_doors_the_refuters_are_the_same_and_stand_in_the_ledger(refuted
                                approve=lambda phase, words: asked.append(words) or True) for source in sources()}
     outcome = run_study(Doors(doors), plan, plan.fit_options(), 0)
     before, kept = len(asked), []
-    found = refuted(Doors(doors), plan, outcome, after=kept.append).diagnostics
+    found = refits.refuted(Doors(doors), plan, outcome, after=kept.append).diagnostics
     assert without_clock(found) == without_clock(refuted.diagnostics)
     assert [len(one.diagnostics.refuters) for one in kept] == [1, 2, 3, 4]
-    assert len(asked) - before == len(wanted(plan)) * len(doors)
+    assert len(asked) - before == len(refits.wanted(plan)) * len(doors)
     assert all("Asked once for all of it" in words for words in asked[before:])
-    assert refuted(None, plan, kept[-1]) is kept[-1]  # nobody is asked again for what is known
+    assert refits.refuted(None, plan, kept[-1]) is kept[-1]  # nobody is asked again for what is known
     for name, book in ledgers.items():
         phases = {}
         for entry in read(tmp_path / name):
             phases.setdefault(entry["run"], {})[entry["phase"]] = True
-        assert list(phases) == [outcome.run, *(f"{outcome.run}-{one}" for one in wanted(plan))]
+        assert list(phases) == [outcome.run, *(f"{outcome.run}-{one}" for one in refits.wanted(plan))]
         assert all(list(phases[f"{outcome.run}-{one}"]) == ["handshake", "moments", "fit", "effects"]
-                   for one in wanted(plan))
+                   for one in refits.wanted(plan))
         book.close()
 
 

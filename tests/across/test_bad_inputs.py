@@ -349,9 +349,8 @@ def test_the_good_input_reaches_the_fit(inputs, capsys, monkeypatch):
     fits = []
     monkeypatch.setattr(commands, "_fit", lambda *given, **named: fits.append((given, named)))
     assert outcome_of(inputs.arguments(), capsys) == (0, "", "")
-    [((_, sources, out), named)] = fits
-    assert ([s.name for s in sources], out) == (["lyon"], inputs.out)
-    assert [table.site for table in named.pop("tables")] == ["lyon"]
+    [((_, tables, out), named)] = fits
+    assert ([table.site for table in tables], out) == (["lyon"], inputs.out)
     assert named == {"preset": "default", "seed": 0, "force": False, "quiet": False, "as_json": False}
 
 

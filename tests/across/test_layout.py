@@ -14,7 +14,6 @@ ELSEWHERE = {
     "benchmark/learners": "other people's packages, which have an environment of their own: tests_benchmark",
     "benchmark/run/baselines.py": "the list of them: tests_benchmark",
     "benchmark/cost": "measurements that `make bench` runs; what they print is read by the tests of the pages",
-    "model/law.py": "compared with dense laws where it is used: model/test_predict.py, model/test_leave_one_out.py",
     "network/rehearsal.py": "the network of all tests in network/test_network.py",
     "site/people.py": "what a result says of people: across/test_public_api.py, result/test_prediction.py",
 }

@@ -16,7 +16,7 @@ from fedci import StudyError, UsageError
 from fedci.errors import tree
 from tests_support import fit, frame, hospitals, study
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "examples").glob("*.ipynb"))]
 INTERNAL = {
     "fedci.diagnostics": "where the fields of each diagnostic are explained",

@@ -40,7 +40,7 @@ def test_a_result_holds_the_people_of_each_site(fitted):
 def test_secrets_follow_from_the_seed_and_differ_between_sites():
     tables = [source.read(study()) for source in hospitals(40, 37)]
     one, again, other = (FedCI(study(), seed=seed).sites(tables) for seed in (0, 0, 1))
-    assert one["site-0"].secret == again["site-0"].secret
+    assert one["site-0"].party.secret == again["site-0"].party.secret
     assert len({site.party.secret for sites in (one, other) for site in sites.values()}) == 4
 
 

@@ -15,7 +15,7 @@ from support.trials import STANDARD, begun, trial
 
 def designed(frames, **changes):
     talk, sites, layout = begun(frames, **changes)
-    return design(talk, next(iter(sites.values())).study, layout.moments, layout.indicators)
+    return design(talk, next(iter(sites.values())).run.study, layout.moments, layout.indicators)
 
 
 @pytest.fixture(scope="module")

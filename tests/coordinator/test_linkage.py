@@ -82,7 +82,7 @@ def test_the_size_of_the_parts_does_not_matter(part):
     credentials = dict.fromkeys(OVERLAP, Credentials(key=KEY))
     one, two = sites(credentials=credentials), sites(credentials=credentials)
     assert linked(one)[0] == linked(two, part=part)[0]
-    assert [list(s.kept) for s in one.values()] == [list(s.kept) for s in two.values()]
+    assert [list(s.run.rows) for s in one.values()] == [list(s.run.rows) for s in two.values()]
 
 
 def test_spellings_of_an_id_are_one_person():
@@ -224,7 +224,7 @@ def test_sites_that_agree_on_a_key_run_the_same_protocol():
     outcome = run_study(InProcessEngine(local), PLAN, PLAN.fit_options(), 0)
     assert sorted(kept_people(local)) == list(range(75))
     assert outcome.excluded == {name: 40 - len(site.run.rows) for name, site in local.items()}
-    assert {name: m.rows for name, m in outcome.layout.moments.items()} == {n: len(s.kept) for n, s in local.items()}
+    assert {name: m.rows for name, m in outcome.layout.moments.items()} == {n: len(s.run.rows) for n, s in local.items()}
 
 
 def test_rows_keep_their_numbers_and_counts_are_told(result, tmp_path):

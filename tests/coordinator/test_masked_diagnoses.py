@@ -162,7 +162,7 @@ class Doors:
         return back
 
 
-def predictions(here, mean, root):
+def predictions(here, q, mean, root):
     """In the place of the fitted model, which would have to be compiled: what it says of each person without them."""
     rng = np.random.default_rng(here.table.rows)
     predicted = here.table.y + rng.normal(size=here.table.rows)

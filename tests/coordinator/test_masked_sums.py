@@ -19,9 +19,9 @@ from fedci.protocol.codec import decode, encode
 from fedci.protocol.engine import InProcessEngine
 from fedci.protocol.messages import AskEffects, Evaluate, OpenSum, TakeMaskKeys
 from fedci.protocol.requests import row_of
+from fedci.site import summing
 from fedci.site.door import Door
 from fedci.site.ledger import Ledger, read
-from fedci.site.site import Site
 from support.masked import SECURE, SIZES, local, one_round, plan, prepared, with_identities
 from tests_support import Wire, hospitals
 
@@ -238,17 +238,17 @@ def test_a_flipped_sign_is_not_found_and_cannot_lead_the_fit_below_its_start(pol
     than its start."""
     def fitted():
         talk, rules = prepared(policy)
-        return coordinator.fit_theta(talk, rules, None, Checkpoint(mark=Mark("", 0, ()), run="run"))
+        return coordinator.fit_theta(talk, rules, None, Checkpoint(mark=Mark("", 0, ()), run="run"))[1]
 
-    true, honest = Site._round, fitted()
+    true, honest = summing._round, fitted()
 
-    def flipped(site, request):
-        reply = true(site, request)
-        sign = -1.0 if site.name == "site-1" else 1.0
-        return replace(reply, sums={name: part if name in ("objective", "failed") else sign * part
-                                    for name, part in reply.sums.items()})
+    def flipped(party, run, ready, request):
+        run, reply = true(party, run, ready, request)
+        sign = -1.0 if party.name == "site-1" else 1.0
+        return run, replace(reply, sums={name: part if name in ("objective", "failed") else sign * part
+                                         for name, part in reply.sums.items()})
 
-    monkeypatch.setattr(Site, "_round", flipped)
+    monkeypatch.setattr(summing, "_round", flipped)
     found = fitted()
     assert np.isfinite(found.theta).all()
     assert found.rounds[0].objective == honest.rounds[0].objective
@@ -257,7 +257,7 @@ def test_a_flipped_sign_is_not_found_and_cannot_lead_the_fit_below_its_start(pol
 
 def test_effects_of_a_site_are_averages_over_the_draws():
     talk, rules = prepared()
-    fit = coordinator.fit_theta(talk, rules, None, coordinator.load(None, None, "run"))
+    talk, fit = coordinator.fit_theta(talk, rules, None, coordinator.load(None, None, "run"))
     found = coordinator.gather_effects(talk, rules, fit)
     assert found.sums["site-1"]["cate_mean"].shape == (1, 3)
     replies = [reply for request, reply in talk.engine.said if isinstance(request, AskEffects)]

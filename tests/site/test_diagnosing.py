@@ -49,7 +49,7 @@ def test_small_bins_of_predictions_stay_at_the_site(sites, monkeypatch):
     predicted = table.x[:, 0] / 10
     place = np.linspace(0.2, 0.8, 150)
     place[:3] = 0.01
-    monkeypatch.setattr(diagnosing, "_left_out", lambda here, mean, root: (
+    monkeypatch.setattr(diagnosing, "_left_out", lambda here, q, mean, root: (
         np.column_stack([predicted, predicted + 1]), predicted, np.ones(150), place))
     sites["a"].run = replace(sites["a"].run, posterior="given")
     told = ask(sites, "outcome", edges=np.linspace(4.5, 7.5, 9), beta_mean=np.zeros((1, 0)),

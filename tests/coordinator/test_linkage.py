@@ -224,7 +224,8 @@ def test_sites_that_agree_on_a_key_run_the_same_protocol():
     outcome = run_study(InProcessEngine(local), PLAN, PLAN.fit_options(), 0)
     assert sorted(kept_people(local)) == list(range(75))
     assert outcome.excluded == {name: 40 - len(site.run.rows) for name, site in local.items()}
-    assert {name: m.rows for name, m in outcome.layout.moments.items()} == {n: len(s.run.rows) for n, s in local.items()}
+    assert {name: m.rows for name, m in outcome.layout.moments.items()} == {
+        name: len(site.run.rows) for name, site in local.items()}
 
 
 def test_rows_keep_their_numbers_and_counts_are_told(result, tmp_path):

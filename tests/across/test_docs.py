@@ -273,7 +273,7 @@ def test_the_site_builds_strictly(tmp_path):
                           text=True, timeout=240)
     assert done.returncode == 0, done.stdout + done.stderr
     page = (tmp_path / "site" / "reference" / "index.html").read_text(encoding="utf-8")
-    for name in ("fedci.study.study.Study", "fedci.result.result.Result.ate", "fedci.table.table.Source"):
+    for name in ("fedci.Study", "fedci.Result.ate", "fedci.Source"):
         assert f'id="{name}"' in page
     assert all((tmp_path / "site" / name / "index.html").exists() for name in ("tutorial", "site", "coordinator"))
 

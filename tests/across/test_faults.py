@@ -160,7 +160,8 @@ for what in (lambda: book.append(left(2, 20000)),
 
 def test_a_full_disk_leaves_the_ledger_and_the_checkpoint_before(tmp_path):
     """A limit on the size of files does what a full disk does: a part of the write goes through, the rest fails."""
-    done = subprocess.run([sys.executable, "-c", f"LINE = {LINE!r}\n{LIMITED}", str(tmp_path)], capture_output=True, text=True, check=True)
+    command = [sys.executable, "-c", f"LINE = {LINE!r}\n{LIMITED}", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
     told = done.stdout.splitlines()
     assert len(told) == 2, done.stderr
     assert "cannot be written" in told[0]

@@ -5,7 +5,7 @@ OUT ?= demo-out
 # Tests compare our account with this one. Without its pins: it holds attrs below 24, which nothing of it needs.
 ACCOUNTANT = dp-accounting dm-tree mpmath wrapt
 
-.PHONY: demo network-demo debian test test-all test-benchmark bench bench-scale benchmark docs architecture pictures site assurance lint clean
+.PHONY: demo network-demo debian test test-all test-benchmark bench bench-scale benchmark docs architecture priors pictures site assurance lint clean
 
 .venv: .venv/installed
 
@@ -33,12 +33,10 @@ debian:
 	  || echo "Could not install $$need: the tests that need it skip"; \
 	elif [ -n "$$need" ]; then echo "Not installed: $$need. The tests that need it skip"; fi
 
-test: .venv debian
-	$(BIN)/ruff check src tests tests_benchmark
+test: .venv debian lint
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m 'not slow'
 
-test-all: .venv debian
-	$(BIN)/ruff check src tests tests_benchmark
+test-all: .venv debian lint
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 # The baselines of the benchmark have an environment of their own: torch and the forests weigh gigabytes.
@@ -84,12 +82,18 @@ benchmark: .venv-benchmark
 	$(GRID)/ablation $(PAPERS) --methods $(ABLATION) --modes fed --no-imputation
 	$(MAKE) docs
 
+# docs/benchmarks.md, docs/benchmarks/ and their figures, from the results on disk.
 docs: .venv
 	$(BIN)/python -m fedci.benchmark.pages.benchmark_page benchmarks/results docs/benchmarks.md
 
-# The table of modules in docs/architecture.md.
+# The table of modules in docs/architecture.md, and that of requests in docs/security.md.
 architecture: .venv
 	$(BIN)/python docs/architecture_page.py
+	$(BIN)/python docs/requests_page.py
+
+# The table of priors in docs/model.md.
+priors: .venv
+	$(BIN)/python docs/priors_page.py
 
 # The README's pictures of the report.
 pictures: demo debian
@@ -118,8 +122,10 @@ assurance: .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[assurance]'
 	$(BIN)/python assurance/run.py
 
+# Style, and types: mypy reads the package in half a minute, and again in seconds.
 lint: .venv
 	$(BIN)/ruff check src tests tests_benchmark assurance docs
+	$(BIN)/mypy
 
 clean:
-	rm -rf .venv .venv-benchmark demo-out site .cache
+	rm -rf .venv .venv-benchmark demo-out site .cache .mypy_cache

@@ -20,24 +20,27 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
 SUITES = {
-    "attacks: reconstruction from moments": ["tests/attacks/test_moment_reconstruction.py"],
-    "attacks: single uploads, t − 1 shares, late uploads, wrong shares": ["tests/test_secure_sum.py"],
-    "attacks: differencing, too many parameters or rounds, foreign options": ["tests/test_disclosure.py"],
-    "faults: flipped, cut, lost, late and crossed messages; full and read-only disks": ["tests/test_faults.py"],
-    "faults: changed, cut and torn ledgers": ["tests/test_ledger.py"],
-    "fuzzing: corpus under a memory limit, properties": ["tests/test_fuzz.py"],
-    "faults: damaged messages of every type": ["tests/test_messages.py"],
+    "attacks: reconstruction from moments": ["tests/across/attacks/test_moment_reconstruction.py"],
+    "attacks: single uploads, t − 1 shares, late uploads, wrong shares": ["tests/privacy/test_secure_sum.py"],
+    "attacks: differencing, too many parameters or rounds, foreign options":
+        ["tests/site/test_cohorts.py", "tests/site/test_limits.py"],
+    "faults: flipped, cut, lost, late and crossed messages; full and read-only disks": ["tests/across/test_faults.py"],
+    "faults: changed, cut and torn ledgers": ["tests/site/test_ledger.py", "tests/cli/test_ledger_view.py"],
+    "fuzzing: corpus under a memory limit, properties": ["tests/across/test_fuzz.py"],
+    "faults: damaged messages of every type": ["tests/protocol/test_codec.py"],
     "attacks: a coordinator that lies (crafted weights, another Θ for one site, a sum that is none)":
-        ["tests/attacks/test_lying_coordinator.py"],
+        ["tests/across/attacks/test_lying_coordinator.py"],
     "attacks: keys in the middle, partial sums, garbage under masks":
-        ["tests/test_secure_study.py"],
-    "attacks: single sites' diagnostics under masks": ["tests/test_secure_diagnostics.py"],
-    "attacks: replays, changed and foreign requests, second releases": ["tests/test_door.py"],
-    "attacks: brute force of linkage tokens": ["tests/attacks/test_linkage_attack.py"],
-    "bad inputs: files, values, study files": ["tests/test_bad_inputs.py"],
+        ["tests/coordinator/test_masked_sums.py", "tests/site/test_masking.py", "tests/coordinator/test_checkpoint.py",
+         "tests/site/test_noising.py", "tests/result/test_account.py"],
+    "attacks: single sites' diagnostics under masks": ["tests/coordinator/test_masked_diagnoses.py"],
+    "attacks: replays, changed and foreign requests, second releases": ["tests/site/test_door.py"],
+    "attacks: brute force of linkage tokens": ["tests/across/attacks/test_linkage_attack.py"],
+    "bad inputs: files, values, study files": ["tests/across/test_bad_inputs.py"],
     "attacks: strangers, expired and foreign certificates, jobs with code, changed kits":
-        ["tests/network/test_refusals.py", "tests/network/test_kit.py"],
-    "faults: mismatches, jitter, small disks; attacks: formulas, names, canaries": ["tests/test_promises.py"],
+        ["tests/network/test_refusals.py", "tests/network/test_kit.py", "tests/network/test_hardening.py",
+         "tests/network/test_certificates.py", "tests/network/test_provision.py", "tests/network/test_operations.py"],
+    "faults: mismatches, jitter, small disks; attacks: formulas, names, canaries": ["tests/across/test_promises.py"],
     "faults: parties killed at every protocol state": ["tests/network/test_faults.py"],
     "faults: SIGKILL of a site in 15 states, of the coordinator in 20 rounds": ["tests/network/test_killed.py"],
 }

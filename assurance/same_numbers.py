@@ -11,6 +11,7 @@ sides of any change. Seconds, dates and names of runs are left out.
 from __future__ import annotations
 
 import json
+import secrets
 import sys
 from pathlib import Path
 
@@ -78,6 +79,7 @@ CASES: dict[str, tuple[dict, tuple[int, ...], bool]] = {
 
 
 def record(folder: Path, *names: str) -> None:
+    secrets.token_hex = lambda size: "0" * 2 * size  # the noise of a round depends on the run's name, which is drawn
     for name, (changes, sizes, gaps) in CASES.items():
         if names and name not in names:
             continue

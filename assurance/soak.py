@@ -24,8 +24,10 @@ from fedci.coordinator.coordinator import run_study
 from fedci.coordinator.retry import Retrying
 from fedci.errors import AwayError
 from fedci.privacy.agreement import Credentials
+from fedci.protocol.codec import decode, encode
 from fedci.protocol.engine import InProcessEngine
-from fedci.protocol.messages import SUMMED, Hello, Prepare, decode, encode
+from fedci.protocol.messages import Hello, Prepare
+from fedci.protocol.requests import row_of
 from fedci.site.course import PLACES
 from fedci.site.door import Door
 from fedci.site.ledger import Ledger
@@ -76,7 +78,7 @@ class Rough:
 
     def _ask(self, name: str, request):
         self.messages += 1
-        fit = type(request).__name__ in SUMMED and name == self.sites[0]
+        fit = row_of(request).draws is not None and name == self.sites[0]
         self.rounds += fit
         if fit and self.restart and self.rounds % self.restart == 0:
             self.restarts += 1
@@ -98,10 +100,10 @@ class Rough:
     def _keep(self, name: str, request) -> None:
         """What a site's process writes to its disk after an answer, and reads from it after a start."""
         site = self.doors[name].site
-        if isinstance(request, Prepare) and not site.course.places:
+        if isinstance(request, Prepare) and not site.run.course.places:
             site.restore_places(self.disk.get(name, {}))
-        if type(request).__name__ in SUMMED:
-            kept = self.disk.get(name, {}) | {request.round: site.place(request.round)}
+        if row_of(request).draws is not None:
+            kept = self.disk.get(name, {}) | {request.round: site.run.place(request.round)}
             self.disk[name] = {number: kept[number] for number in sorted(kept)[-PLACES:]}
 
 

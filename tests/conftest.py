@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -17,16 +19,26 @@ if "PYTEST_XDIST_WORKER" in os.environ and hasattr(os, "sched_setaffinity"):
     cores = sorted(os.sched_getaffinity(0))
     os.sched_setaffinity(0, {cores[int(os.environ["PYTEST_XDIST_WORKER"].removeprefix("gw")) % len(cores)]})
 
+# A shell that starts the tests in its background ignores SIGINT for them and for every process below: some send it.
+if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 # Programs compiled by one worker, or by a process that a test starts, serve the others.
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parents[1] / ".pytest_cache" / "programs"))
 os.environ.setdefault("JAX_COMPILATION_CACHE_MAX_SIZE", str(1 << 30))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
+
+# An array stretched over an axis it does not have is an error, here and in the processes that tests start: where a
+# shape is meant to be stretched, the code says so.
+os.environ.setdefault("JAX_NUMPY_RANK_PROMOTION", "raise")
 
 install_import_hook("fedci.model", "beartype.beartype")
 
 # derandomize: the same examples in every run. No deadline: the first example may wait for a compilation.
 settings.register_profile("fixed", derandomize=True, deadline=None)
 settings.load_profile("fixed")
+
+pytest_plugins = ["support.fits"]
 
 COVARIATES, SITES = 3, 3
 SMALL = {
@@ -43,9 +55,33 @@ SMALL = {
 }
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Whole files to a worker, and files that look at one fit to the same."""
+    from xdist.scheduler import LoadFileScheduling
+
+    from support.fits import USERS
+
+    together = {f"tests/{file}": fixture for fixture, files in USERS.items() for file in files}
+
+    class ByFit(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = super()._split_scope(nodeid)
+            return together.get(file, file)
+
+    return ByFit(config, log) if config.getoption("dist") == "loadfile" else None
+
+
+LONGEST = ("network/test_network.py", "across/test_docs.py", "network", "cli/test_demo.py", "protocol", "model/shared")
+"""Files and folders that take longest: begun last, they would keep one worker busy while the other rests."""
+
+
 def pytest_collection_modifyitems(items):
-    """Files with real processes take longest: begun last, they would keep one worker busy while the other rests."""
-    items.sort(key=lambda item: "network" not in item.path.parts)
+    def place(item) -> int:
+        name = item.path.relative_to(Path(__file__).parent).as_posix()
+        return next((number for number, part in enumerate(LONGEST) if name.startswith(part)), len(LONGEST))
+
+    items.sort(key=place)
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -62,7 +98,7 @@ def room_for_what_is_compiled():
 
 def small_model(sites: int = SITES, **changes):
     """A model of three covariates; RBF kernels, so that a dense reference can be differentiated at distance 0."""
-    from fedci.model.paper.paper import model_of
+    from fedci.model.families import model_of
     from fedci.study.options import ModelOptions
 
     return model_of(ModelOptions.model_validate(SMALL | changes), COVARIATES, COVARIATES, sites)
@@ -72,7 +108,7 @@ def random_theta(model, seed: int = 0, spread: float = 0.3):
     """Θ away from its start, so that no parameter sits at a special value."""
     import jax.numpy as jnp
 
-    start = np.asarray(model.start(seed))
+    start = np.asarray(model.first_vector(seed))
     return jnp.asarray(start + spread * np.random.default_rng(seed).standard_normal(start.shape))
 
 
@@ -86,10 +122,10 @@ def random_rows(n: int, seed: int = 0):
 def unpadded_site(x, w, y, u, index: int = 0):
     import jax.numpy as jnp
 
-    from fedci.model.paper.elbo import SiteArrays
+    from fedci.model.exact import ExactRows
 
-    return SiteArrays(jnp.asarray(x), jnp.asarray(w), jnp.asarray(y), jnp.ones(len(y)), jnp.asarray(u),
-                      jnp.asarray(index))
+    return ExactRows(jnp.asarray(x), jnp.asarray(w), jnp.asarray(y), jnp.ones(len(y)), jnp.asarray(u),
+                     jnp.asarray(index), jnp.ones(len(y)))
 
 
 def random_study(model, sizes=(3, 6, 8), seed: int = 0):

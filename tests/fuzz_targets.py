@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fedci import Source, Study
 from fedci.errors import FedciError
-from fedci.protocol.messages import MAGIC, decode, encode, sealed
+from fedci.protocol.codec import MAGIC, decode, encode, sealed
 
 AGREED = Study(treatment="w", outcome="y", ids=("id",), policy="simulation", preset="classic", missing="impute",
                covariates={"age": {"range": [0, 120]}, "sex": "binary",

@@ -50,7 +50,7 @@ class Asking:
         self.pipe, self.sites, self.before = pipe, sites, before
 
     def exchange(self, requests):
-        from fedci.protocol.messages import decode, encode
+        from fedci.protocol.codec import decode, encode
 
         self.before(requests)
         for name, request in sorted(requests.items()):

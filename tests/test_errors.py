@@ -59,7 +59,7 @@ def failing_demo(monkeypatch, tmp_path):
     def arrange(error: BaseException) -> list[str]:
         def fail(*_):
             raise error
-        monkeypatch.setattr(cli, "check_folder", fail)
+        monkeypatch.setattr(commands, "check_folder", fail)
         return ["demo", "--out", str(tmp_path)]
     return arrange
 

@@ -9,6 +9,14 @@ from fedci import FedCI, Source, Study
 from fedci.protocol.engine import InProcessEngine
 
 COVARIATES = ("age", "bmi", "sex")
+SMALL = {"model": {"knots": 3}, "optimiser": {"rounds": 12, "draws": 4}, "prediction": {"draws": 16}}
+"""Options of the preset `default`. With three covariates and 33 to 40 rows, the same shapes in every file: what one
+test has compiled serves the others."""
+
+
+def small(rounds: int) -> dict:
+    """SMALL with so many rounds."""
+    return SMALL | {"optimiser": SMALL["optimiser"] | {"rounds": rounds}}
 
 
 def frame(rows: int, seed: int) -> pd.DataFrame:
@@ -39,6 +47,13 @@ def fit(sources, seed: int = 0, preset: str | None = None, **changes):
     return FedCI(study(**changes | ({"preset": preset} if preset else {})), seed=seed).fit(sources)
 
 
+def fit_sites(sources, **changes):
+    """(the result, the sites as they stand after the fit)."""
+    estimator = FedCI(study(**changes))
+    sites = estimator.sites([source.read(estimator.study) for source in sources])
+    return estimator.fit_sites(sites), sites
+
+
 class Wire(InProcessEngine):
     """Keeps all that is said; `change(request, reply)` may put another reply in its place."""
 
@@ -55,9 +70,9 @@ class Wire(InProcessEngine):
 def made_result(plan: Study, tables: dict[str, pd.DataFrame], draws: int = 6, seed: int = 0):
     """A result of the model `shared` whose numbers were drawn, not fitted: whole in every part, in no time."""
     from fedci.coordinator.coordinator import CORRELATIONS, Effects, Fit, Layout, Outcome, Round
-    from fedci.model.paper.paper import model_of
+    from fedci.model.families import model_of
+    from fedci.model.shared.exchanges import BETAS
     from fedci.protocol.engine import Traffic
-    from fedci.protocol.shared_rounds import BETAS
     from fedci.result.result import Result
     from fedci.table.moments import describe_site, scales
     from fedci.table.table import design_columns
@@ -68,8 +83,8 @@ def made_result(plan: Study, tables: dict[str, pd.DataFrame], draws: int = 6, se
     names, kinds = design_columns(plan)
     model = model_of(options.model, len(names), len(names), len(read))
     u = np.zeros((len(read), 4 * (len(names) + 3)))
-    layout = Layout(tuple(read), model, scales(list(told.values()), kinds, options.model.binary_sd), u, u[0],
-                    np.zeros(0, int), told)
+    layout = Layout(sites=tuple(read), model=model, scales=scales(list(told.values()), kinds, options.model.binary_sd),
+                    u=u, pooled_u=u[0], indicators=np.zeros(0, int), moments=told)
     many, sums = draws * BETAS, {}
     for name, table in read.items():
         people = np.array([table.rows, table.treated, table.rows - table.treated])
@@ -80,8 +95,10 @@ def made_result(plan: Study, tables: dict[str, pd.DataFrame], draws: int = 6, se
                       "people": people}
     thetas = model.prior[0] + 0.1 * rng.standard_normal((draws, model.size))
     drawn = {"thetas": thetas, "betas": 0.3 * rng.standard_normal((draws, BETAS, model.columns))}
-    rounds = tuple(Round(k, 20, -100.0 + 10 * (1 - 0.7**k), 0.7**k, 0.1 * k) for k in range(1, 21))
+    rounds = tuple(Round(number=k, cap=20, objective=-100.0 + 10 * (1 - 0.7**k), gradient_norm=0.7**k, seconds=0.1 * k)
+                   for k in range(1, 21))
     fit = Fit(np.concatenate([model.prior[0], np.zeros(model.size)]), "converged", rounds[-1].objective, rounds, {})
     traffic = {name: Traffic(12345, 67890, 42) for name in read}
-    return Result(plan, Outcome("0123456789abcdef", seed, options, layout, fit, Effects(drawn, sums), (),
-                                {"fit": 2.0, "effects": 1.0}), {}, traffic)
+    outcome = Outcome(run="0123456789abcdef", seed=seed, options=options, layout=layout, fit=fit,
+                      effects=Effects(drawn, sums), warnings=(), seconds={"fit": 2.0, "effects": 1.0})
+    return Result(study=plan, outcome=outcome, people={}, traffic=traffic)

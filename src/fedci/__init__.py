@@ -14,26 +14,94 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from fedci.errors import (
+    AwayError,
+    DataError,
+    DisclosureError,
+    FedciError,
+    FederationError,
+    HandshakeError,
+    InputError,
+    MessageError,
+    NumericalError,
+    OutputError,
+    SiteError,
+    SizeError,
+    SourceError,
+    StudyError,
+    UsageError,
+)
 from fedci.version import __version__
 
+_HOMES = {
+    "Study": "study.study", "Covariate": "study.study", "Linkage": "study.study", "Diagnosing": "study.study",
+    "SharedQuery": "study.study", "Policy": "study.policy", "FitOptions": "study.options",
+    "Source": "table.table", "Query": "table.database",
+    "FedCI": "estimator", "Result": "result.result", "Effect": "effect", "Diagnostics": "diagnostics.findings",
+    "predict_file": "result.prediction", "compare": "result.comparison", "Comparison": "result.comparison",
+    "release": "site.release", "Release": "site.release", "write_report": "report.page",
+}
+"""Where the other public names stand."""
+
+__all__ = [
+    "AwayError",
+    "Comparison",
+    "Covariate",
+    "DataError",
+    "Diagnosing",
+    "Diagnostics",
+    "DisclosureError",
+    "Effect",
+    "FedCI",
+    "FedciError",
+    "FederationError",
+    "FitOptions",
+    "HandshakeError",
+    "InputError",
+    "Linkage",
+    "MessageError",
+    "NumericalError",
+    "OutputError",
+    "Policy",
+    "Query",
+    "Release",
+    "Result",
+    "SharedQuery",
+    "SiteError",
+    "SizeError",
+    "Source",
+    "SourceError",
+    "Study",
+    "StudyError",
+    "UsageError",
+    "__version__",
+    "compare",
+    "predict_file",
+    "release",
+    "write_report",
+]
+
 if TYPE_CHECKING:
+    from fedci.diagnostics.findings import Diagnostics
     from fedci.effect import Effect
     from fedci.estimator import FedCI
+    from fedci.report.page import write_report
+    from fedci.result.comparison import Comparison, compare
+    from fedci.result.prediction import predict_file
     from fedci.result.result import Result
-    from fedci.study.study import Covariate, Study
+    from fedci.site.release import Release, release
+    from fedci.study.options import FitOptions
+    from fedci.study.policy import Policy
+    from fedci.study.study import Covariate, Diagnosing, Linkage, SharedQuery, Study
+    from fedci.table.database import Query
     from fedci.table.table import Source
+else:  # a checker that saw this would take any name for one of ours
 
-_HOMES = {"Study": "study.study", "Covariate": "study.study", "Source": "table.table", "FedCI": "estimator",
-          "Result": "result.result", "Effect": "effect"}
-
-__all__ = ["Covariate", "Effect", "FedCI", "Result", "Source", "Study", "__version__"]
-
-
-def __getattr__(name: str):
-    if name not in _HOMES:
-        raise AttributeError(f"module 'fedci' has no attribute {name!r}")
-    return getattr(import_module(f"fedci.{_HOMES[name]}"), name)
+    def __getattr__(name):
+        if name not in _HOMES:
+            raise AttributeError(f"module 'fedci' has no attribute {name!r}")
+        return getattr(import_module(f"fedci.{_HOMES[name]}"), name)
 
 
-def __dir__():
+def __dir__() -> list[str]:
     return __all__

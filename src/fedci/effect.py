@@ -1,4 +1,4 @@
-"""From draws to effects: mean, standard deviation and interval.
+"""From draws to effects: mean, standard deviation and interval; whom averages are over, and averages from sums.
 
 Each draw l of (Φ, Σ, g) gives a Gaussian N(m_l, v_l) for an effect; the posterior is their equal mixture.
 
@@ -9,8 +9,9 @@ Sums over sites: within a draw the sites' effects are independent, so means and 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import ndtr, ndtri
@@ -18,6 +19,48 @@ from scipy.special import ndtr, ndtri
 from fedci.errors import UsageError
 
 ROOT_2PI = np.sqrt(2 * np.pi)
+ZERO = np.zeros(())
+Value = Any
+"""A float, or an array with one number per person: as the effect's own means are."""
+
+
+class Population(NamedTuple):
+    """Whom an average effect is over."""
+
+    name: str
+    estimand: str
+    who: str
+    """In words."""
+    weights: tuple[float, float]
+    """Of an untreated and of a treated person in its sums."""
+
+
+POPULATIONS = (Population("all", "ATE", "everybody", (1.0, 1.0)),
+               Population("treated", "ATT", "the treated", (0.0, 1.0)),
+               Population("control", "ATC", "the untreated", (1.0, 0.0)))
+"""In the order of their sums."""
+WEIGHTS = np.array([population.weights for population in POPULATIONS])
+"""[3, 2]: population × arm."""
+CORRELATIONS = np.array([np.nan, 0.0, 0.5, 0.9])
+"""Noise correlations at which realised effects are reported; NaN: Σ's own draws, which equal its prior."""
+
+
+def person_weights(w: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    """[3, n] weight of each row in the sums over each population: w [n] is 0 or 1, mask [n] is 0 in padding."""
+    w = np.asarray(w)
+    return WEIGHTS @ np.stack([1 - w, w]) * np.asarray(mask)
+
+
+def population_sizes(untreated: int, treated: int) -> np.ndarray:
+    """[3] how many people each population has."""
+    return (WEIGHTS @ np.array([untreated, treated])).astype(np.int64)
+
+
+def sum_shapes(draws: int, correlations: int) -> dict[str, tuple[int, ...]]:
+    """Of the named sums of `EffectSums`."""
+    each = len(POPULATIONS)
+    return {"cate_mean": (draws, each), "cate_var": (draws, each), "ite_mean": (draws, correlations, each),
+            "ite_var": (draws, correlations, each), "ite_sd": (correlations,), "people": (each,)}
 
 
 @dataclass(frozen=True)
@@ -30,18 +73,18 @@ class Effect:
     """[L, …] conditional variance per draw."""
 
     @property
-    def mean(self):
+    def mean(self) -> Value:
         return _plain(self.means.mean(0))
 
     @property
-    def sd(self):
+    def sd(self) -> Value:
         return _plain(np.sqrt(self.variances.mean(0) + self.means.var(0)))
 
-    def interval(self, alpha: float = 0.05):
+    def interval(self, alpha: float = 0.05) -> tuple[Value, Value]:
         """(lower, upper): the central 1 − alpha of the mixture."""
         return self.quantile(check_alpha(alpha) / 2), self.quantile(1 - alpha / 2)
 
-    def quantile(self, level: float):
+    def quantile(self, level: float) -> Value:
         """q with mean_l Φ((q − m_l)/√v_l) = level, to 1e-10 of the spread: Newton's steps, and where one would leave
         the bracket, its middle. From the Gaussian's quantile on that takes five or six."""
         sd = np.sqrt(np.maximum(self.variances, 1e-300))
@@ -75,8 +118,58 @@ def average(sums: Iterable[Effect], people: int, dependent: bool = False) -> Eff
     """(Σ_s sum_s) / people, of sums that are independent within a draw. `dependent`: of sums that are not (each over
     all draws, which the sites share); their sds add, the most that the variance can be."""
     sums = list(sums)
-    spread = sum(np.sqrt(s.variances) for s in sums) ** 2 if dependent else sum(s.variances for s in sums)
-    return Effect(sum(s.means for s in sums), spread).scaled(1.0 / people)
+    means, variances = sum((s.means for s in sums), ZERO), sum((s.variances for s in sums), ZERO)
+    most = sum((np.sqrt(s.variances) for s in sums), ZERO) ** 2
+    return Effect(means, most if dependent else variances).scaled(1.0 / people)
+
+
+@dataclass(frozen=True)
+class EffectSums:
+    """Sums of effects over people, for each draw and population, in outcome units: what sites tell of effects.
+
+        cate_mean, cate_var  [L, 3]      mean and variance of Σ τ(x_i), expected effects
+        ite_mean, ite_var    [L, C, 3]   of Σ τ_i, realised effects, at each of CORRELATIONS
+        ite_sd  [C]   Σ_i sd(τ_i)        people  [3]   how many are summed
+    """
+
+    parts: tuple[Mapping[str, np.ndarray], ...]
+    """Of each site, or the one sum of all."""
+    dependent: bool = False
+    """Whether the parts depend on each other (`average`)."""
+
+    def people(self, population: str = "all") -> int:
+        return sum(int(part["people"][_column(population)]) for part in self.parts)
+
+    def expected(self, population: str = "all") -> Effect:
+        """The average of τ(x_i)."""
+        c = _column(population)
+        sums = [Effect(part["cate_mean"][:, c], part["cate_var"][:, c]) for part in self.parts]
+        return average(sums, self.people(population), self.dependent)
+
+    def realised(self, noise_correlation: float | None = None, population: str = "all") -> Effect:
+        """The average of τ_i; None or NaN: at the prior's noise correlation."""
+        at = ..., _place(noise_correlation), _column(population)
+        sums = [Effect(part["ite_mean"][at], part["ite_var"][at]) for part in self.parts]
+        return average(sums, self.people(population), self.dependent)
+
+    def person_sd(self, noise_correlation: float | None = None) -> float:
+        """The average of sd(τ_i) over everybody."""
+        place = _place(noise_correlation)
+        return sum(float(part["ite_sd"][place]) for part in self.parts) / self.people()
+
+
+def _column(population: str) -> int:
+    return [one.name for one in POPULATIONS].index(population)
+
+
+def _place(noise_correlation: float | None) -> int:
+    """Of a noise correlation among CORRELATIONS."""
+    value = np.nan if noise_correlation is None else noise_correlation
+    hits = np.flatnonzero(np.isclose(CORRELATIONS, value, equal_nan=True))
+    if not len(hits):
+        known = ", ".join(f"{c:g}" for c in CORRELATIONS[1:])
+        raise UsageError(f"average realised effects were gathered at noise correlations {known}; got {value}")
+    return int(hits[0])
 
 
 def check_alpha(alpha: float) -> float:
@@ -85,5 +178,5 @@ def check_alpha(alpha: float) -> float:
     return alpha
 
 
-def _plain(value):
+def _plain(value: np.ndarray) -> Value:
     return float(value) if np.ndim(value) == 0 else value

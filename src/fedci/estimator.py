@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable
-from copy import copy
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from fedci.coordinator.checkpoint import Mark, link_again, load
@@ -19,7 +17,7 @@ from fedci.result.result import Result
 from fedci.site.site import Site
 from fedci.study.options import FitOptions
 from fedci.study.study import Study
-from fedci.table.table import Source
+from fedci.table.table import Source, Table
 
 
 class FedCI:
@@ -43,31 +41,52 @@ class FedCI:
         progress     told of every round; its method `watch`, if it has one, of every question to a site
         checkpoint   a file from which an interrupted fit of the same sources goes on to the same bits
         """
-        sources = _checked(list(sources))
-        tables = [source.read(self.study) for source in sources]
-        secret = hashlib.sha256(f"{self.study.hash()} {self.seed}".encode()).digest()
-        # All parties are this process, with nothing to hide from itself: linkage, masks and noise follow from the seed.
-        own = {table.site: hashlib.sha256(secret + table.site.encode()).digest() for table in tables}
-        sites = {table.site: Site(self.study, table, Credentials(key=secret, secret=own[table.site]))
-                 for table in tables}
+        sources = list(sources)
+        _check_names([source.name for source in sources])
+        return self.fit_tables([source.read(self.study) for source in sources], progress, checkpoint)
+
+    def fit_tables(self, tables: Sequence[Table], progress: Callable[[Round], None] | None = None,
+                   checkpoint: Path | None = None) -> Result:
+        """`fit` of tables that were read for this study: each is read once, and what was looked at is what is fitted.
+        """
+        _check_names([table.site for table in tables])
+        return self.fit_sites(self.sites(tables), progress, checkpoint)
+
+    def sites(self, tables: Sequence[Table]) -> dict[str, Site]:
+        """The parties that own the tables. All are this process, with nothing to hide from itself: linkage, masks and
+        noise follow from the seed."""
+        secrets = {table.site: hashlib.sha256(self._secret + table.site.encode()).digest() for table in tables}
+        return {table.site: Site(self.study, table, Credentials(key=self._secret, secret=secrets[table.site]))
+                for table in tables}
+
+    def fit_sites(self, sites: Mapping[str, Site], progress: Callable[[Round], None] | None = None,
+                  checkpoint: Path | None = None) -> Result:
+        """The study over parties in this process; refuters change their rows in the end, the result's people stay."""
         engine = InProcessEngine(sites, watch=getattr(progress, "watch", lambda *_: None))
-        kept = load(checkpoint, Mark(self.study.hash(), self.seed, engine.sites), "")
-        for site in sites.values():  # they start anew with the coordinator, and stand where it stood
-            site.earlier = {kept.fit_round + 1: resumed(kept.state)} if kept.state is not None else {}
-        if self.study.links:
-            link_again(checkpoint, Mark(self.study.hash(), self.seed, engine.sites))
-        outcome = run_study(engine, self.study, self.options, self.seed, progress, link_secret=secret,
+        self._go_on(sites, checkpoint)
+        outcome = run_study(engine, self.study, self.options, self.seed, progress, link_secret=self._secret,
                             checkpoint=checkpoint)
-        again = replace(engine, local={name: copy(site) for name, site in sites.items()})  # the study's own stay fitted
-        outcome = refuted(again, self.study, outcome, progress, checkpoint)
-        return Result(self.study, outcome, sites, engine.traffic)
+        people = {name: site.people for name, site in sites.items()}
+        outcome = refuted(engine, self.study, outcome, progress, checkpoint)
+        return Result(study=self.study, outcome=outcome, people=people, traffic=engine.traffic)
+
+    @property
+    def _secret(self) -> bytes:
+        return hashlib.sha256(f"{self.study.hash()} {self.seed}".encode()).digest()
+
+    def _go_on(self, sites: Mapping[str, Site], checkpoint: Path | None) -> None:
+        """Sites start anew with the coordinator, and stand where it stood."""
+        mark = Mark(self.study.hash(), self.seed, tuple(sorted(sites)))
+        kept = load(checkpoint, mark, "")
+        for site in sites.values():
+            site.expect_places({kept.fit_round + 1: resumed(kept.state)} if kept.state is not None else {})
+        if self.study.links:
+            link_again(checkpoint, mark)
 
 
-def _checked(sources: list[Source]) -> list[Source]:
-    if not sources:
+def _check_names(names: Sequence[str]) -> None:
+    if not names:
         raise UsageError("no source was given: pass a list such as [Source('a', 'a.csv'), Source('b', frame)]")
-    names = [source.name for source in sources]
     for name in names:
         if names.count(name) > 1:
             raise StudyError(f"the site '{name}' is given twice; each site takes part once, under its own name")
-    return sources

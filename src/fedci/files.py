@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO, Any
 
 from fedci.errors import OutputError
 
@@ -35,7 +35,7 @@ def _check(path: Path, force: bool) -> None:
         raise OutputError(f"'{path}': '{existing}' is no folder that can be written to; choose another with --out")
 
 
-def private_file(path: Path, mode: str):
+def private_file(path: Path, mode: str) -> IO[Any]:
     """A file opened for writing that only its owner can read, from its first byte on."""
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     return os.fdopen(handle, mode) if "b" in mode else os.fdopen(handle, mode, newline="", encoding="utf-8")
@@ -64,7 +64,7 @@ def write_new(path: Path, text: str, force: bool) -> None:
 
 
 @contextmanager
-def whole_file(path: Path) -> Iterator[BinaryIO]:
+def whole_file(path: Path) -> Iterator[IO[bytes]]:
     """A private file that takes its place when all of it is on disk; until then, and after an error, the earlier one
     stands."""
     new = path.with_name(f".{path.name}.new")

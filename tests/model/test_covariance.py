@@ -52,12 +52,13 @@ def test_lemma_2_within_a_source_given_g(make, seed):
 def test_lemma_3_picks_blocks_of_the_kronecker_matrix(make, dense, seed, w):
     rng, w = np.random.default_rng(seed), np.array(w)
     phi, sigma, k = make.spd(rng), make.spd(rng), make.spd(rng, N)
-    whole = np.kron(phi, k) + np.kron(sigma, np.eye(N))
     obs, mis = dense.observed_and_missing(w)
-    for formula, rows, columns in ((covariance.observed, obs, obs), (covariance.missing, mis, mis),
-                                   (covariance.observed_missing, obs, mis)):
-        block = formula(*map(jnp.asarray, (phi, sigma, k, w)))
-        np.testing.assert_allclose(block, whole[np.ix_(rows, columns)], **EXACT)
+    for weight in (np.ones(N), rng.uniform(0.5, 2.0, N)):
+        whole = np.kron(phi, k) + np.kron(sigma, np.diag(1.0 / weight))
+        for formula, rows, columns in ((covariance.observed, obs, obs), (covariance.missing, mis, mis),
+                                       (covariance.observed_missing, obs, mis)):
+            block = formula(*map(jnp.asarray, (phi, sigma, k, w, weight)))
+            np.testing.assert_allclose(block, whole[np.ix_(rows, columns)], **EXACT)
 
 
 def printed_k_om(phi, sigma, k, w):

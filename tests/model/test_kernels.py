@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
 
 from fedci.model import kernels
-from fedci.study.options import KERNEL_FLAGS, STATIONARY, ModelOptions, parse_kernel
+from fedci.study.options import KERNEL_FLAGS, STATIONARY
 
 D = 3
+
+
 # A handful of roundings of numbers near 1.
 EXACT = {"rtol": 1e-14, "atol": 1e-15}
 
@@ -114,52 +116,15 @@ def test_length_scales_start_at_the_typical_distance():
     assert params["part1"]["log_scale"] == 0.0
 
 
-# ── the language of kernels ─────────────────────────────────────────────────────────────────────────────────
+ROWS, D, DRAWS, BETAS = 45, 3, 3, 2
 
 
-def test_products_bind_tighter_than_sums():
-    assert parse_kernel("rbf + matern12 * matern32") == (
-        "sum", ("rbf", frozenset()), ("product", ("matern12", frozenset()), ("matern32", frozenset())))
-    assert parse_kernel("((rbf(ard,scale)))") == ("rbf", frozenset({"ard", "scale"}))
-    assert parse_kernel("rbf\t+rbf + rbf") == ("sum", *(("rbf", frozenset()),) * 3)
-
-
-@pytest.mark.parametrize(("text", "word"), [
-    ("", "ends"), ("   ", "ends"), ("rbf +", "ends"), ("rbf * ", "ends"), ("(rbf", "lacks"), ("rbf(ard", "lacks"),
-    ("rbf)", "')'"), ("rbf rbf", "'rbf'"), ("quadratic", "'quadratic'"), ("matern25", "matern52"), ("rbf(l)", "'l'"),
-    ("rbf(ard) matern12", "'matern12'"), ("rbf - rbf", "'-'"), ("2 * rbf", "'2'"), ("RBF", "'RBF'"),
-    ("rbf(ard)(ard)", "'('"), ("()", "')'"), ("rbf + + rbf", "'+'"), ("__import__('os')", "'__import__'"),
-    ("π", "'π'"),
-])
-def test_a_broken_expression_names_what_is_wrong(text, word):
-    with pytest.raises(ValueError, match=r"kernel") as problem:
-        parse_kernel(text)
-    assert word in str(problem.value)
-
-
-@given(st.text(alphabet="rbfmaten1235(),+* \t_x"))
-def test_any_text_is_read_or_refused(text):
-    """As a tree that builds, or with a ValueError: nothing else."""
-    try:
-        tree = parse_kernel(text)
-    except ValueError:
-        return
-    assert tree[0] in (*STATIONARY, "sum", "product")
-    kernels.build(text).init(D)
-
-
-def test_absurd_nesting_is_refused_like_any_other_error():
-    with pytest.raises(ValueError, match="kernel"):
-        parse_kernel("(" * 10**5 + "rbf" + ")" * 10**5)
-
-
-@pytest.mark.parametrize("text", ["rbf()", "rbf(,)", "rbf(ard scale)", "rbf(ard,,scale)", "rbf(,ard)"])
-def test_flags_are_a_list_with_commas(text):
-    """The grammar in the module's docstring: name '(' flag (',' flag)* ')'."""
-    with pytest.raises(ValueError, match="kernel"):
-        parse_kernel(text)
-
-
-def test_options_refuse_a_broken_kernel(make):
-    with pytest.raises(ValueError, match="unknown kernel 'matern'"):
-        ModelOptions.model_validate(make.model().options.model_dump() | {"kernel": "matern"})
+def test_splitting_a_kernel_loses_nothing():
+    kernel = kernels.build("matern52(scale) + linear(scale) + constant + rbf*linear")
+    params = jax.tree.map(lambda leaf: leaf + 0.3, kernel.init(D))
+    x, z = jnp.asarray(np.random.default_rng(4).standard_normal((2, 6, D)))
+    parts = kernels.split(kernel, params)
+    whole = parts.constant**2 + parts.linear**2 * x @ z.T / D + parts.rest(x, z)
+    np.testing.assert_allclose(whole, kernels.cross(kernel, params, x, z), rtol=1e-12)
+    np.testing.assert_allclose(parts.constant**2 + parts.linear**2 * np.sum(x * x, 1) / D + parts.own(x),
+                               kernels.diagonal(kernel, params, x), rtol=1e-12)

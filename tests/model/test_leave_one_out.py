@@ -6,17 +6,19 @@ import numpy as np
 import pytest
 
 from fedci.model import covariance, kernels, leave_one_out, padding
-from fedci.model import law as laws
-from fedci.model.law import Draws, SharedDraws
+from fedci.model.families import model_of
+from fedci.model.paper.paper_family import Draws
 from fedci.model.paper.posterior import Roots
-from fedci.model.shared import basis, evidence
-from fedci.model.shared.shared import SharedModel, own_root
+from fedci.model.rows import BetaLaw
+from fedci.model.shared import evidence
+from fedci.model.shared.evidence import SharedDraws
+from fedci.model.shared.shared import own_root
 from fedci.study.options import SharedOptions
 
 # Covariances of condition below 1e4, jitter 1e-10 of their diagonal on one side only.
 CLOSE = {"rtol": 1e-6, "atol": 1e-7}
 JITTER, D, SITES = 1e-10, 3, 2
-MODEL = SharedModel(SharedOptions(family="shared", directions=2, knots=4), D, D, SITES)
+MODEL = model_of(SharedOptions(family="shared", directions=2, knots=4), D, D, SITES)
 
 
 def rows(site: int, n: int = 9):
@@ -41,7 +43,7 @@ def shared():
     thetas = jnp.asarray(mean + 0.6 * sd * np.random.default_rng(3).standard_normal((2, MODEL.size)))
     total = jax.tree.map(lambda *leaves: sum(leaves),
                          *(evidence.statistics(MODEL, thetas, arrays(s), JITTER) for s in range(SITES)))
-    return thetas, leave_one_out.BetaLaw(*evidence.collapse(total))
+    return thetas, BetaLaw(*evidence.collapse(total))
 
 
 def test_the_shared_model_over_two_sites(shared):
@@ -59,7 +61,7 @@ def test_the_shared_model_over_two_sites(shared):
         mine = np.flatnonzero(owner == site)
         everyone = np.concatenate([np.arange(len(y)), mine, mine])
         arm = np.concatenate([w, np.zeros(9, int), np.ones(9, int)])
-        z = np.asarray(basis.rows(theta, jnp.asarray(x[everyone]), covariance.arms(jnp.asarray(arm)), 4))
+        z = np.asarray(MODEL.layout.rows(theta, jnp.asarray(x[everyone]), covariance.arms(jnp.asarray(arm))))
         k = np.asarray(kernels.cross(MODEL.kernel, theta["kernel"], *2 * (jnp.asarray(x[everyone]),)))
         own = (root @ root.T)[arm][:, arm] * k * (owner[everyone][:, None] == owner[everyone])
         cov = z @ z.T + own + np.diag(np.append(noise[w], np.zeros(18)))
@@ -80,7 +82,7 @@ def test_the_paper_model(make):
     draws = Draws(roots, jnp.asarray(rng.standard_normal((1, 2))))
     found = leave_one_out.left_out(model, theta, padding.pad_site(x, w, y, u, 1), draws, leave_one_out.no_beta(1),
                                    JITTER)
-    law = laws.of_draw(model, theta, jax.tree.map(lambda leaf: leaf[0], draws), jnp.asarray(1))
+    law = model.law(theta, jax.tree.map(lambda leaf: leaf[0], draws), jnp.asarray(1))
     m, phi = np.asarray(law.means(jnp.asarray(x))[0]), np.asarray(law.phi)
     arm, person = np.concatenate([w, np.zeros(8, int), np.ones(8, int)]), np.tile(np.arange(8), 3)
     k = np.asarray(law.k(jnp.asarray(x), jnp.asarray(x)))[person][:, person]

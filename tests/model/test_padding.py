@@ -72,3 +72,10 @@ def test_memory_grows_with_the_square_of_the_rows_and_not_with_the_draws():
 
 def test_the_machine_has_memory():
     assert padding.bytes_available() > 2**20
+
+
+@pytest.mark.parametrize("n, rows", [(0, 8), (1, 8), (8, 8), (9, 16), (33, 40), (50, 56), (64, 64), (65, 80),
+                                     (1000, 1024), (1025, 1280)])
+def test_size_classes(n, rows):
+    assert padding.size_class(n) == rows
+    assert n <= rows <= max(8, 1.25 * n + 8)

@@ -11,9 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedci.model import parallel
-from fedci.model.paper.elbo import SiteArrays
-from fedci.model.paper.paper import model_of
+from fedci.model import exact, parallel
+from fedci.model.exact import ExactRows
+from fedci.model.families import model_of
 from fedci.model.shared import evidence
 from fedci.study.options import SharedOptions
 
@@ -26,13 +26,13 @@ print("done")
 """
 
 
-def site(rows: int, covariates: int) -> SiteArrays:
+def site(rows: int, covariates: int) -> ExactRows:
     rng = np.random.default_rng(0)
-    return SiteArrays(rng.normal(size=(rows, covariates)), rng.integers(0, 2, rows), rng.normal(size=rows),
-                      np.ones(rows), np.zeros(1), np.asarray(0))
+    return ExactRows(rng.normal(size=(rows, covariates)), rng.integers(0, 2, rows), rng.normal(size=rows),
+                     np.ones(rows), np.zeros(1), np.asarray(0), np.ones(rows))
 
 
-def halves(people: SiteArrays, draws: int):
+def halves(people: ExactRows, draws: int):
     """Both halves of a round, and the coordinator's part between them."""
     covariates = people.x.shape[1]
     model = model_of(SharedOptions(family="shared"), covariates, covariates, 1)
@@ -54,11 +54,11 @@ def test_a_wide_table_on_two_cores_does_not_wait_for_ever():
     assert found.stdout.split() == ["done"], found.stderr
 
 
-@pytest.mark.parametrize("rows", [evidence.FEW_ROWS - 1, evidence.FEW_ROWS + 1])
+@pytest.mark.parametrize("rows", [exact.SMALL - 1, exact.SMALL + 1])
 def test_draws_shared_out_among_cores_give_the_same_numbers(monkeypatch, rows):
     """Parts are programs of another length: XLA may order a sum in another way, no more."""
     people, results = site(rows, 3), []
-    for cores in (1, 2, 4):
+    for cores in (1, 4):
         monkeypatch.setattr(parallel, "cores", lambda cores=cores: cores)
         results.append(halves(people, draws=8))
     for other in results[1:]:

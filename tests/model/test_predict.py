@@ -9,8 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedci.model import padding, predict
+from fedci.model import exact, padding, predict
+from fedci.model.paper.paper_family import Draws
 from fedci.model.paper.posterior import Roots
+from fedci.model.rows import Moments
 
 # Solves with covariances whose condition number is below 1e3: rounding times that.
 CLOSE = {"rtol": 1e-11, "atol": 1e-11}
@@ -22,14 +24,14 @@ X_NEW = np.random.default_rng(4).standard_normal((5, 3))
 class Own(NamedTuple):
     """All effects of a site's own people: the sums that leave, and each person's."""
 
-    cate: predict.Moments
-    ite: predict.Moments
-    each: predict.Moments
+    cate: Moments
+    ite: Moments
+    each: Moments
 
 
 def own_effects(model, vector, site, draws, weights, correlations, jitter) -> Own:
-    sums = predict.site_effects(model, vector, site, draws, weights, correlations, jitter)
-    return Own(*sums, predict.ite_each(model, vector, site, draws, correlations, jitter))
+    sums = exact.weighted_effects(model, vector, site, draws, weights, correlations, jitter)
+    return Own(*sums, exact.realised_each(model, vector, site, draws, correlations, jitter))
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +58,7 @@ def u(model):
 def draws(make):
     rng = np.random.default_rng(2)
     roots = (np.linalg.cholesky([make.spd(rng) for _ in range(DRAWS)]) for _ in range(2))
-    return predict.Draws(Roots(*map(jnp.asarray, roots)), jnp.asarray(rng.standard_normal((DRAWS, 2))))
+    return Draws(Roots(*map(jnp.asarray, roots)), jnp.asarray(rng.standard_normal((DRAWS, 2))))
 
 
 @pytest.fixture(scope="module")
@@ -241,7 +243,7 @@ def test_exchanging_the_arms_flips_the_sign(make, rows, draws, weights):
     phi = mirrored(draws.roots.phi)
     levels = np.einsum("lab,lb->la", np.asarray(draws.roots.phi), np.asarray(draws.g))
     g = np.linalg.solve(phi, levels[:, ::-1, None])[..., 0]
-    swapped = predict.Draws(Roots(jnp.asarray(phi), jnp.asarray(mirrored(draws.roots.sigma))), jnp.asarray(g))
+    swapped = Draws(Roots(jnp.asarray(phi), jnp.asarray(mirrored(draws.roots.sigma))), jnp.asarray(g))
     plain, other = (own_effects(model, vector, site, d, padded_weights(weights, site), CORRELATIONS, NO_JITTER)
                     for site, d in ((padding.pad_site(x, w, y, u, 0), draws),
                                     (padding.pad_site(x, 1 - w, y, u, 0), swapped)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import pkgutil
 import typing
 from importlib import import_module
 
@@ -10,9 +11,12 @@ import jax.numpy as jnp
 import pytest
 from jaxtyping import TypeCheckError
 
+import fedci.model
 from fedci.model import covariance, kernels
+from fedci.model.paper import posterior
+from fedci.model.shared import basis
 
-MODULES = ("covariance", "elbo", "kernels", "means", "padding", "posterior", "predict", "structure", "wishart")
+MODULES = sorted(module.name for module in pkgutil.walk_packages(fedci.model.__path__, "fedci.model."))
 
 
 def functions_and_classes(module):
@@ -25,17 +29,22 @@ def functions_and_classes(module):
 @pytest.mark.parametrize("name", MODULES)
 def test_every_annotation_can_be_evaluated(name):
     """A dimension's name must stay a string: `Float[Array, n]` is a NameError that switches the check off unseen."""
-    module = import_module(f"fedci.model.{name}")
+    module = import_module(name)
     unreadable = {}
     for item in functions_and_classes(module):
         try:
-            typing.get_type_hints(inspect.unwrap(item), vars(module))
+            typing.get_type_hints(inspect.unwrap(item))
         except Exception as problem:
             unreadable[item.__qualname__] = str(problem)
     assert not unreadable
 
 
 def test_wrong_shapes_are_refused():
+    """In every folder of the model."""
+    with pytest.raises(TypeCheckError, match="values"):
+        basis.root(jnp.zeros(2))
+    with pytest.raises(TypeCheckError, match="normals"):
+        posterior.draw_g(posterior.SourceLevel(jnp.zeros((3, 2)), jnp.eye(3)), jnp.zeros((3, 2)))
     with pytest.raises(TypeCheckError, match="root_phi"):
         covariance.between_sources(jnp.eye(3), jnp.asarray(1.0))
     kernel = kernels.build("rbf")

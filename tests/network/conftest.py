@@ -8,24 +8,21 @@ pytest.importorskip("nvflare", reason="the extra `network` is not installed: pip
 
 from fedci.network.provision import new_network
 from fedci.network.rehearsal import make_people, make_study
-
-QUICK = {"model": {"knots": 3}, "optimiser": {"rounds": 12}, "prediction": {"draws": 16}}
+from tests_support import SMALL
 
 
 @pytest.fixture(autouse=True, scope="session")
-def compiled_once(tmp_path_factory):
-    """Every party of every run is a process of its own; what one has compiled, JAX gives the others from here."""
-    told = {"JAX_COMPILATION_CACHE_DIR": str(tmp_path_factory.mktemp("compiled")),
-            "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0", "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "0"}
+def compiled_once():
+    """Every party of every run is a process of its own; what one has compiled, however small, JAX gives the others."""
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in told.items():
-            patch.setenv(name, value)
+        for name in ("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"):
+            patch.setenv(name, "0")
         yield
 
 
 @pytest.fixture(scope="session")
 def study():
-    return make_study(options=QUICK)
+    return make_study(options=SMALL)
 
 
 @pytest.fixture(scope="session")

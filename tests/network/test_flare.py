@@ -14,7 +14,8 @@ from nvflare.private.fed.client import client_runner
 
 from fedci.errors import AwayError, MessageError, SiteError
 from fedci.network import flare
-from fedci.protocol.messages import AskMoments, Hello, Reply, decode, encode
+from fedci.protocol.codec import decode, encode
+from fedci.protocol.messages import AskMoments, Hello, Reply
 
 REPLY = Reply("r", 1, "lyon", {"gradient": np.ones(2), "failed": np.zeros(1)}, {})
 

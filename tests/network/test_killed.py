@@ -1,15 +1,18 @@
 """SIGKILL, to real processes: of a site in every state of the protocol, of the coordinator in each of twenty rounds."""
 
 import numpy as np
+import pytest
 
 import parties
+from fedci.coordinator.checkpoint import EVERY
 from fedci.coordinator.coordinator import run_study
 from fedci.errors import AwayError
 from fedci.network import kit, party
 from fedci.network.provision import new_network
 from fedci.network.rehearsal import SITES, make_people, make_study
+from fedci.protocol.codec import decode, encode
 from fedci.protocol.engine import InProcessEngine
-from fedci.protocol.messages import asked, decode, encode
+from fedci.protocol.requests import asked
 from fedci.site import ledger
 from fedci.site.site import Site
 from tests_support import hospitals, study
@@ -84,14 +87,19 @@ def place(folder, plan):
     (folder / "linkage.key").chmod(0o600)
 
 
-def test_a_site_killed_in_every_state_costs_time_and_nothing_else(tmp_path):
+FEW = ("AskTokens", "TakeMaskKeys", "Prepare", "OpenSum", "Evaluate", "AskDiagnostic.outcome")
+"""One of each phase; parties that start anew in all others, in one process: test_faults.py."""
+
+
+@pytest.mark.parametrize("states", [FEW, pytest.param(STATES, marks=pytest.mark.slow)], ids=["few", "all"])
+def test_a_site_killed_in_every_state_costs_time_and_nothing_else(tmp_path, states):
     plan = make_study("classic", policy=SECURE,
                       options={"optimiser": {"rounds": 4}, "prediction": {"draws": 16}, "model": {}})
     for name in ("whole", "killed"):
         place(tmp_path / name, plan)
     _, expected = conducted(tmp_path / "whole", plan)
-    engine, found = conducted(tmp_path / "killed", plan, STATES)
-    assert sorted(engine.killed) == sorted(STATES)
+    engine, found = conducted(tmp_path / "killed", plan, states)
+    assert sorted(engine.killed) == sorted(states)
     assert found.excluded == expected.excluded
     assert sum(found.excluded.values()) == 18
     assert found.fit.theta.tobytes() == expected.fit.theta.tobytes()
@@ -116,20 +124,33 @@ def answered(folder, sites, dies_in):
         return process.exitcode
 
 
-def test_a_coordinator_killed_in_every_round_of_twenty_comes_to_the_same_bits(tmp_path):
-    """Masked, and with sites that follow the fit: each life goes on from the checkpoint of the one before."""
-    plan = study(policy=SECURE, options={"optimiser": {"rounds": 20, "tolerance": 0.0}, "prediction": {"draws": 16}})
-    plan.write(tmp_path / "study.toml")
+def check_coordinator_killed(folder, rounds: int, deaths):
+    """Masked, and with sites that follow the fit: each life goes on from the checkpoint of the one before, to the bits
+    of a run that nobody killed."""
+    plan = study(policy=SECURE, options={"optimiser": {"rounds": rounds, "tolerance": 0.0},
+                                         "prediction": {"draws": 16}})
+    plan.write(folder / "study.toml")
 
     def local():
         return {source.name: Site(plan, source.read(plan)) for source in hospitals(40, 37, 39)}
 
     expected = run_study(InProcessEngine(local()), plan, plan.fit_options(), 0)
     sites = local()
-    assert [answered(tmp_path, sites, number) for number in range(1, 21)] == [-9] * 20
-    assert answered(tmp_path, sites, None) == 0
-    with np.load(tmp_path / "found.npz") as found:
+    assert [answered(folder, sites, number) for number in deaths] == [-9] * len(deaths)
+    assert answered(folder, sites, None) == 0
+    with np.load(folder / "found.npz") as found:
         assert found["theta"].tobytes() == expected.fit.theta.tobytes()
         assert found["objectives"].tolist() == [r.objective for r in expected.fit.rounds]
         assert found["effects"].tobytes() == expected.effects.total["cate_mean"].tobytes()
-    assert len(expected.fit.rounds) == 20
+    assert len(expected.fit.rounds) == rounds
+
+
+def test_a_coordinator_killed_before_and_after_its_checkpoint_comes_to_the_same_bits(tmp_path):
+    """Before anything is kept, in the round that writes a checkpoint, in the next, and in the last; before a sum is
+    opened (odd) and after."""
+    check_coordinator_killed(tmp_path, EVERY + 3, (2, EVERY, EVERY + 1, EVERY + 3))
+
+
+@pytest.mark.slow
+def test_a_coordinator_killed_in_every_round_of_twenty_comes_to_the_same_bits(tmp_path):
+    check_coordinator_killed(tmp_path, 20, range(1, 21))

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import pandas as pd
@@ -17,14 +18,11 @@ from fedci import Result
 from fedci.network import kit, processes, rehearsal
 from fedci.network.provision import new_network
 from fedci.site import ledger
+from tests_support import SMALL
 
 LONGEST = 240.0
-PRESETS = {
-    "default": {"model": {"knots": 3}, "optimiser": {"rounds": 12}, "prediction": {"draws": 16}},
-    "paper": {"model": {"mean": {"kind": "network", "trunk": [8], "head": [8]}},
-              "optimiser": {"rounds": 12}, "prediction": {"draws": 16}},
-}
-POLICIES = {"paper": {"name": "simulation", "secure_sum": True, "check_trajectory": True}}
+OPTIONS = {"default": SMALL, "classic": {"optimiser": {"rounds": 12}, "prediction": {"draws": 16}}}
+POLICIES = {"classic": {"name": "simulation", "secure_sum": True, "check_trajectory": True}}
 """One of the two runs is masked, and its sites follow the fit."""
 
 
@@ -33,8 +31,8 @@ class Network:
 
     def __init__(self, out: Path, preset: str, **changes):
         self.out = out
-        self.study = rehearsal.make_study(preset, options=PRESETS[preset], policy=POLICIES.get(preset, "simulation"),
-                                     **changes)
+        self.study = rehearsal.make_study(preset, options=OPTIONS[preset], policy=POLICIES.get(preset, "simulation"),
+                                          **changes)
         self.tables = rehearsal.make_people(out, self.study, people=40, twice=6)
         new_network(self.study, (), "localhost", out / "kits", rehearsal.free_port())
         self.running: dict[str, subprocess.Popen] = {}
@@ -81,6 +79,12 @@ class Network:
         self._until(lambda: self.running["coordinator"].poll() is not None, "the coordinator's end")
         assert self.running["coordinator"].returncode == 0, self.logs()
 
+    def wait_sites(self):
+        """Until every site's command has ended well."""
+        for site in rehearsal.SITES:
+            self.running[site].wait(60)
+            assert self.running[site].returncode == 0, self.logs()
+
     def _until(self, there, what: str):
         end = time.monotonic() + LONGEST
         while not there():
@@ -97,26 +101,56 @@ class Network:
             processes.end_leftover(self.kit(party))
 
 
-@pytest.fixture
-def network(tmp_path, request):
-    made = Network(tmp_path, **({"preset": "default"} | getattr(request, "param", {})))
-    yield made
-    made.close()
+@contextmanager
+def network(folder: Path, preset: str = "default", **changes):
+    made = Network(folder, preset, **changes)
+    try:
+        yield made
+    finally:
+        made.close()
 
 
-@pytest.mark.parametrize("network", [{"preset": "default", "diagnostics": {"refute": ["placebo"]}},
-                                     {"preset": "paper"}], indirect=True, ids=PRESETS.keys())
-def test_networked_with_linkage_is_the_study_in_one_process(network):
+@pytest.fixture(scope="module")
+def troubled(tmp_path_factory):
+    """A run with linkage, all diagnostics and a refuter, to which everything happens: a site slower than the deadline,
+    a site killed, the coordinator killed. (Network, its result)"""
+    with network(tmp_path_factory.mktemp("troubled"), diagnostics={"refute": ["placebo"]}) as made:
+        made.deadline = 10
+        made.start_all()
+        made.wait_round(2)
+        slow = made.working("oslo")
+        os.kill(slow, signal.SIGSTOP)
+        made.wait_said("paused     site 'oslo' did not answer within 10 s")
+        os.kill(slow, signal.SIGCONT)
+        made.wait_round(5)
+        made.kill("turin")
+        made.start("turin")
+        made.wait_round(8)
+        made.kill("coordinator")
+        made.start("coordinator")
+        made.wait_end()
+        made.wait_sites()
+        yield made, Result.load(made.out / "result")
+
+
+@pytest.fixture(scope="module")
+def masked(tmp_path_factory):
+    """The preset `classic` under secure sums, with sites that follow the fit; nothing happens. (Network, its result)"""
+    with network(tmp_path_factory.mktemp("masked"), "classic") as made:
+        made.start_all()
+        made.wait_end()
+        made.wait_sites()
+        yield made, Result.load(made.out / "result")
+
+
+@pytest.mark.parametrize("run", ["troubled", "masked"])
+def test_networked_with_linkage_is_the_study_in_one_process(run, request):
     """All diagnostics, a refuter among them, are compared too."""
-    network.start_all()
-    network.wait_end()
-    found = Result.load(network.out / "result")
+    network, found = request.getfixturevalue(run)
     rehearsal.compare(network.out, network.study, network.tables, found)
     assert sum(found.outcome.excluded.values()) == 18
     assert [row.name for row in found.diagnostics.refuters] == list(network.study.diagnostics.refute)
     for site in rehearsal.SITES:
-        network.running[site].wait(60)
-        assert network.running[site].returncode == 0, network.logs()
         own = network.kit(site).folder
         assert ledger.verify(own).ok
         masked = {"keys"} if network.study.policy.secure_sum else set()
@@ -128,41 +162,29 @@ def test_networked_with_linkage_is_the_study_in_one_process(network):
         assert list(people["row"]) == list(rehearsal.kept_rows(network.out, site, found.outcome.run))
 
 
-def test_a_killed_site_and_a_killed_coordinator_cost_nothing(network):
-    network.deadline = 20
-    network.start_all()
-    network.wait_round(3)
-    network.kill("oslo")
-    network.start("oslo")
-    network.wait_round(7)
-    network.kill("coordinator")
-    network.start("coordinator")
-    network.wait_end()
-    rehearsal.compare(network.out, network.study, network.tables, Result.load(network.out / "result"))
-    for site in rehearsal.SITES:
-        assert ledger.verify(network.kit(site).folder).ok
+def test_a_killed_site_and_a_killed_coordinator_cost_nothing(troubled):
+    """Rounds were run once or again, and each counts once; the numbers are those of the test above."""
+    network, found = troubled
+    assert [step.number for step in found.outcome.fit.rounds] == list(range(1, len(found.outcome.fit.rounds) + 1))
+    assert len(found.outcome.fit.rounds) >= 8
+    assert (network.out / "coordinator.log").read_text().count("listening") == 2
+    assert (network.out / "turin.log").read_text().count("waiting    for the coordinator") == 2
 
 
-def test_a_site_slower_than_the_deadline_pauses_the_run_and_its_late_answer_changes_nothing(network):
-    network.deadline = 10
-    network.start_all()
-    network.wait_round(3)
-    slow = network.working("oslo")
-    os.kill(slow, signal.SIGSTOP)
-    network.wait_said("paused     site 'oslo' did not answer within 10 s")
-    os.kill(slow, signal.SIGCONT)
-    network.wait_end()
-    rehearsal.compare(network.out, network.study, network.tables, Result.load(network.out / "result"))
+def test_a_site_slower_than_the_deadline_pauses_the_run_and_its_late_answer_changes_nothing(troubled):
+    network, _ = troubled
+    assert "paused     site 'oslo' did not answer within 10 s" in (network.out / "coordinator.log").read_text()
+    assert (network.out / "oslo.log").read_text().count("waiting    for the coordinator") == 1
 
 
-@pytest.mark.parametrize("network", [{"quorum": 2}], indirect=True, ids=["quorum"])
-def test_with_a_quorum_the_study_goes_on_without_a_site_that_left_and_names_who_contributed(network):
-    network.deadline = 10
-    network.start_all()
-    network.wait_round(3)
-    network.kill("oslo")
-    network.wait_end()
-    found = Result.load(network.out / "result")
+def test_with_a_quorum_the_study_goes_on_without_a_site_that_left_and_names_who_contributed(tmp_path):
+    with network(tmp_path, quorum=2) as made:
+        made.deadline = 10
+        made.start_all()
+        made.wait_round(3)
+        made.kill("oslo")
+        made.wait_end()
+        found = Result.load(made.out / "result")
     assert found.outcome.layout.sites == ("lyon", "turin")
     assert "oslo" not in found.traffic
-    rehearsal.compare(network.out, network.study, {site: network.tables[site] for site in ("lyon", "turin")}, found)
+    rehearsal.compare(made.out, made.study, {site: made.tables[site] for site in ("lyon", "turin")}, found)

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
+from typing import Any, get_args
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -17,7 +18,7 @@ from fedci.benchmark.pages import benchmark_page
 from fedci.benchmark.run import methods, runner
 from fedci.benchmark.run.cells import MODES, Cell
 from fedci.benchmark.run.runner import Plan, Task, Told
-from fedci.benchmark.run.suites import NAMES, Choice, suite
+from fedci.benchmark.run.suites import NAMES, Choice, Parameters, Reading, suite
 from fedci.errors import OutputError, UsageError
 
 QUICK = ("FedCI", "BART", "X-Learner", "R-Learner", "CausalForestDML", "GP T-learner", "ridge T-learner", "oracle")
@@ -28,7 +29,7 @@ USUAL = 25.0
 """Seconds of a task, so that the time left is right before every method has had its turn."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Asked:
     """The options of the command line."""
 
@@ -97,19 +98,23 @@ def planned(asked: Asked) -> Plan:
     for mode in modes:
         if mode not in MODES:
             raise UsageError(f"--modes {asked.modes}: {mode!r} is none of {', '.join(MODES)}")
-    _one_of("--reading", asked.reading, ("variance", "std"))
-    _one_of("--parameters", asked.parameters, ("once", "per-replication"))
+    reading: Reading = _one_of("--reading", asked.reading, get_args(Reading))
+    parameters: Parameters = _one_of("--parameters", asked.parameters, get_args(Parameters))
     folder = str(asked.ihdp) if asked.ihdp else None
-    choices = [Choice(name, asked.reading, asked.parameters, asked.rows, folder) for name in asked.datasets]
+    choices = [Choice(name=name, reading=reading, parameters=parameters, rows=asked.rows, folder=folder)
+               for name in asked.datasets]
     for choice in choices:
         suite(choice).load(0)
-    return Plan(choices, _methods(asked.methods), asked.replications, asked.slow_replications, modes,
-                _counts(asked.sources), asked.seed, not asked.no_imputation)
+    return Plan(choices=choices, methods=_methods(asked.methods), replications=asked.replications,
+                slow_replications=asked.slow_replications, modes=modes, counts=_counts(asked.sources), seed=asked.seed,
+                imputation=not asked.no_imputation)
 
 
-def _one_of(option: str, value: str, known: Sequence[str]) -> None:
+def _one_of(option: str, value: str, known: Sequence[Any]) -> Any:
+    """The value, if it is known."""
     if value not in known:
         raise UsageError(f"{option} {value}: needs {' or '.join(known)}")
+    return value
 
 
 def _methods(asked: str | None) -> list[str]:

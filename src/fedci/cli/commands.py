@@ -13,7 +13,7 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from fedci.table.table import Source, Table
 
 # typer < 0.20 stands on click and later ones carry a copy of it; the root of its errors is reachable in both.
-CommandLineError = typer.BadParameter.__mro__[2]
+CommandLineError: Any = typer.BadParameter.__mro__[2]
 
 INTERRUPTED = 130
 
@@ -161,15 +161,15 @@ def run(study: StudyFile, site: SiteFiles, out: Out = RESULT, preset: Preset = N
     if plan.links and len(sources) > 1:
         for table in tables:
             id_records(plan, table)
-    _fit(plan, sources, out, tables=tables, preset=preset or plan.preset, seed=plan.seed if seed is None else seed,
-         force=force, quiet=quiet, as_json=as_json)
+    _fit(plan, tables, out, preset=preset or plan.preset, seed=plan.seed if seed is None else seed, force=force,
+         quiet=quiet, as_json=as_json)
 
 
-def _fit(plan: Study, sources: list[Source], out: Path, *, tables: list[Table], preset: str, seed: int, force: bool,
-         quiet: bool, as_json: bool) -> None:
+def _fit(plan: Study, tables: list[Table], out: Path, *, preset: str, seed: int, force: bool, quiet: bool,
+         as_json: bool) -> None:
     from fedci.cli.screen import waiting
 
-    result = _resumable(plan.model_copy(update={"preset": preset}), sources, tables, out, seed, quiet)
+    result = _resumable(plan.model_copy(update={"preset": preset}), tables, out, seed, quiet)
     with waiting("writing the effects of each site's people", quiet or as_json):
         result.save(out, force=force)
     if as_json:
@@ -178,7 +178,7 @@ def _fit(plan: Study, sources: list[Source], out: Path, *, tables: list[Table], 
     typer.echo(result_in_words(result, out))
 
 
-def _resumable(plan: Study, sources: list[Source], tables: list[Table], out: Path, seed: int, quiet: bool) -> Result:
+def _resumable(plan: Study, tables: list[Table], out: Path, seed: int, quiet: bool) -> Result:
     """The fit with its progress, from a checkpoint of the same study, seed and rows if one was left."""
     from fedci.cli.progress import round_progress
     from fedci.coordinator.refits import checkpoints
@@ -191,7 +191,7 @@ def _resumable(plan: Study, sources: list[Source], tables: list[Table], out: Pat
         typer.echo(f"going on from {kept}", err=True)
     try:
         with round_progress(quiet) as progress:
-            result = FedCI(plan, seed=seed).fit(sources, progress=progress, checkpoint=kept)
+            result = FedCI(plan, seed=seed).fit_tables(tables, progress=progress, checkpoint=kept)
     except KeyboardInterrupt:
         reached = f"What was reached is kept in {kept}. " if kept.exists() else ""
         typer.echo(f"stopped. {reached}Run the same command again to go on; nothing was written to {out}.", err=True)
@@ -237,10 +237,11 @@ def unblind(
 
     found = Result.load(result).unblind(by, reason)
     found.save(result, force=True)
+    opened = dict(found.opened or {})
     if as_json:
-        typer.echo(_as_json({"opened": dict(found.opened), **found.plain()}))
+        typer.echo(_as_json({"opened": opened, **found.plain()}))
         return
-    typer.echo(f"opened at {found.opened['at']} by {found.opened['by']}\n\n{found.summary()}\n\n{found.diagnostics}")
+    typer.echo(f"opened at {opened['at']} by {opened['by']}\n\n{found.summary()}\n\n{found.diagnostics}")
 
 
 @app.command()
@@ -260,7 +261,7 @@ def check(study: StudyFile, data: DataFile, site: SiteName = None, as_json: Json
     with waiting(f"reading {data}", as_json):
         found = problems(plan, source)
         table = None if found else source.read(plan)
-    if found:
+    if table is None:
         _tell_problems(found, as_json)
     _tell_release(plan, table, as_json)
 
@@ -456,8 +457,10 @@ def benchmark(
     if show:
         typer.echo(grid.listing())
         return
-    asked = grid.Asked(dataset, methods, replications, slow_replications, out, sources, modes, reading, parameters,
-                          rows, ihdp, seed, jobs, retry, again, no_imputation)
+    asked = grid.Asked(datasets=dataset, methods=methods, replications=replications,
+                       slow_replications=slow_replications, out=out, sources=sources, modes=modes, reading=reading,
+                       parameters=parameters, rows=rows, ihdp=ihdp, seed=seed, jobs=jobs, retry=retry, again=again,
+                       no_imputation=no_imputation)
     grid.benchmark(grid.quick(asked) if quick else asked, quiet)
 
 

@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from fedci.cli.progress import round_progress
+from fedci.effect import POPULATIONS
 from fedci.estimator import FedCI
 from fedci.files import check_folder
 from fedci.report.page import write_report
@@ -69,8 +70,8 @@ def compare(result: Result, splits: dict[str, Split]) -> pd.DataFrame:
 
 
 def _true_average(people: list[Records], estimand: str) -> float:
-    chosen = {"ATE": lambda p: p.w >= 0, "ATT": lambda p: p.w == 1, "ATC": lambda p: p.w == 0}[estimand]
-    return float(np.mean(np.concatenate([p.cate[chosen(p)] for p in people])))
+    weights = next(np.array(one.weights) for one in POPULATIONS if one.estimand == estimand)
+    return float(np.mean(np.concatenate([p.cate[weights[p.w.astype(int)] > 0] for p in people])))
 
 
 def score(result: Result, splits: dict[str, Split]) -> dict[str, float]:

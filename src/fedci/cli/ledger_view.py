@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
@@ -33,7 +34,7 @@ def show_ledger(folder: Path | str, console: Console | None = None, as_json: boo
               soft_wrap=True)
 
 
-def _recipient(folder: Path) -> dict | None:
+def _recipient(folder: Path) -> dict[str, Any] | None:
     """Who gets a site's answers: the coordinator that its kit was made for. None: the ledger stands outside a kit."""
     try:
         made = json.loads((folder / "kit.json").read_text(encoding="utf-8"))

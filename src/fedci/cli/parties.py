@@ -63,7 +63,7 @@ def network_new(
     from fedci.network.provision import COORDINATOR, new_network
     from fedci.study.study import Study
 
-    made = new_network(Study.read(study), site or (), host, out, port, force)
+    made = new_network(Study.read(study), tuple(site or ()), host, out, port, force)
     if as_json:
         typer.echo(told_as_json({"kits": {party: str(folder) for party, folder in made.items()}, "host": host,
                              "port": port}))

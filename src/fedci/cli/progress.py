@@ -10,17 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from fedci.coordinator.coordinator import Round
-
-WORDS = {
-    "Hello": "handshake", "AskLinkKey": "linkage", "AskTokens": "linkage", "Exclude": "linkage",
-    "AskMoments": "moments", "Prepare": "units", "AskDiagnostic": "diagnostics",
-    "AskStatistics": "first round", "Evaluate": "first round", "PullBack": "first round",
-    "AskEffects": "effects", "AskSharedEffects": "effects",
-}
-"""What a question is for, by its type."""
-EFFECTS = ("AskEffects", "AskSharedEffects")
-AFTER = (*EFFECTS, "AskDiagnostic")
-"""Questions after the rounds that take long."""
+from fedci.protocol.requests import NO_REQUEST, REQUESTS
 
 
 @contextmanager
@@ -50,7 +40,10 @@ class _Show:
     """One line: what is asked before the first round, then the rounds of each fit with the time they still take."""
 
     def __init__(self, bar: Progress):
-        self.bar, self.what, self.first, self.began, self.last = bar, "", None, None, ""
+        self.bar, self.what, self.last = bar, "", ""
+        self.first: Round | None = None
+        self.began = 0.0
+        """When the exchange in progress began, by the monotonic clock."""
         self.task = bar.add_task("fit", total=None, line="reading")
 
     def __call__(self, now: Round) -> None:
@@ -66,15 +59,16 @@ class _Show:
         self.what, self.first = f"{what}: ", None
         self.bar.update(self.task, line=what)
 
-    def watch(self, kind: str, done: int, sites: int) -> None:
-        """Told of every question: shown before the rounds, and after them with the time left; the first site compiles,
-        so it is no measure."""
-        if kind not in WORDS or (self.first is not None and kind not in AFTER):
+    def watch(self, request: str, done: int, sites: int) -> None:
+        """Called before every question: shown before the rounds, and after them with the time left; the first site
+        compiles, so it is no measure."""
+        row = REQUESTS.get(request, NO_REQUEST)
+        if not row.words or (self.first is not None and not row.slow):
             return
         now = time.monotonic()
         self.began = now if done <= 1 else self.began
         left = "" if done < 2 else f", about {(now - self.began) / (done - 1) * (sites - done):.0f} s left"
-        self.bar.update(self.task, line=f"{self.what}{WORDS[kind]}: site {done + 1} of {sites}{left}")
+        self.bar.update(self.task, line=f"{self.what}{row.words}: site {done + 1} of {sites}{left}")
 
 
 @contextmanager

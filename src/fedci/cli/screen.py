@@ -90,7 +90,7 @@ def show_proposal(found: Proposal, console: Console) -> None:
 
 
 def show_comparison(found: Comparison, names: tuple[str, str], console: Console) -> None:
-    def cell(one: dict | None) -> str | None:
+    def cell(one: dict[str, Any] | None) -> str | None:
         return None if one is None else f"{one['mean']:.4g} ({one['low']:.4g} to {one['high']:.4g})"
 
     rows = [(p.estimand, p.site, cell(p.first), cell(p.second), p.difference, p.in_sds) for p in found.pairs]

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 from zipfile import BadZipFile
 
 import numpy as np
@@ -35,14 +36,14 @@ class Mark:
     version: str = __version__
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Checkpoint:
     """A file, and what stands in it. Without a path nothing is kept."""
 
     mark: Mark
     run: str
     path: Path | None = None
-    linked: list | None = None
+    linked: list[Any] | None = None
     """[people excluded at each site, warnings] of the linkage, once it is done; its keys are gone, so it is not
     repeated."""
     linked_round: int = 0
@@ -53,7 +54,7 @@ class Checkpoint:
     """Of the optimiser."""
     previous: dict[str, np.ndarray] = field(default_factory=dict)
     """The sum that the sites are told with the next request."""
-    rounds: list[list] = field(default_factory=list)
+    rounds: list[list[Any]] = field(default_factory=list)
     jitters: dict[str, float] = field(default_factory=dict)
 
     def due(self, number: int) -> bool:
@@ -77,7 +78,7 @@ class Checkpoint:
 
 def load(path: Path | None, mark: Mark, run: str) -> Checkpoint:
     """The checkpoint of this run, or a new one (named `run`) where there is none or it is another run's."""
-    fresh = Checkpoint(mark, run, path)
+    fresh = Checkpoint(mark=mark, run=run, path=path)
     if path is None or not path.exists():
         return fresh
     try:
@@ -86,8 +87,9 @@ def load(path: Path | None, mark: Mark, run: str) -> Checkpoint:
         facts = json.loads(arrays.pop("facts").tobytes())
         previous = {name.removeprefix(PREVIOUS): arrays.pop(name) for name in list(arrays) if name.startswith(PREVIOUS)}
         known = facts["format"] == FORMAT and facts["mark"] | {"sites": tuple(facts["mark"]["sites"])} == asdict(mark)
-        return Checkpoint(mark, facts["run"], path, facts["linked"], facts["linked_round"], facts["fit_round"],
-                          arrays or None, previous, facts["rounds"], facts["jitters"]) if known else fresh
+        return Checkpoint(mark=mark, run=facts["run"], path=path, linked=facts["linked"],
+                          linked_round=facts["linked_round"], fit_round=facts["fit_round"], state=arrays or None,
+                          previous=previous, rounds=facts["rounds"], jitters=facts["jitters"]) if known else fresh
     except (OSError, ValueError, KeyError, TypeError, EOFError, BadZipFile):
         raise OutputError(f"the checkpoint '{path}' is damaged. Remove it to start the run from the start") from None
 
@@ -96,7 +98,7 @@ def link_again(path: Path | None, mark: Mark) -> None:
     """For sites that start anew with the coordinator, in one process: their linkage follows from the seed, and is
     repeated."""
     if path is not None and path.exists():
-        kept = load(path, mark, "")
-        if kept.run:
-            kept.linked = None
-            kept.write()
+        checkpoint = load(path, mark, "")
+        if checkpoint.run:
+            checkpoint.linked = None
+            checkpoint.write()

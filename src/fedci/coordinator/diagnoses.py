@@ -10,20 +10,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedci.coordinator.talk import Talk, Total, check_flags, check_numbers, summed
+from fedci.coordinator.talk import Make, Talk, Total, check_form, summed
 from fedci.diagnostics import balance, fit, heterogeneity, overlap, propensity, sensitivity
 from fedci.diagnostics.findings import Diagnostics
-from fedci.effect import Effect, average
+from fedci.effect import EffectSums
 from fedci.errors import DisclosureError, NumericalError
 from fedci.model import leave_one_out
-from fedci.model.law import AnyModel, draws_at
-from fedci.model.shared.evidence import Collapsed
-from fedci.protocol.ask import SITE_SHAPES, AskOf, Sums, diagnostic_shapes
-from fedci.protocol.messages import AskDiagnostic, Reply
+from fedci.model.family import Ask, Family, Sums
+from fedci.model.rows import BetaLaw
+from fedci.protocol.ask import request_of, sizes
+from fedci.protocol.messages import Reply
+from fedci.protocol.requests import REQUESTS, diagnostic
 from fedci.study.study import Study
 from fedci.table.moments import SiteMoments, pool, scales
 from fedci.table.table import design_columns
@@ -31,13 +32,12 @@ from fedci.table.table import design_columns
 WITHHELD_ERRORS = (DisclosureError, NumericalError)
 WITHHELD = tuple(error.code for error in WITHHELD_ERRORS)
 """Refusals that leave a site out of a diagnostic; any other ends the study, as everywhere."""
-FLAGS = ("told", "hidden")
-"""How the names of arrays end that say what is told, and hold no numbers."""
+NO_NOTES: tuple[str, ...] = ()
 LARGEST_LAW = 2**20
 """Numbers of β̃'s law that are sent at most: fewer draws where it has many columns."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Design:
     """What is known before the fit."""
 
@@ -67,19 +67,20 @@ def design(talk: Talk, study: Study, moments: Mapping[str, SiteMoments], indicat
     replies, away = _ask(talk, "balance", parts | {"share": np.array(treated)}, talk.sites)
     notes += _noted(away)
     # Without the propensity model its weights are those of a model that knows nothing: they adjust nothing.
-    told = {name: _arm_moments(reply, weighted=name in willing) for name, reply in replies.items()}
-    found = balance.summary(told, names) if told else None
+    arms = {name: _arm_moments(reply, weighted=name in willing) for name, reply in replies.items()}
     shown = None
     if willing:
-        shown, more = _overlap(talk, parts, willing, replies, model, names, (centre, spread), moments, columns)
+        shown, more = _overlap(talk, parts, willing, replies, model, names, moments, columns)
         notes += more
-    return Design(names, model if willing else None, (centre, spread), willing, found, shown, notes)
+    return Design(names=names, model=model if willing else None, scales=(centre, spread), willing=willing,
+                  balance=balance.summary(arms, names) if arms else None, overlap=shown, notes=notes)
 
 
-def _fit_propensity(talk: Talk, centre: np.ndarray, spread: np.ndarray):
+def _fit_propensity(talk: Talk, centre: np.ndarray,
+                    spread: np.ndarray) -> tuple[propensity.Propensity, tuple[str, ...], tuple[str, ...]]:
     """(the model, the sites in it, notes). A site that refuses at some step leaves, and the rest begin again: a sum
     that changes its people on the way has no maximum."""
-    willing, notes = list(talk.sites), ()
+    willing, notes = list(talk.sites), NO_NOTES
     begin = nobody = np.zeros(len(centre) + len(talk.sites))
     for _ in range(propensity.STARTS):
         try:
@@ -119,19 +120,19 @@ def _plain_sum(talk: Talk, values: Mapping[str, np.ndarray], willing: Sequence[s
 def _masked_sum(talk: Talk, values: Mapping[str, np.ndarray], willing: Sequence[str]) -> Sums:
     """Sites that leave add nothing from then on. The others begin half-way to where that was: never where a sum with
     them was opened, from which the one without them could be subtracted."""
-    found, refused = _summed(talk, "propensity", values)
-    away = refused or {site: _withheld(site, "propensity", code) for site, code in found.withheld.items()
-                       if site in willing}
-    if away:
+    total, refused = _summed(talk, "propensity", values)
+    withheld = {} if total is None else total.withheld
+    away = refused or {site: _withheld(site, "propensity", code) for site, code in withheld.items() if site in willing}
+    if total is None or away:
         raise _Away(away, 0.5 * values["coefficients"])
-    return found.sums
+    return total.sums
 
 
 def _summed(talk: Talk, kind: str, values: Mapping[str, np.ndarray]) -> tuple[Total | None, dict[str, str]]:
     """(a diagnostic's sum under masks, no reasons), or (none, a reason for every site): a site that refuses openly
     (its operator declined) keeps the sum of all closed."""
     try:
-        return talk.sums.total(talk, AskOf(kind, dict(values))), {}
+        return talk.terms.sums.total(talk, Ask(diagnostic(kind), dict(values))), {}
     except WITHHELD_ERRORS as problem:
         return None, dict.fromkeys(talk.sites, f"the diagnostic '{kind}' is not summed over the sites: {problem}")
 
@@ -141,37 +142,26 @@ def _withheld(site: str, kind: str, code: str) -> str:
     return f"site '{site}' withholds its part of the diagnostic '{kind}': {why}. The diagnostics go on without it"
 
 
-def _ask(talk: Talk, kind: str, values: Mapping[str, np.ndarray], sites: Sequence[str]):
+Willing = tuple[dict[str, Reply], dict[str, str]]
+"""(replies, reasons of the sites that may not tell)."""
+
+
+def _ask(talk: Talk, kind: str, values: Mapping[str, np.ndarray], sites: Sequence[str]) -> Willing:
     """(replies, reasons of those who may not tell)."""
-    make = dict.fromkeys(sites, lambda base: AskDiagnostic(*base, kind, dict(values)))
-    return _checked(talk.ask_willing(make, WITHHELD), kind, values)
+    return _ask_each(talk, kind, dict.fromkeys(sites, values))
 
 
-def _checked(found: tuple[dict[str, Reply], dict[str, str]], kind: str, values: Mapping[str, np.ndarray]):
-    """The same; MessageError names the site whose answer has another form."""
-    expected = _shapes(kind, values)
-    for reply in found[0].values():
-        check_flags(reply, {name: shape for name, shape in expected.items() if name.endswith(FLAGS)})
-        check_numbers(reply, {name: shape for name, shape in expected.items() if not name.endswith(FLAGS)})
-    return found
+def _ask_each(talk: Talk, kind: str, values: Mapping[str, Mapping[str, np.ndarray]]) -> Willing:
+    """The same, with parameters for each site; MessageError names the site whose answer has another form."""
+    asks = {site: Ask(diagnostic(kind), dict(own)) for site, own in values.items()}
 
+    def request(ask: Ask) -> Make:
+        return lambda base: request_of(ask, base, 0, {})
 
-def _shapes(kind: str, values: Mapping[str, np.ndarray]) -> dict[str, tuple[int, ...]]:
-    """Of what a site answers in the clear."""
-    p, weightings, groups = len(values["centre"]), len(balance.WEIGHTINGS), overlap.GROUPS
-    if kind == "propensity":
-        return diagnostic_shapes(values)
-    if kind == "balance":
-        each = (weightings, 2, p)
-        return {"size": each, "mean": each, "variance": each, "told": (weightings, p), "weight": each[:2],
-                "square": each[:2]}
-    if kind == "overlap":
-        bins, totals = (2, overlap.BINS), (2, groups)
-        return {"counts": bins, "hidden": bins, "totals": totals, "totals_hidden": totals, "where_size": (p,),
-                "where_mean": (p,), "where_told": (p,)}
-    summed_shapes = diagnostic_shapes(values)
-    return {name: summed_shapes[name] for name in ("places", "places_hidden", "bins", "line", "treated_share")} | {
-        "bins_hidden": summed_shapes["bins"][:1], **SITE_SHAPES}
+    replies, away = talk.ask_willing({site: request(ask) for site, ask in asks.items()}, WITHHELD)
+    for site, reply in replies.items():
+        check_form(reply, REQUESTS[asks[site].name], sizes(asks[site].arrays))
+    return replies, away
 
 
 def _noted(away: Mapping[str, str]) -> tuple[str, ...]:
@@ -180,21 +170,23 @@ def _noted(away: Mapping[str, str]) -> tuple[str, ...]:
 
 def _arm_moments(reply: Reply, weighted: bool) -> balance.ArmMoments:
     s = reply.sums
-    told = s["told"] & np.array([True, weighted, weighted])[:, None]
-    return balance.ArmMoments(s["size"], s["mean"], s["variance"], told)
+    shown = s["told"] & np.array([True, weighted, weighted])[:, None]
+    return balance.ArmMoments(s["size"], s["mean"], s["variance"], shown)
 
 
-def _overlap(talk: Talk, parts: dict, willing: Sequence[str], balanced: Mapping[str, Reply],
-             model: propensity.Propensity, names, own_scales, moments: Mapping[str, SiteMoments], columns):
+def _overlap(talk: Talk, parts: Mapping[str, np.ndarray], willing: Sequence[str], balanced: Mapping[str, Reply],
+             model: propensity.Propensity, names: Sequence[str], moments: Mapping[str, SiteMoments],
+             columns: Sequence[str]) -> tuple[overlap.Overlap, tuple[str, ...]]:
     """(the overlap, notes)."""
     replies, away = _ask(talk, "overlap", parts, willing)
-    found = {name: _site_counts(reply) for name, reply in replies.items()}
+    site_counts = {name: _site_counts(reply) for name, reply in replies.items()}
     sizes = {name: np.array([moments[name].rows - moments[name].treated, moments[name].treated]) for name in moments}
-    effective = {name: _effective([balanced[name]] if name in balanced else []) for name in found}
-    everyone = _effective([balanced[name] for name in found if name in balanced])
+    effective = {name: _effective([balanced[name]] if name in balanced else []) for name in site_counts}
+    everyone = _effective([balanced[name] for name in site_counts if name in balanced])
     values, counts = (np.stack([getattr(moments[name].x, key) for name in talk.sites]) for key in ("values", "count"))
     shifts = overlap.shift_of_sites(values[:, 0], values[:, 1], counts, columns, talk.sites) if len(moments) > 1 else ()
-    made = overlap.summary(found, sizes, effective, everyone, model, names, own_scales, talk.sites, shifts)
+    own_scales = parts["centre"], parts["spread"]
+    made = overlap.summary(site_counts, sizes, effective, everyone, model, names, own_scales, talk.sites, shifts)
     return made, _noted(away)
 
 
@@ -216,14 +208,14 @@ def _site_counts(reply: Reply) -> overlap.SiteCounts:
 
 # --- after the effects
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Fitted:
     """What the checks need of a fitted study."""
 
-    model: AnyModel
+    model: Family
     theta: np.ndarray
     draws: Mapping[str, np.ndarray]
-    beta: Collapsed | None
+    beta: BetaLaw | None
     """Of each draw of θ; None in the model `paper`."""
     trace: tuple[fit.Step, ...]
     cap: int
@@ -245,18 +237,18 @@ def checks(talk: Talk, moments: Mapping[str, SiteMoments], before: Design, fitte
     law = _beta_law(fitted)
     centre, spread = before.scales
     values = {"centre": centre, "spread": spread, "edges": fit.calibration_edges(float(outcome[0, 0]), sd),
-              "beta_mean": law.mean, "beta_root": law.root}
+              "beta_mean": np.asarray(law.mean), "beta_root": np.asarray(law.root)}
     known = before.model.coefficients if before.model is not None else np.zeros(0)
-    told = (_masked_checks(talk, values | {"coefficients": known}, fitted) if talk.secure
+    answers = (_masked_checks(talk, values | {"coefficients": known}, fitted) if talk.secure
             else _plain_checks(talk, values, known, before.willing))
-    effects = {name: heterogeneity.Sums(*map(float, own["effect"])) for name, own in told.sites.items()}
+    effects = {name: heterogeneity.Sums(*map(float, own["effect"])) for name, own in answers.sites.items()}
     made, failed = tried({
         "fit": lambda: fit.summary(fitted.trace, fitted.cap, fitted.ended,
-                                   {name: own["residuals"] for name, own in told.sites.items()}, told.everyone),
-        "heterogeneity": lambda: heterogeneity.summary(effects, {one: _site_effect(fitted.sums[one])
-                                                                 for one in effects if one in fitted.sums}),
-        "sensitivity": lambda: _sensitivity(fitted, sd, moments, before, told.share)})
-    notes = before.notes + told.notes + failed
+                                   {name: own["residuals"] for name, own in answers.sites.items()}, answers.everyone),
+        "heterogeneity": lambda: heterogeneity.summary(effects, {name: _site_effect(fitted.sums[name])
+                                                                 for name in effects if name in fitted.sums}),
+        "sensitivity": lambda: _sensitivity(fitted, sd, moments, before, answers.share)})
+    notes = before.notes + answers.notes + failed
     return Diagnostics(balance=before.balance, overlap=before.overlap, notes=notes, **made)
 
 
@@ -271,29 +263,29 @@ class _Told(NamedTuple):
     notes: tuple[str, ...]
 
 
-def _plain_checks(talk: Talk, values: dict, known: np.ndarray, willing: Sequence[str]) -> _Told:
-    make = {name: (lambda base, at=(known if name in willing else np.zeros(0)):
-                   AskDiagnostic(*base, "outcome", values | {"coefficients": at})) for name in talk.sites}
-    replies, away = _checked(talk.ask_willing(make, WITHHELD), "outcome", values)
+def _plain_checks(talk: Talk, values: dict[str, np.ndarray], known: np.ndarray, willing: Sequence[str]) -> _Told:
+    replies, away = _ask_each(talk, "outcome", {
+        name: values | {"coefficients": known if name in willing else np.zeros(0)} for name in talk.sites})
     share = sum((reply.sums["treated_share"] for reply in replies.values()), np.zeros(2))
     return _Told({name: reply.sums for name, reply in replies.items()}, fit.pooled([*map(_site_fit, replies.values())]),
                  share, _noted(away))
 
 
-def _masked_checks(talk: Talk, values: dict, fitted: Fitted) -> _Told:
+def _masked_checks(talk: Talk, values: dict[str, np.ndarray], fitted: Fitted) -> _Told:
     """Only effects and residuals are told site by site."""
-    found, refused = _summed(talk, "outcome", values)
-    if found is None:
+    total, refused = _summed(talk, "outcome", values)
+    if total is None:
         return _Told({}, None, np.zeros(2), _noted(refused))
-    own = {site: part for site, part in found.sites.items()
-           if site not in found.withheld and part.keys() >= SITE_SHAPES.keys()}
-    everyone = fit.Pooled(*(found.sums[name] for name in fit.Pooled._fields))
+    own = {site: part for site, part in total.sites.items()
+           if site not in total.withheld and part.keys() >= set(REQUESTS[diagnostic("outcome")].by_site)}
+    sites, *sums = (total.sums[name] for name in fit.Pooled._fields)
+    everyone = fit.Pooled(float(sites), *sums)
     shown = fit.in_units(everyone, fitted.y_mean, fitted.y_sd) if everyone.sites > 0 else None
-    return _Told(own, shown, found.sums["treated_share"],
-                 tuple(_withheld(site, "outcome", code) for site, code in found.withheld.items()))
+    return _Told(own, shown, total.sums["treated_share"],
+                 tuple(_withheld(site, "outcome", code) for site, code in total.withheld.items()))
 
 
-def tried(sections: Mapping[str, Callable]) -> tuple[dict, tuple[str, ...]]:
+def tried(sections: Mapping[str, Callable[[], Any]]) -> tuple[dict[str, Any], tuple[str, ...]]:
     """(the sections, a note for each that has no finite answer): a fit of hours is not lost for it."""
     made, failed = {}, []
     for name, make in sections.items():
@@ -304,14 +296,14 @@ def tried(sections: Mapping[str, Callable]) -> tuple[dict, tuple[str, ...]]:
     return made, tuple(failed)
 
 
-def _beta_law(fitted: Fitted) -> leave_one_out.BetaLaw:
+def _beta_law(fitted: Fitted) -> BetaLaw:
     draws = len(next(iter(fitted.draws.values())))
     which = leave_one_out.chosen(draws)
     if fitted.beta is None:
         return leave_one_out.no_beta(len(which))
-    most = max(1, LARGEST_LAW // fitted.beta.chol.shape[-1] ** 2)
+    most = max(1, LARGEST_LAW // fitted.beta.root.shape[-1] ** 2)
     which = which[:most]
-    return leave_one_out.BetaLaw(np.asarray(fitted.beta.mean)[which], np.asarray(fitted.beta.chol)[which])
+    return BetaLaw(np.asarray(fitted.beta.mean)[which], np.asarray(fitted.beta.root)[which])
 
 
 def _site_fit(reply: Reply) -> fit.SiteFit:
@@ -319,35 +311,36 @@ def _site_fit(reply: Reply) -> fit.SiteFit:
 
 
 def _site_effect(sums: Mapping[str, np.ndarray]) -> heterogeneity.Interval:
-    found = average([Effect(sums["cate_mean"][:, 0], sums["cate_var"][:, 0])], int(sums["people"][0]))
-    low, high = found.interval()
-    return heterogeneity.Interval(mean=found.mean, low=low, high=high)
+    effect = EffectSums((sums,)).expected()
+    low, high = effect.interval()
+    return heterogeneity.Interval(mean=effect.mean, low=low, high=high)
 
 
 def _sensitivity(fitted: Fitted, sd: float, moments: Mapping[str, SiteMoments], before: Design,
                  share: np.ndarray) -> sensitivity.Sensitivity:
-    people, s = int(fitted.total["people"][0]), fitted.total
-    effect = average([Effect(s["cate_mean"][:, 0], s["cate_var"][:, 0])], people)
+    sums = EffectSums((fitted.total,))
+    effect = sums.expected()
     low, high = effect.interval()
-    noise = np.asarray(leave_one_out.noise_sd(fitted.model, fitted.theta, draws_at(fitted.model, fitted.draws, 0)))
-    noise = tuple(float(v) for v in fitted.y_sd * np.sqrt(np.mean(noise**2, axis=0)))
-    dof = people - len(before.names) - len(moments) - 1
+    noise = np.asarray(leave_one_out.noise_sd(fitted.model, fitted.theta, fitted.model.draws_at(fitted.draws, 0)))
+    noise_sd = fitted.y_sd * np.sqrt(np.mean(noise**2, axis=0))
+    dof = sums.people() - len(before.names) - len(moments) - 1
     return sensitivity.summary(effect.mean, effect.sd, low, high, sd, dof,
-                               float(share[1] / share[0]) if share[0] > 0 else _treated(moments), noise,
-                               _correlations(fitted, people))
+                               float(share[1] / share[0]) if share[0] > 0 else _treated(moments),
+                               (float(noise_sd[0]), float(noise_sd[1])),
+                               _correlations(sums, fitted.correlations))
 
 
 def _treated(moments: Mapping[str, SiteMoments]) -> float:
     """The share of the treated, where no site tells its mean propensity: the two agree on average."""
-    return sum(one.treated for one in moments.values()) / sum(one.rows for one in moments.values())
+    return sum(site.treated for site in moments.values()) / sum(site.rows for site in moments.values())
 
 
-def _correlations(fitted: Fitted, people: int) -> tuple[sensitivity.NoiseCorrelation, ...]:
-    rows, s = [], fitted.total
-    for c, correlation in enumerate(fitted.correlations):
-        effect = average([Effect(s["ite_mean"][:, c, 0], s["ite_var"][:, c, 0])], people)
+def _correlations(sums: EffectSums, correlations: np.ndarray) -> tuple[sensitivity.NoiseCorrelation, ...]:
+    rows = []
+    for correlation in correlations:
+        effect = sums.realised(correlation)
         low, high = effect.interval()
         rows.append(sensitivity.NoiseCorrelation(
             correlation=None if np.isnan(correlation) else float(correlation), mean=effect.mean, low=low, high=high,
-            person_sd=float(s["ite_sd"][c]) / people))
+            person_sd=sums.person_sd(correlation)))
     return tuple(rows)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from fedci.coordinator.talk import Talk
+from fedci.coordinator.talk import Make, Talk
 from fedci.errors import HandshakeError, MessageError
 from fedci.privacy.tokens import choose
 from fedci.protocol.messages import AskLinkKey, AskTokens, Exclude, Reply, TakeLinkKey, Tokens, WrapLinkKey
@@ -15,6 +15,7 @@ from fedci.study.study import Study
 
 PART = 500_000
 """Tokens in one message: 8 of the 16 MiB that a message may have."""
+Note = TypeVar("Note", int, str, dict[str, Any])
 
 
 class Linked(NamedTuple):
@@ -38,7 +39,7 @@ def link(talk: Talk, study: Study, secret: bytes, part: int = PART) -> Linked:
                   tuple(warning for reply in replies.values() for warning in reply.notes.get("warnings", [])))
 
 
-def _noted(reply: Reply, name: str, kind: type):
+def _noted(reply: Reply, name: str, kind: type[Note]) -> Note:
     value = reply.notes.get(name)
     if not isinstance(value, kind):
         raise MessageError(f"site '{reply.site}' answered the linkage without '{name}'. Is it of another version?",
@@ -56,9 +57,11 @@ def _agree_key(talk: Talk, offers: Mapping[str, Reply]) -> None:
     signatures = {site: _noted(reply, "signature", str) for site, reply in offers.items()}
     made = talk.ask_each({lead: lambda base: WrapLinkKey(*base, publics, signatures)})
     wrapped = _noted(made[lead], "wrapped", dict)
-    talk.ask_each({site: (lambda base, copy=wrapped.get(site, ""):
-                          TakeLinkKey(*base, lead, publics[lead], signatures[lead], copy))
-                   for site in offers if site != lead})
+
+    def pass_on(wrapped_key: str) -> Make:
+        return lambda base: TakeLinkKey(*base, lead, publics[lead], signatures[lead], wrapped_key)
+
+    talk.ask_each({site: pass_on(wrapped.get(site, "")) for site in offers if site != lead})
     return None
 
 
@@ -72,7 +75,10 @@ def _check_given(given: Mapping[str, str], offers: Mapping[str, Reply]) -> None:
 
 def _gather(talk: Talk, parts: int) -> dict[str, np.ndarray]:
     """Site → [n, 2] tokens."""
-    received = [talk.ask_all(lambda base, k=k: AskTokens(*base, k, parts), Tokens) for k in range(parts)]
+    def ask(k: int) -> Make:
+        return lambda base: AskTokens(*base, k, parts)
+
+    received = [talk.ask_all_for(Tokens, ask(k)) for k in range(parts)]
     for reply in (reply for part in received for reply in part.values()):
         if reply.tokens.ndim != 2 or reply.tokens.shape[1] != 2 or reply.tokens.dtype != np.int64:
             raise MessageError(f"site '{reply.site}' sent tokens of shape {reply.tokens.shape} and type "
@@ -82,10 +88,11 @@ def _gather(talk: Talk, parts: int) -> dict[str, np.ndarray]:
 
 def _exclude(talk: Talk, leaving: Mapping[str, np.ndarray], parts: int) -> dict[str, Reply]:
     """The replies to the last part, which say how many people left."""
+    def tell(tokens: np.ndarray, k: int) -> Make:
+        return lambda base: Exclude(*base, np.array_split(tokens, parts)[k], k, parts)
+
     for k in range(parts):
-        replies = talk.ask_each({
-            site: (lambda base, k=k, some=np.array_split(rows, parts)[k]: Exclude(*base, some, k, parts))
-            for site, rows in leaving.items()})
+        replies = talk.ask_each({site: tell(tokens, k) for site, tokens in leaving.items()})
     for site, reply in replies.items():
         if _noted(reply, "excluded", int) != len(leaving[site]):
             raise MessageError(f"site '{site}' did not leave out the {len(leaving[site])} people it was told to",

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any, TypeVar
 
 import numpy as np
 
-from fedci.coordinator.talk import Talk, Total
+from fedci.coordinator.talk import Make, Talk, Total
 from fedci.errors import AwayError, FederationError, MessageError, SiteError
+from fedci.model.family import Ask
 from fedci.privacy import secure_sum
-from fedci.protocol.ask import SITE_SHAPES, Ask, AskOf
-from fedci.protocol.messages import MASKED, OWN, AskMaskKey, OpenSum, Reply, TakeCheckKey, TakeMaskKeys
+from fedci.protocol.messages import AskMaskKey, OpenSum, Reply, TakeCheckKey, TakeMaskKeys
 from fedci.protocol.packing import JITTERED, is_wide, masked_size, rescaled, unflatten, with_jitter
+from fedci.protocol.requests import MASKED, OWN, Shapes
+
+Note = TypeVar("Note", str, dict[str, Any])
 
 
 def agree(talk: Talk) -> SecureSums:
@@ -22,12 +26,15 @@ def agree(talk: Talk) -> SecureSums:
     taken = talk.ask_all(lambda base: TakeMaskKeys(*base, publics, signatures))
     lead = min(publics)
     wrapped = _noted(taken[lead], "wrapped", dict)
-    talk.ask_each({site: (lambda base, copy=wrapped.get(site, ""): TakeCheckKey(*base, copy))
-                   for site in talk.sites if site != lead})
+
+    def pass_on(wrapped_key: str) -> Make:
+        return lambda base: TakeCheckKey(*base, wrapped_key)
+
+    talk.ask_each({site: pass_on(wrapped.get(site, "")) for site in talk.sites if site != lead})
     return SecureSums()
 
 
-def _noted(reply: Reply, name: str, kind: type):
+def _noted(reply: Reply, name: str, kind: type[Note]) -> Note:
     value = reply.notes.get(name)
     if not isinstance(value, kind):
         raise MessageError(f"site '{reply.site}' answered without '{name}'. Is it of another version?", site=reply.site)
@@ -37,67 +44,70 @@ def _noted(reply: Reply, name: str, kind: type):
 class SecureSums:
     """Two exchanges for one sum: masked answers, then shares of the seeds that open their sum."""
 
-    def total(self, talk: Talk, ask: Ask | AskOf) -> Total:
+    def total(self, talk: Talk, ask: Ask) -> Total:
         replies = talk.ask_sum(ask)
         expected = with_jitter(talk.shapes(ask))
-        wide = is_wide(talk.model, ask.kind)
+        wide = is_wide(talk.terms.agreed_model, ask.name)
         uploads = {site: _upload(reply, masked_size(expected, wide)) for site, reply in replies.items()}
         seeds = _seeds(talk.sites, _open(talk, replies))
         total = secure_sum.opened([uploads[site] for site in talk.sites], [seeds[site] for site in talk.sites])
         sums = unflatten(secure_sum.decode(total[:-secure_sum.CHECKS], wide), expected)
         _check_sane(sums, wide)
         _note_jitter(talk, sums.pop(JITTERED))
-        sums = rescaled(sums, talk.unit)
-        own = {site: _own(reply, talk.shapes(ask) | SITE_SHAPES) for site, reply in replies.items()}
+        sums = rescaled(sums, talk.terms.unit)
+        own = {site: _own(reply, talk.own_shapes(ask)) for site, reply in replies.items()}
         withheld = {site: _noted(reply, "withheld", str) for site, reply in replies.items()
                     if "withheld" in reply.notes}
         return Total(sums, {"total": total}, {site: part for site, part in own.items() if part}, withheld)
 
 
 def _upload(reply: Reply, size: int) -> np.ndarray:
-    found = reply.sums.get(MASKED)
-    if found is None or found.shape != (size,) or found.dtype != np.int64:
-        got = "nothing masked" if found is None else f"masked numbers of shape {found.shape} and type {found.dtype}"
+    upload = reply.sums.get(MASKED)
+    if upload is None or upload.shape != (size,) or upload.dtype != np.int64:
+        got = "nothing masked" if upload is None else f"masked numbers of shape {upload.shape} and type {upload.dtype}"
         raise MessageError(f"site '{reply.site}' answered with {got}, needs ({size},) and int64. Is it of another "
                            f"version? Ask the site, or run the study without it", site=reply.site)
-    return found
+    return upload
 
 
-def _own(reply: Reply, expected: Mapping[str, tuple]) -> dict[str, np.ndarray]:
-    """A site's average effects, if it sent them: the shapes of one draw."""
-    found = {name.removeprefix(OWN): part for name, part in reply.sums.items() if name.startswith(OWN)}
-    for name, part in found.items():
+def _own(reply: Reply, expected: Shapes) -> dict[str, np.ndarray]:
+    """What the site tells of itself, if it sent any."""
+    own = {name.removeprefix(OWN): part for name, part in reply.sums.items() if name.startswith(OWN)}
+    for name, part in own.items():
         shape = expected.get(name, ())
-        shape = (1, *shape[1:]) if name.endswith(("_mean", "_var")) else shape
         if part.shape != shape:
             raise MessageError(f"site '{reply.site}' answered with {name!r} of shape {part.shape}, needs {shape}",
                                site=reply.site)
-    return found
+    return own
 
 
 def _open(talk: Talk, replies: Mapping[str, Reply]) -> dict[str, dict[str, str]]:
     """Site that answers → site → its share. A site that answered and then went away is not missed while enough stay."""
     sealed = {site: _noted(reply, "shares", dict) for site, reply in replies.items()}
-    make = {site: (lambda base, site=site: OpenSum(*base, {other: sealed[other].get(site, "") for other in sealed}))
-            for site in talk.sites}
+
+    def to_site(site: str) -> Make:
+        return lambda base: OpenSum(*base, {other: sealed[other].get(site, "") for other in sealed})
+
+    make = {site: to_site(site) for site in talk.sites}
     try:
-        found = talk.ask_each(make)
+        opened = talk.ask_each(make)
     except AwayError:
-        found = _open_with_those_there(talk, make)
-    return {site: _noted(reply, "opened", dict) for site, reply in found.items()}
+        opened = _open_with_those_there(talk, make)
+    return {site: _noted(reply, "opened", dict) for site, reply in opened.items()}
 
 
-def _open_with_those_there(talk: Talk, make) -> dict[str, Reply]:
-    found, needed = {}, secure_sum.threshold(len(talk.sites))
+def _open_with_those_there(talk: Talk, make: Mapping[str, Make]) -> dict[str, Reply]:
+    opened: dict[str, Reply] = {}
+    needed = secure_sum.threshold(len(talk.sites))
     for site in talk.sites:
         requests = {site: make[site]((talk.run, talk.round, site))}
         try:
-            found |= talk.checked(requests, talk.engine.exchange(requests))
+            opened |= talk.checked(requests, talk.engine.exchange(requests))
         except (AwayError, SiteError):  # one that has started again knows nothing of this sum
             continue
-        if len(found) == needed:
-            return found
-    raise AwayError(f"{len(found)} of {len(talk.sites)} sites are there to open a sum, {needed} are needed")
+        if len(opened) == needed:
+            return opened
+    raise AwayError(f"{len(opened)} of {len(talk.sites)} sites are there to open a sum, {needed} are needed")
 
 
 def _seeds(sites: tuple[str, ...], opened: Mapping[str, Mapping[str, str]]) -> dict[str, bytes]:
@@ -105,7 +115,7 @@ def _seeds(sites: tuple[str, ...], opened: Mapping[str, Mapping[str, str]]) -> d
     giving = sorted(opened)[:secure_sum.threshold(len(sites))]
     at = secure_sum.weights([sites.index(site) + 1 for site in giving])
     try:
-        return {site: secure_sum.join([bytes.fromhex(opened[one][site]) for one in giving], at) for site in sites}
+        return {site: secure_sum.join([bytes.fromhex(opened[giver][site]) for giver in giving], at) for site in sites}
     except (KeyError, TypeError, ValueError):
         raise MessageError(f"a share of the sum is missing or is no share, from one of {', '.join(giving)}") from None
 
@@ -122,4 +132,5 @@ def _check_sane(sums: Mapping[str, np.ndarray], wide: bool) -> None:
 
 def _note_jitter(talk: Talk, steps: np.ndarray) -> None:
     if steps > 0:
-        talk.jitters[""] = max(talk.jitters.get("", 0.0), talk.model.options.jitter * 10.0 ** min(float(steps), 6.0))
+        jitter = talk.terms.agreed_model.options.jitter * 10.0 ** min(float(steps), 6.0)
+        talk.jitters[""] = max(talk.jitters.get("", 0.0), jitter)

@@ -12,7 +12,6 @@ from pathlib import Path
 
 from fedci.coordinator.coordinator import Outcome, Round, run_study
 from fedci.diagnostics.refuters import Refuter, refuter
-from fedci.effect import Effect, average
 from fedci.errors import AwayError, FedciError
 from fedci.protocol import refuting
 from fedci.protocol.engine import Engine
@@ -35,18 +34,24 @@ def refuted(engine: Engine, study: Study, outcome: Outcome, progress: Callable[[
         if _is_done(outcome, name):
             continue
         getattr(progress, "begin", lambda *_: None)(f"refuter {name} ({number} of {len(names)})")
-        rows, notes = (), ()
+        rows: tuple[Refuter, ...] = ()
+        notes: tuple[str, ...] = ()
         try:
             rows = (_row(engine, study, outcome, name, progress, checkpoint),)
         except AwayError:  # no word on the refuter: it goes on when the site is back
             raise
         except FedciError as problem:
             notes = (f"{_failed(name)}{problem}",)
-        found = outcome.diagnostics
-        outcome = replace(outcome, diagnostics=found.model_copy(update={"refuters": found.refuters + rows,
-                                                                        "notes": found.notes + notes}))
+        outcome = _with(outcome, rows, notes)
         after(outcome)
     return outcome
+
+
+def _with(outcome: Outcome, rows: tuple[Refuter, ...], notes: tuple[str, ...]) -> Outcome:
+    """The outcome of a study with diagnostics, with these."""
+    known = outcome.diagnostics
+    return replace(outcome, diagnostics=known and known.model_copy(
+        update={"refuters": known.refuters + rows, "notes": known.notes + notes}))
 
 
 def checkpoints(checkpoint: Path, study: Study) -> list[Path]:
@@ -63,24 +68,19 @@ def _failed(name: str) -> str:
 
 
 def _is_done(outcome: Outcome, name: str) -> bool:
-    found = outcome.diagnostics
-    return name in [row.name for row in found.refuters] or any(text.startswith(_failed(name)) for text in found.notes)
+    known = outcome.diagnostics
+    return known is not None and (name in [row.name for row in known.refuters]
+                                  or any(text.startswith(_failed(name)) for text in known.notes))
 
 
-def _row(engine: Engine, study: Study, outcome: Outcome, name: str, progress, checkpoint: Path | None) -> Refuter:
+def _row(engine: Engine, study: Study, outcome: Outcome, name: str, progress: Callable[[Round], None] | None,
+         checkpoint: Path | None) -> Refuter:
     new = run_study(engine, study, refuting.options_of(outcome.options), outcome.seed, progress,
                     checkpoint=checkpoint and _beside(checkpoint, name), refuter=name,
                     run=refuting.run_of(outcome.run, name))
-    own, found = _average(outcome), _average(new)
-    low, high = found.interval()
+    own, again = outcome.effects.over_all.expected(), new.effects.over_all.expected()
+    low, high = again.interval()
     control = study.diagnostics.negative_control
-    return refuter(name, found.mean, found.sd, low, high, new.fit.verdict, own.mean, own.sd,
+    return refuter(name, again.mean, again.sd, low, high, new.fit.verdict, own.mean, own.sd,
                    about=f"'{control}'" if control else "")
 
-
-def _average(outcome: Outcome) -> Effect:
-    """The average effect; under secure sums all that is known is the total over sites."""
-    total = outcome.effects.total
-    sums = list(outcome.effects.sums.values()) if total is None else [total]
-    people = sum(int(s["people"][0]) for s in sums)
-    return average([Effect(s["cate_mean"][:, 0], s["cate_var"][:, 0]) for s in sums], people)

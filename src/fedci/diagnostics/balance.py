@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fedci.diagnostics.verdict import Plain, Verdict, graded
+from fedci.diagnostics.verdict import Plain, Verdict, Word, graded
 
 WEIGHTINGS = ("none", "iptw", "overlap")
 THRESHOLD, PROBLEM = 0.1, 0.25
@@ -82,7 +82,7 @@ def arm_moments(x: np.ndarray, arm: np.ndarray, omega: np.ndarray) -> ArmMoments
 def pooled(parts: Sequence[ArmMoments]) -> ArmMoments:
     """Of all people of the sites that tell, exactly."""
     sizes = [np.where(part.told[:, None, :], part.size, 0.0) for part in parts]
-    size = sum(sizes)
+    size = sum(sizes, np.zeros(()))
     safe = np.where(size > 0, size, 1.0)
     mean = sum(s * part.mean for s, part in zip(sizes, parts, strict=True)) / safe
     variance = sum(s * (part.variance + (part.mean - mean) ** 2) for s, part in zip(sizes, parts, strict=True)) / safe
@@ -111,7 +111,8 @@ def _columns(smd: np.ndarray, names: Sequence[str]) -> tuple[ColumnBalance, ...]
                  for name, b, a, o in zip(names, *values, strict=True))
 
 
-def _verdicts(overall, sites, parts: Mapping[str, ArmMoments]) -> tuple[Verdict, ...]:
+def _verdicts(overall: Sequence[ColumnBalance], sites: Sequence[SiteBalance],
+              parts: Mapping[str, ArmMoments]) -> tuple[Verdict, ...]:
     before, after = _largest(overall, "before"), _largest(overall, "after")
     chance = _chance(pooled(list(parts.values())))
     worst = max(((_largest(site.columns, "after")[0], site) for site in sites),
@@ -143,7 +144,8 @@ def _named(columns: Sequence[ColumnBalance], which: str) -> list[str]:
     return [f"{name} ({value:+.2f})" for _, name, value in over]
 
 
-def _verdict(name: str, largest, over: list[str], when: str, remedy: str, most: str = "problem") -> Verdict:
+def _verdict(name: str, largest: tuple[float | None, str | None], over: list[str], when: str, remedy: str,
+             most: Word = "problem") -> Verdict:
     value = largest[0]
     word = graded(value, THRESHOLD, PROBLEM)
     word = most if word == "problem" else word

@@ -29,6 +29,8 @@ SEALED = ("heterogeneity", "sensitivity")
 
 
 class Diagnostics(Plain):
+    """What a study says of its own effects, section by section; `print` shows the verdicts in words."""
+
     format: int = FORMAT
     balance: Balance | None = None
     overlap: Overlap | None = None

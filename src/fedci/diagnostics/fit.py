@@ -11,12 +11,12 @@ Each person's outcome is predicted from all other people (leave one out, given �
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from scipy.special import ndtri
 
-from fedci.diagnostics.verdict import Plain, Verdict
+from fedci.diagnostics.verdict import Plain, Verdict, Word, graded
 
 PLACES = 20
 LEVELS = (0.5, 0.8, 0.9)
@@ -39,6 +39,9 @@ class SiteFit(NamedTuple):
     bins_hidden: np.ndarray
     line: np.ndarray
     """[6]: n, Σμ, Σμ², Σμy, Σy, Σy²."""
+
+
+Number = TypeVar("Number", float, np.ndarray)
 
 
 class Pooled(NamedTuple):
@@ -108,7 +111,8 @@ def calibration_edges(mean: float, sd: float) -> np.ndarray:
     return mean + sd * ndtri(np.arange(1, CALIBRATION_BINS) / CALIBRATION_BINS)
 
 
-def site_fit_sums(y: np.ndarray, w: np.ndarray, mean: np.ndarray, sd: np.ndarray, edges: np.ndarray):
+def site_fit_sums(y: np.ndarray, w: np.ndarray, mean: np.ndarray, sd: np.ndarray,
+                  edges: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(residuals [2, 3], bins [10, 4], line [6]) before anything is hidden."""
     z = (y - mean) / sd
     residuals = np.array([[np.sum(w == arm), np.sum(z[w == arm]), np.sum(z[w == arm] ** 2)] for arm in (0, 1)])
@@ -132,12 +136,12 @@ def site_part(one: SiteFit) -> Pooled:
 
 
 def pooled(parts: Sequence[SiteFit]) -> Pooled | None:
-    return Pooled(*(sum(each) for each in zip(*map(site_part, parts), strict=True))) if parts else None
+    return Pooled._make(sum(each) for each in zip(*map(site_part, parts), strict=True)) if parts else None
 
 
 def in_units(found: Pooled, mean: float, sd: float) -> Pooled:
     """The sums of y = mean + sd · u and its prediction, from those of u."""
-    def lifted(n, one, other, product):
+    def lifted(n: Number, one: Number, other: Number, product: Number) -> Number:
         """Σ (mean + sd u)(mean + sd v) from n, Σu, Σv, Σuv."""
         return n * mean**2 + mean * sd * (one + other) + sd**2 * product
 
@@ -174,7 +178,7 @@ def line(sums: np.ndarray) -> tuple[float | None, float | None, float | None]:
     return float(slope), float((y - slope * p) / n), float(1.0 - (yy - 2 * py + pp) / total)
 
 
-def _places(everyone: Pooled | None):
+def _places(everyone: Pooled | None) -> tuple[tuple[int | None, ...], tuple[Coverage, ...]]:
     """Bins and coverage over the sites that hide none of them."""
     if everyone is None:
         return (None,) * PLACES, ()
@@ -204,7 +208,8 @@ def _calibration(everyone: Pooled | None) -> tuple[CalibrationBin, ...]:
 
 
 def _ended_verdict(trace: Sequence[Step], cap: int, ended: str) -> Verdict:
-    word = {"converged": "fine", "stopped at the cap": "look"}.get(ended, "problem")
+    endings: dict[str, Word] = {"converged": "fine", "stopped at the cap": "look"}
+    word = endings.get(ended, "problem")
     remedy = "" if word == "fine" else " Effects may still move: raise optimiser.rounds, or lower the learning rate."
     last = f", objective {trace[-1].objective:.3f}" if trace else ""
     return Verdict(name="convergence", value=float(len(trace)), threshold=float(cap), verdict=word,
@@ -225,7 +230,7 @@ def _residual_verdicts(residuals: Sequence[Residuals]) -> tuple[Verdict, ...]:
     worst = max(arms, key=lambda arm: abs(arms[arm][0]))
     value, chance = abs(arms[worst][0]), arms[worst][1]
     limits = max(RESIDUAL_THRESHOLD, chance), max(RESIDUAL_PROBLEM, 2 * chance)
-    word = "fine" if value <= limits[0] else "look" if value <= limits[1] else "problem"
+    word = graded(value, *limits)
     words = (f"The {worst} people's outcomes lie on average {arms[worst][0]:+.2f} predictive standard deviations from "
              f"what the model predicts without them."
              + ("" if word == "fine" else " The model misses something in this arm: add covariates, or knots."))
@@ -240,7 +245,7 @@ def _coverage_verdict(coverage: Sequence[Coverage], people: int) -> tuple[Verdic
     value = abs(worst.share - worst.level)
     chance = 2.0 * np.sqrt(worst.level * (1 - worst.level) / people)
     limits = max(COVERAGE_THRESHOLD, chance), max(COVERAGE_PROBLEM, 2 * chance)
-    word = "fine" if value <= limits[0] else "look" if value <= limits[1] else "problem"
+    word = graded(value, *limits)
     side = "too wide" if worst.share > worst.level else "too narrow"
     words = ("Predictive intervals of people who were left out hold "
              + ", ".join(f"{100 * one.share:.0f}% (of {100 * one.level:.0f})" for one in coverage)
@@ -252,10 +257,10 @@ def _coverage_verdict(coverage: Sequence[Coverage], people: int) -> tuple[Verdic
 
 
 def _slope_verdict(slope: float | None, explained: float | None) -> tuple[Verdict, ...]:
-    if slope is None:
+    if slope is None or explained is None:
         return ()
     value = abs(slope - 1.0)
-    word = "fine" if value <= SLOPE_THRESHOLD else "look" if value <= SLOPE_PROBLEM else "problem"
+    word = graded(value, SLOPE_THRESHOLD, SLOPE_PROBLEM)
     far = "" if word == "fine" else (
         " Predictions are too extreme: the model follows noise." if slope < 1 else " Predictions are too timid.")
     return (Verdict(name="calibration", value=value, threshold=SLOPE_THRESHOLD, verdict=word,

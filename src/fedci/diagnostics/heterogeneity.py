@@ -14,7 +14,7 @@ Leaving a site out takes its sums from the pooled AIPW estimate: the model itsel
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -133,7 +133,7 @@ def reml(effects: np.ndarray, variances: np.ndarray) -> float:
     return 0.0 if minus(0.0) <= found.fun + 1e-10 else float(found.x) ** 2
 
 
-def random_effects(effects: np.ndarray, variances: np.ndarray, tau2: float):
+def random_effects(effects: np.ndarray, variances: np.ndarray, tau2: float) -> tuple[float, float, np.ndarray]:
     """(mean, se after Hartung–Knapp–Sidik–Jonkman (never below the plain one), relative weights)."""
     weight = 1.0 / (variances + tau2)
     mean = float(weight @ effects / weight.sum())
@@ -174,7 +174,7 @@ def _without(sums: Mapping[str, Sums], site: str | None) -> Sums:
     return Sums(*(sum(values) for values in zip(*rest, strict=True)))
 
 
-def _shrinkage(rows) -> float | None:
+def _shrinkage(rows: Sequence[SiteEffect]) -> float | None:
     """Weighted by precision, so that a site nobody knows much about does not decide."""
     own, model = (np.array([getattr(row, key).mean for row in rows]) for key in ("own", "model"))
     weight = np.array([1.0 / row.se**2 for row in rows])
@@ -195,10 +195,9 @@ def _spread_verdict(i2: float, p: float, tau2: float, shrinkage: float | None) -
                    verdict=graded(i2, I2_THRESHOLD, I2_PROBLEM), words=words)
 
 
-def _influence_verdict(left, everyone: Sums) -> Verdict:
+def _influence_verdict(left: Sequence[LeftOut], everyone: Sums) -> Verdict:
     moved = {one.site: abs(one.estimate.mean - everyone.mean) / everyone.se for one in left}
-    worst = max(moved, key=moved.get)
-    value = moved[worst]
+    worst, value = max(moved.items(), key=lambda pair: pair[1])
     words = (f"Without site '{worst}', which moves it most, the pooled estimate changes by {value:.1f} of its standard "
              f"errors (the model is not fitted again)."
              + ("" if value <= SHIFT_THRESHOLD else " The answer hangs on this site: say so, and look at its data."))

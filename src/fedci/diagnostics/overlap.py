@@ -148,7 +148,7 @@ def summary(found: Mapping[str, SiteCounts], sizes: Mapping[str, np.ndarray], ef
                                  [sizes[name] for name in found]) for groups in ((EQUIPOISE,), OUTSIDE))
     where = _where(list(found.values()), model.slopes, names) if outside else ()
     withheld = tuple(name for name in all_sites if name not in found)
-    total = sum(sizes[name] for name in found) if found else np.zeros(2)
+    total = sum((sizes[name] for name in found), np.zeros(2))
     both = _known(everyone)
     return Overlap(
         slopes=tuple(map(float, model.slopes)), columns=tuple(names), steps=model.steps, converged=model.converged,
@@ -170,7 +170,8 @@ def _site(name: str, one: SiteCounts, sizes: np.ndarray, effective: np.ndarray) 
 
 
 def _known(values: np.ndarray) -> tuple[float | None, float | None]:
-    return tuple(None if np.isnan(v) else float(v) for v in values)
+    untreated, treated = (None if np.isnan(v) else float(v) for v in values)
+    return untreated, treated
 
 
 def _share(totals: Sequence[np.ndarray], hidden: Sequence[np.ndarray], sizes: Sequence[np.ndarray]) -> float | None:
@@ -185,7 +186,7 @@ def _share(totals: Sequence[np.ndarray], hidden: Sequence[np.ndarray], sizes: Se
 def _histogram(parts: Sequence[SiteCounts]) -> Histogram:
     if not parts:
         return Histogram(untreated=(None,) * BINS, treated=(None,) * BINS)
-    counts = sum(part.counts for part in parts)
+    counts = sum((part.counts for part in parts), np.zeros((), int))
     hidden = np.any([part.hidden for part in parts], axis=0) & (counts == 0)  # else: at least so many
     arms = [tuple(None if away else int(count) for count, away in zip(row, gone, strict=True))
             for row, gone in zip(counts, hidden, strict=True)]
@@ -194,7 +195,7 @@ def _histogram(parts: Sequence[SiteCounts]) -> Histogram:
 
 def _where(parts: Sequence[SiteCounts], slopes: np.ndarray, names: Sequence[str]) -> tuple[Decider, ...]:
     sizes = [np.where(part.where_told, part.where_size, 0.0) for part in parts]
-    size = sum(sizes)
+    size = sum(sizes, np.zeros(()))
     value = sum(n * part.where_mean for n, part in zip(sizes, parts, strict=True)) / np.where(size > 0, size, 1.0)
     part = np.where(size > 0, slopes * value, 0.0)
     total = np.abs(part).sum()
@@ -239,29 +240,32 @@ def _equipoise_verdict(share: float | None) -> Verdict:
 
 
 def _outside_verdict(share: float | None, where: Sequence[Decider], sites: Sequence[SiteOverlap]) -> Verdict:
-    worst = max((site for site in sites if site.outside is not None), key=lambda site: site.outside, default=None)
+    most, place = max(((site.outside, site.site) for site in sites if site.outside is not None),
+                      key=lambda pair: pair[0], default=(0.0, None))
     if share is None:
         words = "How many people are outside common support is withheld at all sites: too few to be told."
-    elif share <= OUTSIDE_THRESHOLD or worst is None:
+    elif share <= OUTSIDE_THRESHOLD or place is None:
         words = f"{_percent(share)} of the people are outside common support (preference score below 0.1 or above 0.9)."
     else:
         named = ", ".join(f"{one.column} ({_percent(one.share)} of it)" for one in where[:NAMED])
         named = f"What decided is above all {named}. " if named else ""
         words = (f"{_percent(share)} of the people are outside common support: hardly anybody like them got the other "
                  f"treatment, and their effects are extrapolated. {named}"
-                 f"The most are at site '{worst.site}' ({_percent(worst.outside)} of its people). "
+                 f"The most are at site '{place}' ({_percent(most)} of its people). "
                  f"Restrict the study in these covariates, or report effects for the others.")
     return Verdict(name="common support", value=share, threshold=OUTSIDE_THRESHOLD,
                    verdict=graded(share, OUTSIDE_THRESHOLD, OUTSIDE_PROBLEM), words=words)
 
 
-def _effective_verdict(both, total: np.ndarray) -> Verdict:
-    if None in both or not np.all(total > 0):
-        share, words = None, "The effective numbers of people are withheld."
+def _effective_verdict(both: tuple[float | None, float | None], total: np.ndarray) -> Verdict:
+    untreated, treated = both
+    share: float | None = None
+    if untreated is None or treated is None or not np.all(total > 0):
+        words = "The effective numbers of people are withheld."
     else:
-        share = min(both[0] / float(total[0]), both[1] / float(total[1]))
-        words = (f"Weighted to be alike, the {int(total[1])} treated people tell as much as {both[1]:.0f}, the "
-                 f"{int(total[0])} untreated as {both[0]:.0f}."
+        share = min(untreated / float(total[0]), treated / float(total[1]))
+        words = (f"Weighted to be alike, the {int(total[1])} treated people tell as much as {treated:.0f}, the "
+                 f"{int(total[0])} untreated as {untreated:.0f}."
                  + ("" if share >= EFFECTIVE_THRESHOLD else
                     " Few people carry the comparison: intervals of weighting methods would be wide, and FedCI's rest "
                     "on its model of the outcome."))

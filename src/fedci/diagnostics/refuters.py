@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from fedci.diagnostics.heterogeneity import Interval
-from fedci.diagnostics.verdict import UNKNOWN, Plain, Verdict, graded
+from fedci.diagnostics.verdict import UNKNOWN, Plain, Verdict, Word, graded
 
 SUBSET = 0.8
 Z_THRESHOLD, Z_PROBLEM = 2.0, 3.0
@@ -44,7 +44,7 @@ def refuter(name: str, mean: float, sd: float, low: float, high: float, ended: s
     scale = {"random-cause": study_sd, "subset": study_sd * np.sqrt(1.0 / SUBSET - 1.0)}.get(name, sd)
     z = float(abs(mean - reference) / scale)
     limits = (CAUSE_THRESHOLD, CAUSE_PROBLEM) if name == "random-cause" else (Z_THRESHOLD, Z_PROBLEM)
-    word = UNKNOWN if ended == DIVERGED else graded(z, *limits)
+    word: Word = UNKNOWN if ended == DIVERGED else graded(z, *limits)
     return Refuter(name=name, estimate=Interval(mean=mean, low=low, high=high), reference=reference, z=z, ended=ended,
                    verdict=Verdict(name=f"refuter: {name}", value=z, threshold=limits[0], verdict=word,
                                    words=_words(name, z, word, about)))

@@ -20,6 +20,7 @@ that nobody saw have a density within 1/Λ … Λ of those seen, and for normal 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 import numpy as np
 from scipy.optimize import brentq
@@ -29,6 +30,7 @@ from scipy.stats import t as student
 
 from fedci.diagnostics.verdict import Plain, Verdict, graded
 
+Number = TypeVar("Number", float, np.ndarray)
 LAMBDAS = (1.0, 1.1, 1.25, 1.5, 2.0, 3.0, 5.0)
 E_THRESHOLD, E_PROBLEM = 1.5, 1.2
 RV_THRESHOLD, RV_PROBLEM = 0.1, 0.03
@@ -118,12 +120,12 @@ def robustness_value(t: float, dof: float, alpha: float | None = None) -> float:
     return float(0.5 * (np.sqrt(left**4 + 4.0 * left**2) - left**2))
 
 
-def tilt(strength: float | np.ndarray):
+def tilt(strength: float) -> float:
     """k of Λ: how far the mean of a standard normal moves when its density may change by 1/Λ … Λ."""
-    return (strength - 1.0 / strength) * norm.pdf(ndtri(strength / (1.0 + strength)))
+    return float((strength - 1.0 / strength) * norm.pdf(ndtri(strength / (1.0 + strength))))
 
 
-def half_width(e, noise_sd: Sequence[float], strength: float):
+def half_width(e: Number, noise_sd: Sequence[float], strength: float) -> Number:
     """h of CATE(x) at propensity e, or of the ATE at the mean propensity."""
     return tilt(strength) * ((1.0 - e) * noise_sd[1] + e * noise_sd[0])
 
@@ -160,7 +162,8 @@ def summary(effect: float, se: float, low: float, high: float, outcome_sd: float
 NOTHING = "The interval holds no effect already: there is nothing to explain away."
 
 
-def _verdicts(null: bool, e: tuple, robust: tuple, away: float | None, correlations) -> tuple[Verdict, ...]:
+def _verdicts(null: bool, e: tuple[float, float], robust: tuple[float, float], away: float | None,
+              correlations: Sequence[NoiseCorrelation]) -> tuple[Verdict, ...]:
     strength = LARGEST if away is None else away
     told = [
         ("E-value", e[1], E_THRESHOLD, E_PROBLEM,
@@ -180,7 +183,7 @@ def _verdicts(null: bool, e: tuple, robust: tuple, away: float | None, correlati
     return (*verdicts, *_correlation_verdict(correlations))
 
 
-def _correlation_verdict(correlations) -> tuple[Verdict, ...]:
+def _correlation_verdict(correlations: Sequence[NoiseCorrelation]) -> tuple[Verdict, ...]:
     """How far one person's sd moves between the smallest and the largest correlation."""
     given = [one for one in correlations if one.correlation is not None]
     if len(given) < 2:

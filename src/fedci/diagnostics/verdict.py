@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict
 
 Word = Literal["fine", "look", "problem", "unknown"]
-FINE, LOOK, PROBLEM, UNKNOWN = "fine", "look", "problem", "unknown"
+FINE: Final = "fine"
+LOOK: Final = "look"
+PROBLEM: Final = "problem"
+UNKNOWN: Final = "unknown"
 
 
 class Plain(BaseModel):

@@ -4,6 +4,7 @@
     K_mis[i, j] = Φ[w̄_i, w̄_j] k(x_i, x_j)      + Σ[w̄_i, w̄_i] 1{i=j}      w̄ = 1 − w
     K_om [i, j] = Φ[w_i, w̄_j] k(x_i, x_j)      + Σ[w_i, w̄_i] 1{i=j}
 
+where Σ stands for Σ/weight_i, the noise of a person of that weight (`model.likelihood`; ones by default).
 The paper prints K_om with φ₁₁ and φ₂₂ exchanged; this is the form that follows from its Lemma 2.
 `w` is an integer array; indices pick rows and columns of Φ and Σ.
 """
@@ -20,14 +21,14 @@ def between_sources(root_phi: Float[Array, "2 2"], gamma: Float[Array, ""]) -> F
 
 
 def outcomes(phi: Float[Array, "2 2"], sigma: Float[Array, "2 2"], k: Float[Array, "n n"],
-             rows: Int[Array, "n"], columns: Int[Array, "n"]) -> Float[Array, "n n"]:
+             rows: Int[Array, "n"], columns: Int[Array, "n"], weight: Float[Array, "n"]) -> Float[Array, "n n"]:
     """Cov(y_i(rows_i), y_j(columns_j)): the one formula behind K_obs, K_mis and K_om (Lemma 3).
 
     Φ[w_i, w_j] is taken as E Φ Eᵀ with E = [1 − w, w]: a product, whose gradient is a product too, where picking
     entries would scatter n² cotangents one by one.
     """
     e, f = arms(rows), arms(columns)
-    return (e @ phi @ f.T) * k + jnp.diag(jnp.sum((e @ sigma) * f, 1))
+    return (e @ phi @ f.T) * k + jnp.diag(jnp.sum((e @ sigma) * f, 1) / weight)
 
 
 def arms(w: Int[Array, "n"]) -> Float[Array, "n 2"]:
@@ -35,13 +36,16 @@ def arms(w: Int[Array, "n"]) -> Float[Array, "n 2"]:
     return jnp.stack([1.0 - w, 1.0 * w], 1)
 
 
-def observed(phi, sigma, k, w):
-    return outcomes(phi, sigma, k, w, w)
+def observed(phi: Float[Array, "2 2"], sigma: Float[Array, "2 2"], k: Float[Array, "n n"], w: Int[Array, "n"],
+             weight: Float[Array, "n"]) -> Float[Array, "n n"]:
+    return outcomes(phi, sigma, k, w, w, weight)
 
 
-def missing(phi, sigma, k, w):
-    return outcomes(phi, sigma, k, 1 - w, 1 - w)
+def missing(phi: Float[Array, "2 2"], sigma: Float[Array, "2 2"], k: Float[Array, "n n"], w: Int[Array, "n"],
+            weight: Float[Array, "n"]) -> Float[Array, "n n"]:
+    return outcomes(phi, sigma, k, 1 - w, 1 - w, weight)
 
 
-def observed_missing(phi, sigma, k, w):
-    return outcomes(phi, sigma, k, w, 1 - w)
+def observed_missing(phi: Float[Array, "2 2"], sigma: Float[Array, "2 2"], k: Float[Array, "n n"], w: Int[Array, "n"],
+                     weight: Float[Array, "n"]) -> Float[Array, "n n"]:
+    return outcomes(phi, sigma, k, w, 1 - w, weight)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -20,7 +20,7 @@ from jaxtyping import Array, Float
 
 from fedci.study.options import WITHOUT_LENGTH, Expression, parse_kernel
 
-Params = dict
+Params = dict[str, Any]
 
 
 @runtime_checkable
@@ -30,26 +30,26 @@ class Kernel(Protocol):
     def evaluate(self, params: Params, x: Float[Array, "d"], z: Float[Array, "d"]) -> Float[Array, ""]: ...
 
 
-def _distance(r2):
+def _distance(r2: Float[Array, "..."]) -> Float[Array, "..."]:
     """√r², with derivative 0 (not NaN) where two points coincide."""
     positive = r2 > 0
     return jnp.where(positive, jnp.sqrt(jnp.where(positive, r2, 1.0)), 0.0)
 
 
-def rbf(r2):
+def rbf(r2: Float[Array, "..."]) -> Float[Array, "..."]:
     return jnp.exp(-0.5 * r2)
 
 
-def matern12(r2):
+def matern12(r2: Float[Array, "..."]) -> Float[Array, "..."]:
     return jnp.exp(-_distance(r2))
 
 
-def matern32(r2):
+def matern32(r2: Float[Array, "..."]) -> Float[Array, "..."]:
     a = math.sqrt(3.0) * _distance(r2)
     return (1.0 + a) * jnp.exp(-a)
 
 
-def matern52(r2):
+def matern52(r2: Float[Array, "..."]) -> Float[Array, "..."]:
     a = math.sqrt(5.0) * _distance(r2)
     return (1.0 + a + a * a / 3.0) * jnp.exp(-a)
 
@@ -100,33 +100,34 @@ class Plain:
 class Sum:
     """k = Σ_c k_c."""
 
-    parts: tuple
+    parts: tuple[Kernel, ...]
 
     def init(self, dim: int) -> Params:
         return _init_parts(self.parts, dim)
 
     def evaluate(self, params: Params, x: Float[Array, "d"], z: Float[Array, "d"]) -> Float[Array, ""]:
-        return sum(_evaluate_parts(self.parts, params, x, z))
+        return sum(_evaluate_parts(self.parts, params, x, z), jnp.zeros(()))
 
 
 @dataclass(frozen=True)
 class Product:
     """k = Π_c k_c."""
 
-    parts: tuple
+    parts: tuple[Kernel, ...]
 
     def init(self, dim: int) -> Params:
         return _init_parts(self.parts, dim)
 
     def evaluate(self, params: Params, x: Float[Array, "d"], z: Float[Array, "d"]) -> Float[Array, ""]:
-        return math.prod(_evaluate_parts(self.parts, params, x, z))
+        return math.prod(_evaluate_parts(self.parts, params, x, z), start=jnp.ones(()))
 
 
-def _init_parts(parts, dim):
+def _init_parts(parts: tuple[Kernel, ...], dim: int) -> Params:
     return {f"part{i}": part.init(dim) for i, part in enumerate(parts)}
 
 
-def _evaluate_parts(parts, params, x, z):
+def _evaluate_parts(parts: tuple[Kernel, ...], params: Params, x: Float[Array, "d"],
+                    z: Float[Array, "d"]) -> list[Float[Array, ""]]:
     return [part.evaluate(params[f"part{i}"], x, z) for i, part in enumerate(parts)]
 
 
@@ -163,9 +164,9 @@ class Split:
     """s_c."""
     linear: Float[Array, ""]
     """s_l."""
-    rest: Callable
+    rest: Callable[[Array, Array], Array]
     """k̇ ([n, d], [m, d]) → [n, m]."""
-    own: Callable
+    own: Callable[[Array], Array]
     """k̇(x_i, x_i) [n]."""
 
 
@@ -179,21 +180,21 @@ def split(kernel: Kernel, params: Params) -> Split:
                  lambda x: sum((diagonal(part, p, x) for part, p in left), jnp.zeros(x.shape[0])))
 
 
-def _plain_scale(kind: str, terms) -> Float[Array, ""]:
+def _plain_scale(kind: str, terms: list[tuple[Kernel, Params]]) -> Float[Array, ""]:
     """√Σ s² of the terms of a kind."""
     squares = [jnp.exp(2.0 * p["log_scale"]) if part.scale else jnp.ones(())
                for part, p in terms if isinstance(part, Plain) and part.kind == kind]
-    return jnp.sqrt(sum(squares)) if squares else jnp.zeros(())
+    return jnp.sqrt(sum(squares, jnp.zeros(()))) if squares else jnp.zeros(())
 
 
-def _fast(kernel: Kernel, params: Params, x: Float[Array, "n d"], z: Float[Array, "m d"]):
+def _fast(kernel: Kernel, params: Params, x: Float[Array, "n d"], z: Float[Array, "m d"]) -> Float[Array, "n m"]:
     """`cross` with squared distances from one matrix product: |x|² + |z|² − 2xᵀz, whose rounding (1e-15 |x|²) smooth
     shapes do not feel."""
     if not isinstance(kernel, Stationary) or kernel.shape == "matern12":
         return cross(kernel, params, x, z)
     ell = params["log_length"]
-    x, z = (x * jnp.exp(-ell), z * jnp.exp(-ell)) if kernel.ard else (x, z)
-    r2 = jnp.maximum(jnp.sum(x * x, 1)[:, None] + jnp.sum(z * z, 1) - 2.0 * x @ z.T, 0.0)
+    x, z = (x * jnp.exp(-ell)[None], z * jnp.exp(-ell)[None]) if kernel.ard else (x, z)
+    r2 = jnp.maximum(jnp.sum(x * x, 1)[:, None] + jnp.sum(z * z, 1)[None] - 2.0 * x @ z.T, 0.0)
     r2 = r2 if kernel.ard else r2 * jnp.exp(-2.0 * ell)
     s2 = jnp.exp(2.0 * params["log_scale"]) if kernel.scale else 1.0
     return s2 * SHAPES[kernel.shape](r2)

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedci.errors import SizeError
-from fedci.model.paper.elbo import SiteArrays, batch_size
+from fedci.model.exact import ExactRows, batch_size
 
 LEAST = 8
 LIMIT = "FEDCI_MEMORY_GIB"
@@ -27,20 +27,24 @@ def size_class(n: int) -> int:
     return -(-n // step) * step
 
 
-def pad_site(x: np.ndarray, w: np.ndarray, y: np.ndarray, u: np.ndarray, index: int) -> SiteArrays:
-    """The site's rows, then padding rows of zeros with mask 0. x must be complete and float64."""
+def pad_site(x: np.ndarray, w: np.ndarray, y: np.ndarray, u: np.ndarray, index: int,
+             weight: np.ndarray | None = None) -> ExactRows:
+    """The site's rows, then padding rows of zeros with mask 0. x must be complete and float64. Without weights, all
+    are 1 (`model.likelihood`)."""
     if x.dtype != np.float64 or y.dtype != np.float64:
         raise TypeError(f"rows must be float64, got {x.dtype} and {y.dtype}: covariances break down in less")
     n = len(x)
     more = size_class(n) - n
-    return SiteArrays(x=jnp.asarray(np.pad(x, ((0, more), (0, 0)))),
-                      w=jnp.asarray(np.pad(w.astype(np.int64), (0, more))),
-                      y=jnp.asarray(np.pad(y, (0, more))),
-                      mask=jnp.asarray(np.pad(np.ones(n), (0, more))),
-                      u=jnp.asarray(u), index=jnp.asarray(index))
+    weight = np.ones(n) if weight is None else weight
+    return ExactRows(x=jnp.asarray(np.pad(x, ((0, more), (0, 0)))),
+                     w=jnp.asarray(np.pad(w.astype(np.int64), (0, more))),
+                     y=jnp.asarray(np.pad(y, (0, more))),
+                     mask=jnp.asarray(np.pad(np.ones(n), (0, more))),
+                     u=jnp.asarray(u), index=jnp.asarray(index),
+                     weight=jnp.asarray(np.pad(weight, (0, more), constant_values=1.0)))
 
 
-def no_rows(d: int, u: np.ndarray) -> SiteArrays:
+def no_rows(d: int, u: np.ndarray) -> ExactRows:
     """A site without people: conditioning on it returns the prior."""
     return pad_site(np.zeros((0, d)), np.zeros(0), np.zeros(0), u, 0)
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -27,13 +28,13 @@ def on_processor() -> bool:
     return jax.default_backend() == "cpu"
 
 
-def each(compute: Callable, draws, at_once: int | None = None):
+def each(compute: Callable[[Any], Any], draws: Any, at_once: int | None = None) -> Any:
     """compute(draw) of each draw, within a program: one after the other on a processor, `at_once` (all) on a GPU."""
     count = jax.tree.leaves(draws)[0].shape[0]
     return jax.lax.map(compute, draws, batch_size=None if on_processor() else at_once or count)
 
 
-def over_draws(compute: Callable, draws):
+def over_draws(compute: Callable[[Any], Any], draws: Any) -> Any:
     """compute(draws), the leading axis of `draws` and of what comes back shared out among the cores."""
     count = jax.tree.leaves(draws)[0].shape[0]
     parts = min(cores(), count) if on_processor() else 1
@@ -44,5 +45,5 @@ def over_draws(compute: Callable, draws):
     size = count // parts
     shared = [jax.tree.map(lambda leaf, k=k: leaf[k * size:(k + 1) * size], draws) for k in range(parts)]
     with ThreadPoolExecutor(parts) as pool:
-        found = list(pool.map(lambda part: jax.block_until_ready(compute(part)), shared))
-    return jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *found)
+        computed = list(pool.map(lambda part: jax.block_until_ready(compute(part)), shared))
+    return jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *computed)

@@ -17,6 +17,7 @@ import os
 import platform
 import stat
 from pathlib import Path
+from typing import Any
 
 THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 FRESH = {"JAX_ENABLE_COMPILATION_CACHE": "false"}
@@ -45,7 +46,8 @@ def keep() -> None:
     import jax
     from platformdirs import user_cache_path
 
-    if jax.config.jax_compilation_cache_dir or not jax.config.jax_enable_compilation_cache:
+    settings: Any = jax.config  # what it holds, it learns at run time
+    if settings.jax_compilation_cache_dir or not settings.jax_enable_compilation_cache:
         return
     folder = user_cache_path("fedci", appauthor=False) / f"programs-{_kind(jax.__version__)}"
     if _is_ours(folder):
@@ -68,10 +70,10 @@ def _is_ours(folder: Path) -> bool:
     """Made, or there, writable by this user and by no other."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        found = folder.stat()
+        status = folder.stat()
     except OSError:
         return False
     if not hasattr(os, "getuid"):
         return True
-    private = found.st_uid == os.getuid() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    private = status.st_uid == os.getuid() and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
     return private and os.access(folder, os.W_OK)

@@ -18,6 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Lock
+from typing import Any
 
 from nvflare.apis.event_type import EventType
 from nvflare.apis.executor import Executor
@@ -32,8 +33,9 @@ from nvflare.fuel.flare_api.flare_api import new_secure_session
 from fedci.errors import AwayError, MessageError, SiteError
 from fedci.network import kit, leaving, party, processes
 from fedci.network.provision import CONSOLE
+from fedci.protocol.codec import decode, encode
 from fedci.protocol.engine import Traffic, decode_from
-from fedci.protocol.messages import Message, decode, encode
+from fedci.protocol.messages import Message
 
 TASK, PING, DONE = "fedci", "fedci-ping", "fedci-done"
 """A message of ours; whether the site's process is there; that the result is written, and the site may rest."""
@@ -50,7 +52,7 @@ REFUSED = {ReturnCode.TASK_RESULT_FILTER_ERROR: "its own result filter blocked t
 class FlareEngine:
     """The seam of the federation over FLARE; each site is asked in a thread of its own, and every wait has an end."""
 
-    def __init__(self, engine, sites: Sequence[str], deadline: float, abort: Signal):
+    def __init__(self, engine: Any, sites: Sequence[str], deadline: float, abort: Signal):
         self.engine, self.deadline, self.abort = engine, deadline, abort
         self.sites = tuple(sorted(sites))
         self.traffic = {site: Traffic() for site in self.sites}
@@ -113,7 +115,7 @@ def _answered(reply: Shareable | None) -> bool:
 def _body(site: str, reply: Shareable | None, deadline: float) -> bytes:
     """The bytes a site answered with; AwayError where there is no answer, SiteError where it has no content."""
     code = None if reply is None else reply.get_return_code()
-    if code == ReturnCode.OK:
+    if reply is not None and code == ReturnCode.OK:
         body = reply.get(BODY)
         if not isinstance(body, bytes):
             raise MessageError(f"site '{site}' answered without a message: something between us removed it", site=site)
@@ -142,16 +144,18 @@ class StudyController(Controller):
         engine = FlareEngine(fl_ctx.get_engine(), told["sites"], told["deadline"], abort_signal)
         party.coordinate(own, engine, told)
 
-    def process_result_of_unknown_task(self, client, task_name, client_task_id, result, fl_ctx) -> None:
+    def process_result_of_unknown_task(self, client: Any, task_name: str, client_task_id: str, result: Shareable,
+                                       fl_ctx: FLContext) -> None:
         pass
 
 
 class SiteExecutor(Executor):
     """The site's side of a job: one warm process, in which the rows are read and compiled for once."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
-        self.party, self.lock, self.watched = None, Lock(), False
+        self.party: party.SiteParty | None = None
+        self.lock, self.watched = Lock(), False
 
     def handle_event(self, event_type: str, fl_ctx: FLContext) -> None:
         if event_type == EventType.END_RUN and self.party is not None:
@@ -200,7 +204,7 @@ class LeavingFilter(Filter):
 
 
 @contextmanager
-def console(own: kit.Kit) -> Iterator:
+def console(own: kit.Kit) -> Iterator[Any]:
     """The engine's console of a coordinator's kit, closed whatever happens: it takes jobs and says who is connected."""
     logging.getLogger("nvflare").setLevel(logging.ERROR)
     session = _opened(own)
@@ -211,7 +215,7 @@ def console(own: kit.Kit) -> Iterator:
             session.close()
 
 
-def _opened(own: kit.Kit):
+def _opened(own: kit.Kit) -> Any:
     until = time.monotonic() + LOGIN_SECONDS
     while True:
         try:

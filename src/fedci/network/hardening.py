@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 ALLOWED = ["fedci."]
 """With the dot: 'fedci_evil' is not ours."""
@@ -25,17 +26,17 @@ RIGHTS = {"submit_job": "any", "manage_job": "any", "download_job": "any", "view
 NO_RIGHTS = dict.fromkeys(RIGHTS, "none")
 
 
-def authorization() -> dict:
+def authorization() -> dict[str, Any]:
     return {"format_version": "1.0",
             "permissions": {"project_admin": RIGHTS, "org_admin": NO_RIGHTS, "lead": NO_RIGHTS, "member": NO_RIGHTS}}
 
 
-def privacy() -> dict:
+def privacy() -> dict[str, Any]:
     return {"scopes": [{"name": SCOPE, "properties": {}, "task_data_filters": [],
                         "task_result_filters": [{"path": FILTER, "args": {}}]}], "default_scope": SCOPE}
 
 
-def site_resources() -> dict:
+def site_resources() -> dict[str, Any]:
     nothing = {"num_of_gpus": 0, "mem_per_gpu_in_GiB": 0, "expiration_period": 300}
     return {"format_version": 2, "class_list_enforcement_mode": "enforce", "class_allow_list": ALLOWED,
             "allow_log_streaming": False, "client": {"retry_timeout": 30, "compression": "Gzip"},
@@ -48,7 +49,7 @@ def site_resources() -> dict:
                                           "ClientProcessJobLauncher")]}
 
 
-def server_resources(folder: Path) -> dict:
+def server_resources(folder: Path) -> dict[str, Any]:
     """With jobs and snapshots below `folder`."""
     storage = "nvflare.app_common.storages.filesystem_storage.FilesystemStorage"
     return {"format_version": 2, "class_list_enforcement_mode": "enforce", "class_allow_list": ALLOWED,
@@ -69,7 +70,7 @@ def server_resources(folder: Path) -> dict:
                                           "ServerProcessJobLauncher")]}
 
 
-def _part(name: str, path: str, args: dict | None = None) -> dict:
+def _part(name: str, path: str, args: dict[str, Any] | None = None) -> dict[str, Any]:
     return {"id": name, "path": path, "args": args or {}}
 
 
@@ -93,7 +94,7 @@ def problems(local: Path, server: bool) -> list[str]:
     return found
 
 
-def _read(path: Path) -> dict:
+def _read(path: Path) -> dict[str, Any]:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):

@@ -18,6 +18,7 @@ import json
 import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from fedci.errors import OutputError
 from fedci.study.study import Study
@@ -32,7 +33,7 @@ ENGINE_MAKES = ("audit.log", "log", "error_log", "pid.fl", "daemon_pid.fl", "shu
 """Beginnings of names the engine makes beside its own files."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Kit:
     """The facts of a kit, and its folder."""
 
@@ -95,7 +96,7 @@ def read(folder: str | Path, role: str | None = None) -> Kit:
         facts = json.loads((path / FACTS).read_text(encoding="utf-8"))
         if facts.pop("format") != FORMAT:
             raise OutputError(f"the kit '{folder}' was made by another version of fedci: ask for a new one")
-        kit = Kit(path, **(facts | {"sites": tuple(facts["sites"])}))
+        kit = Kit(folder=path, **(facts | {"sites": tuple(facts["sites"])}))
     except FileNotFoundError:
         raise OutputError(f"'{folder}' is no kit: it holds no {FACTS}. Give the folder that "
                           f"`fedci network new` made for this party") from None
@@ -151,13 +152,13 @@ def _digest(path: Path) -> str:
 
 # --- what a run tells its own screen
 
-def note(folder: Path, event: str, **facts) -> None:
+def note(folder: Path, event: str, **facts: Any) -> None:
     """Add a line to the run's events; whoever shows them reads the file's end."""
     with (folder / EVENTS).open("a", encoding="utf-8") as file:
         file.write(json.dumps({"event": event} | facts) + "\n")
 
 
-def events(folder: Path, start: int = 0) -> tuple[list[dict], int]:
+def events(folder: Path, start: int = 0) -> tuple[list[dict[str, Any]], int]:
     """(whole lines from byte `start` on, where to go on)."""
     try:
         with (folder / EVENTS).open("rb") as file:

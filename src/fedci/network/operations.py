@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import shutil
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from fedci.coordinator.coordinator import Round
 from fedci.errors import AwayError, HandshakeError, OutputError, from_code
@@ -83,7 +85,8 @@ def run_site(folder: str | Path, data: str | Path, say: Say, ask: Callable[[str]
             _follow_site(own, process, say, ask, wait)
 
 
-def _follow_site(own: Kit, process, say: Say, ask: Callable[[str], bool] | None, wait: float) -> None:
+def _follow_site(own: Kit, process: subprocess.Popen[bytes], say: Say, ask: Callable[[str], bool] | None,
+                 wait: float) -> None:
     at, phase, heard, answers = 0, None, time.monotonic(), Answers(own.study)
     while True:
         if process.poll() is not None:
@@ -123,12 +126,12 @@ class Answers:
 
     def __init__(self, study: Study):
         options = study.fit_options()
-        exchanges = 2 if options.model.family == "shared" else 1
-        self.most = options.optimiser.rounds * exchanges * (2 if study.policy.secures(len(study.sites)) else 1)
+        exchanges = options.optimiser.rounds * options.model.exchanges_per_round
+        self.most = exchanges * (2 if study.policy.secures(len(study.sites)) else 1)
         self.run, self.count, self.last = None, 0, (0.0, 0)
         """`last`: when a line was said, and after how many answers."""
 
-    def seen(self, event: dict, now: float) -> str:
+    def seen(self, event: dict[str, Any], now: float) -> str:
         """A line every TELL_EVERY seconds of a fit."""
         if event["phase"] != "fit":
             return ""
@@ -196,7 +199,7 @@ class Absence:
         return self.quorum is not None and site in present and len(present) - 1 >= self.quorum
 
 
-def _conduct(own: Kit, session, process, say: Say, wait: float, absence: Absence) -> None:
+def _conduct(own: Kit, session: Any, process: subprocess.Popen[bytes], say: Say, wait: float, absence: Absence) -> None:
     """Submit the job until it brings a result; a pause waits for the sites to come back, `wait` seconds at most."""
     from fedci.network.flare import job
 
@@ -228,7 +231,7 @@ def _conduct(own: Kit, session, process, say: Say, wait: float, absence: Absence
         time.sleep(PAUSE)
 
 
-def _wait_for_sites(own: Kit, session, say: Say, wait: float, absence: Absence) -> tuple[str, ...]:
+def _wait_for_sites(own: Kit, session: Any, say: Say, wait: float, absence: Absence) -> tuple[str, ...]:
     """The sites that are there: all of them, or enough when the others stay away."""
     began, before = time.monotonic(), None
     while True:
@@ -246,12 +249,12 @@ def _wait_for_sites(own: Kit, session, say: Say, wait: float, absence: Absence) 
         time.sleep(LOOK)
 
 
-def _connected(session) -> set[str]:
+def _connected(session: Any) -> set[str]:
     return {client.name for client in session.get_connected_client_list()}
 
 
-def _follow_job(own: Kit, session, number: str, present: tuple[str, ...], process, say: Say,
-                at: int) -> tuple[dict, int, bool]:
+def _follow_job(own: Kit, session: Any, number: str, present: tuple[str, ...], process: subprocess.Popen[bytes],
+                say: Say, at: int) -> tuple[dict[str, Any], int, bool]:
     """(the event that ended the job, where the events go on, whether there was progress)."""
     asked, begun, moved, first = time.monotonic(), False, False, None
     while True:

@@ -10,10 +10,10 @@ import time
 import traceback
 import uuid
 from contextlib import suppress
-from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from threading import Thread
+from typing import Any, Protocol
 from zipfile import BadZipFile
 
 import numpy as np
@@ -28,6 +28,7 @@ from fedci.network import kit
 from fedci.network.kit import Kit
 from fedci.privacy.agreement import Credentials, read_key
 from fedci.privacy.secure_sum import derived, info
+from fedci.protocol.engine import Engine, Traffic
 from fedci.protocol.messages import Refusal
 from fedci.protocol.refuting import study_run
 from fedci.result.result import Result, people_effects
@@ -36,6 +37,7 @@ from fedci.site.course import PLACES
 from fedci.site.door import Door, Event
 from fedci.site.ledger import Ledger
 from fedci.site.masking import site_secret
+from fedci.site.people import People
 from fedci.site.site import Site
 from fedci.table.table import Source
 
@@ -45,14 +47,24 @@ FITTED = "fitted"
 """The result while its refuters run."""
 
 
-def read_run(own: Kit) -> dict:
+def read_run(own: Kit) -> dict[str, Any]:
     """What the operator's command wrote for this run."""
     return json.loads((own.run / f"{own.role}.json").read_text(encoding="utf-8"))
 
 
-def write_run(own: Kit, facts: dict) -> None:
+def write_run(own: Kit, facts: dict[str, Any]) -> None:
     with whole_file(own.run / f"{own.role}.json") as file:
         file.write(json.dumps(facts).encode())
+
+
+class NetworkEngine(Engine, Protocol):
+    """An engine whose sites start and rest with the run."""
+
+    traffic: dict[str, Traffic]
+
+    def wait_ready(self) -> None: ...
+
+    def finish(self) -> None: ...
 
 
 class SiteParty:
@@ -66,47 +78,52 @@ class SiteParty:
         self.site = Site(study, Source.at(study, own.name, told["data"]).read(study), known, releases)
         approve = self._asks if told["approve"] else None
         self.door = Door(self.site, _ledger(own), own.folder, approve, self._told)
-        self.patience, self.last, self.writing = told["patience"], None, None
-        kit.note(own.run, "started", rows=self.site.table.rows, process=os.getpid())
+        self.patience: float = told["patience"]
+        self.heard: list[Event] = []
+        """What the door told of the question that is being answered."""
+        self.writing: Thread | None = None
+        kit.note(own.run, "started", rows=self.site.run.table.rows, process=os.getpid())
 
     def answer(self, data: bytes) -> bytes:
-        self.last = None
+        self.heard = []
         back = self.door.answer(data)
-        if self.last is not None and self.last.reply != Refusal.__name__:
-            self._after(self.last)
+        for event in self.heard[-1:]:
+            if event.reply != Refusal.__name__:
+                self._after(event)
         return back
 
     def _after(self, event: Event) -> None:
         """What the site does for itself after an answer: keep what linkage left, write its people's effects."""
-        place = self.kit.run / f"kept-{study_run(event.run, self.site.refuter)}.npy"
+        run = self.site.run
+        place = self.kit.run / f"kept-{study_run(event.run, run.refuter)}.npy"
         match event.request:
-            case "Hello" if place.exists() and self.site.linkage is None:
+            case "Hello" if place.exists() and run.linkage is None:
                 self.site.restore_linkage(np.load(place, allow_pickle=False))
-            case "Exclude" if self.site.linkage is not None and self.site.linkage.kept is not None:
+            case "Exclude" if run.linkage is not None and run.linkage.kept is not None:
                 with whole_file(place) as file:
-                    np.save(file, self.site.kept, allow_pickle=False)
-            case "Prepare" if self.site.course is not None and not self.site.course.places:
+                    np.save(file, run.rows, allow_pickle=False)
+            case "Prepare" if run.course is not None and not run.course.places:
                 self.site.restore_places(_places(self.kit.run, event.run))
-            case _ if self.site.course is not None and event.round in self.site.course.places:
+            case _ if run.course is not None and event.round in run.course.places:
                 self._keep_place(event)
         match event.request:
-            case "AskEffects" | "AskSharedEffects" if not self.site.refuter:
-                self.writing = Thread(target=self._write_people, args=(copy(self.site), event.run))
+            case "AskEffects" | "AskSharedEffects" if not run.refuter:
+                self.writing = Thread(target=self._write_people, args=(self.site.people, event.run))
                 self.writing.start()  # the coordinator need not wait for it
 
     def _keep_place(self, event: Event) -> None:
         """On disk before the answer leaves: a site that starts again knows where the fit stood."""
         with whole_file(self.kit.run / f"place-{event.run}-{event.round}.npz") as file:
-            np.savez(file, allow_pickle=False, **self.site.place(event.round))
+            np.savez(file, allow_pickle=False, **self.site.run.place(event.round))
         for _, path in sorted(_place_files(self.kit.run, event.run).items())[:-PLACES]:
             path.unlink(missing_ok=True)
 
-    def _write_people(self, site: Site, run: str) -> None:
-        sealed = "sealed-" if site.study.diagnostics.blinded else ""
-        people = self.kit.out / f"{sealed}people-{run}.csv"
-        with whole_file(people) as file:
-            people_effects(site).to_csv(file, index_label="row")
-        kit.note(self.kit.run, "effects", people=str(people))
+    def _write_people(self, people: People, run: str) -> None:
+        sealed = "sealed-" if self.kit.study.diagnostics.blinded else ""
+        path = self.kit.out / f"{sealed}people-{run}.csv"
+        with whole_file(path) as file:
+            people_effects(people).to_csv(file, index_label="row")
+        kit.note(self.kit.run, "effects", people=str(path))
 
     def finish(self) -> None:
         """The coordinator has its result; the site's own part is written before it is told so."""
@@ -123,7 +140,7 @@ class SiteParty:
             self.writing.join()
 
     def _told(self, event: Event) -> None:
-        self.last = event
+        self.heard.append(event)
         kit.note(self.kit.run, "answered", **vars(event))
 
     def _asks(self, phase: str, description: str) -> bool:
@@ -166,7 +183,7 @@ def _ledger(own: Kit) -> Ledger:
             time.sleep(0.2)
 
 
-def credentials(own: Kit, told: dict) -> Credentials:
+def credentials(own: Kit, told: dict[str, Any]) -> Credentials:
     """The site's identity and its peers', from its kit; a linkage key if its operator brought one."""
     identity = Ed25519PrivateKey.from_private_bytes(bytes.fromhex((own.folder / "identity.key").read_text()))
     peers = json.loads((own.folder / "identities.json").read_text(encoding="utf-8"))
@@ -175,7 +192,7 @@ def credentials(own: Kit, told: dict) -> Credentials:
                                        for site, value in peers.items()})
 
 
-def coordinate(own: Kit, engine, told: dict) -> None:
+def coordinate(own: Kit, engine: NetworkEngine, told: dict[str, Any]) -> None:
     """The coordinator's job process: the study from handshake to result, told to the run's events."""
     study = own.study
     try:
@@ -200,7 +217,7 @@ def coordinate(own: Kit, engine, told: dict) -> None:
         kit.note(own.run, "failed", code="error", reason=f"an unexpected error: see {own.run / 'error.log'}")
 
 
-def _fitted(own: Kit, engine, told: dict, traffic: dict) -> Result:
+def _fitted(own: Kit, engine: Engine, told: dict[str, Any], traffic: dict[str, Any]) -> Result:
     """The study's own fit; where a crash came later, among the refuters, as it was kept: the sites are past it."""
     study, folder = own.study, own.run / FITTED
     if (folder / "result.json").exists():
@@ -208,7 +225,7 @@ def _fitted(own: Kit, engine, told: dict, traffic: dict) -> Result:
         if (found.study.hash(), found.outcome.seed, found.sites) == (study.hash(), told["seed"], engine.sites):
             return found
     outcome = run_study(engine, study, study.fit_options(), told["seed"], Telling(own), checkpoint=own.run / CHECKPOINT)
-    result = Result(study, outcome, {}, traffic)
+    result = Result(study=study, outcome=outcome, people={}, traffic=traffic)
     if wanted(study):
         _keep_fitted(own, result)
     return result

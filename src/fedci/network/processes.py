@@ -38,7 +38,7 @@ def end_leftover(own: Kit) -> None:
 
 
 @contextmanager
-def engine(own: Kit) -> Iterator[subprocess.Popen]:
+def engine(own: Kit) -> Iterator[subprocess.Popen[bytes]]:
     """The engine's process of a kit, with its output in run/engine.log; its whole group is ended on the way out."""
     module, config = MODULES[own.role]
     names = [] if own.role == "coordinator" else [f"uid={own.name}"]
@@ -54,7 +54,7 @@ def engine(own: Kit) -> Iterator[subprocess.Popen]:
             end(process)
 
 
-def end(process: subprocess.Popen) -> None:
+def end(process: subprocess.Popen[bytes]) -> None:
     """Ask the group to stop, then make it. A job's process has a session of its own and follows its parent."""
     for sign, seconds in ((signal.SIGTERM, STOP_SECONDS), (signal.SIGKILL, STOP_SECONDS)):
         with contextlib.suppress(ProcessLookupError):
@@ -70,7 +70,7 @@ def end_with_parent() -> None:
     site's ledger, and a processor."""
     parent = os.getppid()
 
-    def watch():
+    def watch() -> None:
         while os.getppid() == parent:
             time.sleep(1.0)
         os._exit(3)
@@ -89,7 +89,7 @@ def _outlives_a_moment(group: int) -> bool:
     return True
 
 
-def wait_listening(own: Kit, process: subprocess.Popen, seconds: float) -> None:
+def wait_listening(own: Kit, process: subprocess.Popen[bytes], seconds: float) -> None:
     """Until the coordinator's port answers."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:

@@ -13,6 +13,7 @@ import shutil
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -31,7 +32,7 @@ DAYS = 360
 """A certificate's life; `docs/network.md` says how to renew."""
 
 
-def new_network(study: Study, sites: Sequence[str], host: str, folder: str | Path, port: int = PORT,
+def new_network(study: Study, sites: tuple[str, ...], host: str, folder: str | Path, port: int = PORT,
                 force: bool = False) -> dict[str, Path]:
     """{party: its kit}. Nothing is written unless all of it can be."""
     names = _checked(study, sites)
@@ -67,7 +68,7 @@ def _checked(study: Study, sites: Sequence[str]) -> tuple[str, ...]:
     return names
 
 
-def _project(study: Study, sites: Sequence[str], host: str, port: int) -> dict:
+def _project(study: Study, sites: tuple[str, ...], host: str, port: int) -> dict[str, Any]:
     """The engine's description of the study's parties."""
     parties = [{"name": host, "type": "server", "org": COORDINATOR, "fed_learn_port": port, "admin_port": port},
                {"name": CONSOLE, "type": "admin", "org": COORDINATOR, "role": "project_admin"}]
@@ -82,7 +83,7 @@ def project_name(study: Study) -> str:
     return f"fedci-{study.hash()[:12]}"
 
 
-def _provisioned(project: dict, scratch: Path) -> Path:
+def _provisioned(project: dict[str, Any], scratch: Path) -> Path:
     """The engine's kits, made quietly."""
     from argparse import Namespace
 
@@ -98,17 +99,17 @@ def _provisioned(project: dict, scratch: Path) -> Path:
     return next((scratch / "ws").rglob("prod_00"))
 
 
-def _coordinator(folder: Path, made: Path, study: Study, sites, host: str, port: int) -> None:
+def _coordinator(folder: Path, made: Path, study: Study, sites: tuple[str, ...], host: str, port: int) -> None:
     folder.mkdir(parents=True)
     shutil.copytree(made / host, folder / "server")
     shutil.copytree(made / CONSOLE, folder / "console")
     _clear(folder / "server" / "local")
     _write(folder / "server" / "local" / "authorization.json", hardening.authorization())
-    _common(folder, study, Kit(folder, "coordinator", COORDINATOR, sites, host, port, study.hash(),
-                               project_name(study)))
+    _common(folder, study, Kit(folder=folder, role="coordinator", name=COORDINATOR, sites=sites, host=host, port=port,
+                               study_hash=study.hash(), project=project_name(study)))
 
 
-def _site(folder: Path, made: Path, study: Study, sites, host: str, port: int,
+def _site(folder: Path, made: Path, study: Study, sites: tuple[str, ...], host: str, port: int,
           identities: dict[str, Ed25519PrivateKey]) -> None:
     shutil.copytree(made, folder)
     _clear(folder / "local")
@@ -119,7 +120,8 @@ def _site(folder: Path, made: Path, study: Study, sites, host: str, port: int,
         file.write(identities[folder.name].private_bytes_raw().hex())
     _write(folder / "identities.json", {site: key.public_key().public_bytes_raw().hex()
                                         for site, key in identities.items()})
-    _common(folder, study, Kit(folder, "site", folder.name, sites, host, port, study.hash(), project_name(study)))
+    _common(folder, study, Kit(folder=folder, role="site", name=folder.name, sites=sites, host=host, port=port,
+                               study_hash=study.hash(), project=project_name(study)))
 
 
 def _common(folder: Path, study: Study, facts: Kit) -> None:
@@ -139,5 +141,5 @@ def _clear(local: Path) -> None:
             path.unlink()
 
 
-def _write(path: Path, content: dict) -> None:
+def _write(path: Path, content: dict[str, Any]) -> None:
     path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")

@@ -13,9 +13,10 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -35,7 +36,7 @@ TOLERANCE = 1e-10
 """Same sums in the same order give the same bits; the bound is the promise."""
 
 
-def run_demo(out: Path, preset: str = "default", say=print) -> None:
+def run_demo(out: Path, preset: str = "default", say: Callable[[str], None] = print) -> None:
     """All of it, below `out`, which must be new or empty."""
     began = time.monotonic()
     study = make_study(preset)
@@ -53,8 +54,8 @@ def run_demo(out: Path, preset: str = "default", say=print) -> None:
     compare(out, study, tables, found, say)
 
 
-def make_study(preset: str = "default", sites: Sequence[str] = SITES, policy: str | dict = "simulation",
-               **changes) -> Study:
+def make_study(preset: str = "default", sites: Sequence[str] = SITES, policy: str | dict[str, Any] = "simulation",
+               **changes: Any) -> Study:
     return Study(name="network demo", treatment="treated", outcome="score", covariates=["age", "severity", "weight"],
                  ids=("person",), sites=tuple(sites), policy=policy, preset=preset, **changes)
 
@@ -80,7 +81,7 @@ def make_people(out: Path, study: Study, people: int = PEOPLE, twice: int = TWIC
 
 
 @contextmanager
-def sites(out: Path, names: Sequence[str] = SITES) -> Iterator[dict[str, subprocess.Popen]]:
+def sites(out: Path, names: Sequence[str] = SITES) -> Iterator[dict[str, subprocess.Popen[bytes]]]:
     """Every site's own command; whatever still runs at the end is stopped."""
     running = {}
     try:
@@ -92,7 +93,7 @@ def sites(out: Path, names: Sequence[str] = SITES) -> Iterator[dict[str, subproc
             stop(process)
 
 
-def start_site(out: Path, site: str, place: int = 0) -> subprocess.Popen:
+def start_site(out: Path, site: str, place: int = 0) -> subprocess.Popen[bytes]:
     """On a core of its own, in turn: XLA's threads of several processes on the same cores wait for each other."""
     cores = sorted(os.sched_getaffinity(0))
     pinned = f"import os; os.sched_setaffinity(0, {{{cores[place % len(cores)]}}}); "
@@ -103,7 +104,7 @@ def start_site(out: Path, site: str, place: int = 0) -> subprocess.Popen:
                                 stdout=log, stderr=log, stdin=subprocess.DEVNULL)
 
 
-def stop(process: subprocess.Popen, seconds: float = 40.0) -> None:
+def stop(process: subprocess.Popen[bytes], seconds: float = 40.0) -> None:
     """As Ctrl-C would; it ends the engine's processes below it."""
     if process.poll() is None:
         process.send_signal(signal.SIGINT)
@@ -123,7 +124,8 @@ def kept_rows(out: Path, site: str, run: str) -> np.ndarray:
     return np.load(out / "kits" / site / kit.RUN / f"kept-{run}.npy", allow_pickle=False)
 
 
-def compare(out: Path, study: Study, tables: dict[str, pd.DataFrame], found: Result, say=print) -> None:
+def compare(out: Path, study: Study, tables: dict[str, pd.DataFrame], found: Result,
+            say: Callable[[str], None] = print) -> None:
     """NumericalError unless the networked result is that of one process on the rows linkage kept."""
     kept = {site: kept_rows(out, site, found.outcome.run) for site in tables}
     people = pd.concat([table["person"].iloc[kept[site]] for site, table in tables.items()])
@@ -144,10 +146,11 @@ def compare(out: Path, study: Study, tables: dict[str, pd.DataFrame], found: Res
 
 def _values(result: Result) -> np.ndarray:
     """Of all diagnostics; −1 for one that is unknown."""
-    return np.array([-1.0 if one.value is None else one.value for one in result.diagnostics.verdicts])
+    told = result.diagnostics.verdicts if result.diagnostics else ()
+    return np.array([-1.0 if one.value is None else one.value for one in told])
 
 
-def _say_costs(out: Path, found: Result, say) -> None:
+def _say_costs(out: Path, found: Result, say: Callable[[str], None]) -> None:
     seen, _ = kit.events(out / "kits" / COORDINATOR / kit.RUN)
     rounds = [event["seconds"] for event in seen if event["event"] == "round"]
     for phase, seconds in found.outcome.seconds.items():
@@ -161,7 +164,7 @@ def _say_costs(out: Path, found: Result, say) -> None:
 def main() -> None:
     """`python -m fedci.network.rehearsal DIR [preset]`."""
     out = check_folder(sys.argv[1], force=False)
-    run_demo(out, *sys.argv[2:3], say=lambda text: print(text, flush=True))
+    run_demo(out, sys.argv[2] if len(sys.argv) > 2 else "default", lambda text: print(text, flush=True))
 
 
 if __name__ == "__main__":

@@ -131,7 +131,7 @@ def moments(x: np.ndarray, w: np.ndarray, y: np.ndarray, bounds: Bounds, multipl
     columns, y0, y1 = told[:POWERS * d].reshape(POWERS, d), told[POWERS * d:-1 - POWERS], told[-1 - POWERS:-1]
     never = np.zeros(d, bool)
     share = treated / n
-    arms = tuple(_standard(part[:, None], count, [bounds.y]) for part, count in ((y0, n - treated), (y1, treated)))
+    arms = _standard(y0[:, None], n - treated, [bounds.y]), _standard(y1[:, None], treated, [bounds.y])
     spread = share * (1 - share)
     w_told = Moments(np.array([[share], [spread], [(1 - 2 * share) / math.sqrt(spread)], [1 / spread - 6.0]]),
                      np.array([n]))

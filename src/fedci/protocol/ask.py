@@ -1,76 +1,60 @@
-"""One thing asked of all sites, and the shapes of what they answer."""
+"""A request made of what is asked of all sites (`model.family.Ask`), and the shapes of what they answer."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple
+import math
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from fedci.diagnostics import fit
-from fedci.model.law import AnyModel
-from fedci.model.shared import evidence
-from fedci.protocol.messages import AskDiagnostic, Evaluate, Message, PullBack
-
-Sums = Mapping[str, np.ndarray]
-"""Named sums over all sites."""
-POPULATIONS = ("all", "treated", "control")
-"""Whom an average effect is over: ATE, ATT, ATC."""
+from fedci.effect import POPULATIONS
+from fedci.model.family import Ask, Family, Sums
+from fedci.protocol.messages import Base, Message
+from fedci.protocol.requests import REQUESTS, Shapes
 
 
-class Ask(NamedTuple):
-    """A request without its addressee. 'g' [L, m, 2] has a part for each site; all else is the same for all."""
-
-    kind: type[Message]
-    arrays: dict[str, np.ndarray]
-
-    def to(self, base: tuple, index: int, previous: Sums) -> Message:
-        """The request to the site of this index."""
-        arrays = {name: np.asarray(part) for name, part in self.arrays.items()}
-        own = {"g": arrays["g"][:, index]} if "g" in arrays else {}
-        return self.kind(*base, **arrays | own, previous=dict(previous))
+def request_of(ask: Ask, base: Base, index: int, previous: Sums) -> Message:
+    """The request to the site of this index."""
+    row = REQUESTS[ask.name]
+    made: Callable[..., Message] = row.message
+    if row.kind:
+        return made(*base, row.kind, dict(ask.arrays))
+    arrays = {name: np.asarray(part) for name, part in ask.arrays.items()}
+    own = {"g": arrays["g"][:, index]} if "g" in arrays else {}
+    return made(*base, **arrays | own, previous=dict(previous))
 
 
-class AskOf(NamedTuple):
-    """A diagnostic that is summed over sites, as an `Ask`: the same for all of them."""
-
-    diagnostic: str
-    arrays: dict[str, np.ndarray]
-    kind = AskDiagnostic
-
-    def to(self, base: tuple, index: int, previous: Sums) -> Message:
-        return AskDiagnostic(*base, self.diagnostic, dict(self.arrays))
+def arrays_of(request: Message) -> dict[str, np.ndarray]:
+    """The arrays that a request of the fit asks with."""
+    return {name: part for name, part in vars(request).items() if isinstance(part, np.ndarray)}
 
 
-def shapes(model: AnyModel, kind: type[Message], arrays: Mapping[str, np.ndarray],
-           averaged: bool = False) -> dict[str, tuple[int, ...]]:
-    """Of each named sum that answers a request with these arrays; `averaged`: effects are told as of one draw."""
-    if kind is Evaluate:
-        roots = arrays["phi_roots"].shape
-        return {"objective": (), "gradient": arrays["theta"].shape, "phi_roots": roots, "sigma_roots": roots,
-                "failed": ()}
-    if kind is AskDiagnostic:
-        return diagnostic_shapes(arrays)
-    if kind is PullBack:
-        return {"gradient": arrays["thetas"].shape}
-    if "correlations" not in arrays:
-        return evidence.shapes(model, len(arrays["thetas"])) | {"failed": ()}
-    draws = arrays["betas"].shape[0] * arrays["betas"].shape[1] if "betas" in arrays else len(arrays["phi_roots"])
-    draws = 1 if averaged else draws
-    each, noise = len(POPULATIONS), len(arrays["correlations"])
-    return {"cate_mean": (draws, each), "cate_var": (draws, each), "ite_mean": (draws, noise, each),
-            "ite_var": (draws, noise, each), "ite_sd": (noise,), "people": (each,)}
+MEASURED: Mapping[str, tuple[str, Callable[[np.ndarray], int]]] = {
+    "centre": ("covariates", len),
+    "coefficients": ("coefficients", len),
+    "correlations": ("correlations", len),
+    "phi_roots": ("draws", len),
+    "thetas": ("draws", len),
+    "betas": ("draws", lambda betas: math.prod(betas.shape[:2])),
+}
+"""Array that is asked → the size of the answer that it gives; draws of β, where it has any, in place of θ's."""
 
 
-def diagnostic_shapes(arrays: Mapping[str, np.ndarray]) -> dict[str, tuple[int, ...]]:
-    """Of the sums that answer a diagnostic with these arrays: calibration has `edges`, the propensity model none."""
-    if "edges" in arrays:
-        bins = len(arrays["edges"]) + 1
-        return {"sites": (), "places": (fit.PLACES,), "places_hidden": (fit.PLACES,), "places_whole": (fit.PLACES,),
-                "bins": (bins, 4), "line": (6,), "treated_share": (2,)}
-    size = len(arrays["coefficients"])
-    return {"log_likelihood": (), "gradient": (size,), "hessian": (size, size)}
+def sizes(arrays: Mapping[str, np.ndarray], model: Family | None = None) -> dict[str, int]:
+    """The named sizes (`requests.SIZES`) of what answers a request with these arrays."""
+    return model_sizes(model) | {size: length(arrays[name]) for name, (size, length) in MEASURED.items()
+                                 if name in arrays}
 
 
-SITE_SHAPES = {"effect": (3,), "residuals": (2, 3)}
-"""Of what a site tells of itself beside a masked diagnostic."""
+def model_sizes(model: Family | None) -> dict[str, int]:
+    """Those that a model gives; one without β has no basis."""
+    if model is None:
+        return {}
+    return {"parameters": model.size, "basis": model.columns, "products": model.columns * (model.columns + 1) // 2,
+            "populations": len(POPULATIONS)}
+
+
+def shapes(model: Family, ask: Ask, averaged: bool = False) -> Shapes:
+    """Of each named sum that answers; `averaged`: effects are told as of one draw."""
+    row, measured = REQUESTS[ask.name], sizes(ask.arrays, model)
+    return row.summed_shapes(measured | {"draws": 1} if averaged and row.averaged else measured)

@@ -8,12 +8,16 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from fedci.errors import MessageError
-from fedci.protocol.messages import Message, decode, encode
+from fedci.protocol.codec import decode, encode
+from fedci.protocol.messages import Message
+from fedci.protocol.requests import asked
 
 
 class Engine(Protocol):
-    sites: tuple[str, ...]
-    """The sites it reaches, sorted."""
+    @property
+    def sites(self) -> tuple[str, ...]:
+        """The sites it reaches, sorted."""
+        ...
 
     def exchange(self, requests: Mapping[str, Message]) -> Mapping[str, Message]:
         """Each site's answer to its request (a Reply or a Refusal)."""
@@ -41,8 +45,8 @@ class InProcessEngine:
 
     local: Mapping[str, Answering]
     traffic: dict[str, Traffic] = field(default_factory=dict)
-    watch: Callable[[str, int, int], None] = lambda kind, done, sites: None
-    """Told before each question: its type, how many sites have answered it, how many there are."""
+    watch: Callable[[str, int, int], None] = lambda request, done, sites: None
+    """Called before each question: its name in the table of requests, how many sites have answered it, of how many."""
 
     @property
     def sites(self) -> tuple[str, ...]:
@@ -51,7 +55,7 @@ class InProcessEngine:
     def exchange(self, requests: Mapping[str, Message]) -> Mapping[str, Message]:
         back = {}
         for done, name in enumerate(sorted(requests)):
-            self.watch(type(requests[name]).__name__, done, len(requests))
+            self.watch(asked(requests[name]), done, len(requests))
             back[name] = self._ask(name, requests[name])
         return back
 

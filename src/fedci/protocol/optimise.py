@@ -12,8 +12,8 @@ A failed evaluation is reported as objective −inf.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -50,7 +50,7 @@ class State(NamedTuple):
     objectives: tuple[float, ...]
     """One per accepted step."""
     verdict: str | None
-    rule: NamedTuple
+    rule: _Lbfgs | _FirstOrder
     """The rule's own memory."""
     natural: float = np.inf
     """The round from which on steps are measured by q (`_metric`): Θ holds the means and the log sds of a Gaussian q.
@@ -65,17 +65,19 @@ class State(NamedTuple):
 def init(options: OptimiserOptions, theta: np.ndarray, sites: int, natural: float = np.inf,
          ahead: int = 0) -> State:
     theta = np.asarray(theta, float)
-    rule = _Lbfgs.start(theta) if options.name == "lbfgs" else _FirstOrder.start(options, theta)
+    rule: _Lbfgs | _FirstOrder = (_Lbfgs.start(theta) if options.name == "lbfgs"
+                                  else _FirstOrder.start(options, theta))
     return State(options, sites, theta, theta, -np.inf, 0, (), None, rule, natural, ahead)
 
 
 def step(state: State, objective: float, gradient: np.ndarray) -> State:
     """The state after one evaluation at `state.query`."""
-    state = state._replace(round=state.round + 1)
-    advance = _lbfgs_step if state.options.name == "lbfgs" else _first_order_step
+    state, rule = state._replace(round=state.round + 1), state.rule
     gradient = np.asarray(gradient, float)
     failed = not (np.isfinite(objective) and np.isfinite(gradient).all())
-    state = advance(state, -np.inf if failed else float(objective), gradient)
+    value = -np.inf if failed else float(objective)
+    state = (_lbfgs_step(state, rule, value, gradient) if isinstance(rule, _Lbfgs)
+             else _first_order_step(state, rule, value, gradient))
     if state.verdict is None and state.round >= _cap(state):
         return state._replace(verdict=STOPPED)
     return state
@@ -93,7 +95,8 @@ def with_more(state: State, narrower: np.ndarray) -> State:
     About its top the objective of many looks like that of few with the means' distances multiplied by 1/narrower: the
     remembered moves shrink, the changes of the gradient grow, and what was learnt of the curvature stays true.
     """
-    rule, both = state.rule, np.concatenate([narrower, np.ones_like(narrower)])
+    rule: _Lbfgs | _FirstOrder = state.rule
+    both = np.concatenate([narrower, np.ones_like(narrower)])
     query = state.best + np.concatenate([np.zeros_like(narrower), np.log(narrower)])
     if isinstance(rule, _Lbfgs):
         rule = _Lbfgs.start(query)._replace(moves=tuple(both * move for move in rule.moves),
@@ -123,14 +126,14 @@ def unpack(options: OptimiserOptions, sites: int, packed: Mapping[str, np.ndarra
         pairs = (packed["query"],) * int(packed["remembered"])
         form = form._replace(moves=pairs, changes=pairs)
     leaves, tree = jax.tree.flatten(form)
-    kept = [_like(leaf, packed[f"rule/{i}"]) for i, leaf in enumerate(leaves)]
+    stored = [_like(leaf, packed[f"rule/{i}"]) for i, leaf in enumerate(leaves)]
     return begin._replace(
         best=packed["best"], best_objective=float(packed["best_objective"]), round=int(packed["round"]),
         since=int(packed["since"]), objectives=tuple(map(float, packed["objectives"])),
-        rule=jax.tree.unflatten(tree, kept))
+        rule=jax.tree.unflatten(tree, stored))
 
 
-def _like(leaf, value: np.ndarray):
+def _like(leaf: Any, value: np.ndarray) -> Any:
     """A Python number where there was one."""
     return type(leaf)(value) if isinstance(leaf, float | int) else value
 
@@ -157,17 +160,16 @@ class _Lbfgs(NamedTuple):
     """½ ∇LᵀH∇L at the last launch with curvature: the gain a whole quasi-Newton step promised."""
 
     @staticmethod
-    def start(theta):
+    def start(theta: np.ndarray) -> _Lbfgs:
         zero = np.zeros_like(theta)
         return _Lbfgs(theta, -np.inf, zero, zero, 0.0, 0.0, np.inf, (), (), np.inf)
 
 
-def _lbfgs_step(state: State, objective: float, gradient: np.ndarray) -> State:
-    rule = state.rule
+def _lbfgs_step(state: State, rule: _Lbfgs, objective: float, gradient: np.ndarray) -> State:
     if objective > state.best_objective:
         state = state._replace(best=state.query, best_objective=objective)
     if not np.isfinite(rule.objective):
-        return _accept(state, objective, gradient) if np.isfinite(objective) else state._replace(verdict=DIVERGED)
+        return _accept(state, rule, objective, gradient) if np.isfinite(objective) else state._replace(verdict=DIVERGED)
     slope = rule.gradient @ rule.direction
     enough = np.isfinite(objective) and objective >= rule.objective + SUFFICIENT * rule.length * slope
     if not enough:
@@ -175,7 +177,7 @@ def _lbfgs_step(state: State, objective: float, gradient: np.ndarray) -> State:
     if gradient @ rule.direction > CURVATURE * slope:
         rule = rule._replace(low=rule.length)
         return _search(state, rule, 2.0 * rule.length if np.isinf(rule.high) else 0.5 * (rule.low + rule.high))
-    return _accept(state, objective, gradient)
+    return _accept(state, rule, objective, gradient)
 
 
 def _shorter(rule: _Lbfgs, objective: float, slope: float) -> float:
@@ -197,8 +199,8 @@ def _search(state: State, rule: _Lbfgs, length: float) -> State:
     return state._replace(query=rule.theta + length * rule.direction, rule=rule)
 
 
-def _accept(state: State, objective: float, gradient: np.ndarray) -> State:
-    rule, theta = state.rule, state.query
+def _accept(state: State, rule: _Lbfgs, objective: float, gradient: np.ndarray) -> State:
+    theta = state.query
     move, change = theta - rule.theta, rule.gradient - gradient
     if move @ change > 1e-12 * np.sqrt((move @ move) * (change @ change)):
         rule = rule._replace(moves=(*rule.moves, move)[-HISTORY:], changes=(*rule.changes, change)[-HISTORY:])
@@ -224,7 +226,7 @@ def _launch(state: State, rule: _Lbfgs) -> State:
     """A new direction H∇L from the remembered pairs, and its first trial step."""
     metric = _metric(state, rule.theta)
     direction = _two_loop(rule.gradient, rule.moves, rule.changes, metric)
-    length = 1.0 if rule.moves else min(1.0, 1.0 / np.linalg.norm(np.sqrt(metric) * rule.gradient))
+    length = 1.0 if rule.moves else min(1.0, 1.0 / float(np.linalg.norm(np.sqrt(metric) * rule.gradient)))
     forecast = 0.5 * float(rule.gradient @ direction) if rule.moves else rule.forecast
     rule = rule._replace(direction=direction, length=length, low=0.0, high=np.inf, forecast=forecast)
     return state._replace(query=rule.theta + length * direction, rule=rule)
@@ -239,7 +241,8 @@ def _metric(state: State, theta: np.ndarray) -> np.ndarray:
     return np.concatenate([np.exp(2.0 * log_sd), np.full(log_sd.size, 0.5)])
 
 
-def _two_loop(gradient: np.ndarray, moves, changes, metric: np.ndarray) -> np.ndarray:
+def _two_loop(gradient: np.ndarray, moves: Sequence[np.ndarray], changes: Sequence[np.ndarray],
+              metric: np.ndarray) -> np.ndarray:
     """H∇L, H the inverse curvature that the remembered pairs imply, from a multiple of the metric."""
     q, weights = gradient.copy(), []
     for s, y in zip(reversed(moves), reversed(changes), strict=True):
@@ -257,15 +260,15 @@ def _two_loop(gradient: np.ndarray, moves, changes, metric: np.ndarray) -> np.nd
 
 
 class _FirstOrder(NamedTuple):
-    memory: tuple
+    memory: Any
     """optax's own state."""
     rate: float
     halvings: int
-    good: tuple[np.ndarray, tuple]
+    good: tuple[np.ndarray, Any]
     """Θ and memory of the last finite evaluation."""
 
     @staticmethod
-    def start(options, theta):
+    def start(options: OptimiserOptions, theta: np.ndarray) -> _FirstOrder:
         memory = _transform(options).init(theta)
         return _FirstOrder(memory, options.learning_rate, 0, (theta, memory))
 
@@ -277,10 +280,9 @@ def _transform(options: OptimiserOptions) -> optax.GradientTransformation:
             "adagrad": lambda: optax.scale_by_rss(initial_accumulator_value=0.0, eps=1e-10)}[options.name]()
 
 
-def _first_order_step(state: State, objective: float, gradient: np.ndarray) -> State:
-    rule = state.rule
+def _first_order_step(state: State, rule: _FirstOrder, objective: float, gradient: np.ndarray) -> State:
     if not np.isfinite(objective):
-        return _retreat(state)
+        return _retreat(state, rule)
     move, memory = _transform(state.options).update(gradient, rule.memory)
     objectives = (*state.objectives, objective)
     query = state.query + rule.rate * np.asarray(move)
@@ -290,9 +292,8 @@ def _first_order_step(state: State, objective: float, gradient: np.ndarray) -> S
                           rule=rule._replace(memory=memory, good=(state.query, rule.memory)))
 
 
-def _retreat(state: State) -> State:
+def _retreat(state: State, rule: _FirstOrder) -> State:
     """Back to the last good Θ with half the step; after three halvings the run has diverged."""
-    rule = state.rule
     if rule.halvings >= HALVINGS or not state.objectives:
         return state._replace(verdict=DIVERGED, query=state.best)
     theta, memory = rule.good

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from fedci.model.law import AnyModel
+from fedci.model.family import Family, Shapes
 from fedci.privacy import secure_sum
-from fedci.protocol.messages import Evaluate, Message
+from fedci.protocol.requests import REQUESTS
 
 JITTERED = "jittered"
 """Summed beside the answers: by how many steps of their ladders all sites together raised their jitter."""
@@ -18,18 +18,18 @@ def flat(sums: Mapping[str, np.ndarray]) -> np.ndarray:
     return np.concatenate([np.ravel(np.asarray(sums[name], float)) for name in sorted(sums)])
 
 
-def unflatten(values: np.ndarray, shapes: Mapping[str, tuple]) -> dict[str, np.ndarray]:
+def unflatten(values: np.ndarray, shapes: Shapes) -> dict[str, np.ndarray]:
     """The named arrays of these shapes, in the order of the names."""
-    found, at = {}, 0
+    named, at = {}, 0
     for name in sorted(shapes):
         size = int(np.prod(shapes[name]))
-        found[name], at = values[at:at + size].reshape(shapes[name]), at + size
-    return found
+        named[name], at = values[at:at + size].reshape(shapes[name]), at + size
+    return named
 
 
-def is_wide(model: AnyModel, kind: type[Message]) -> bool:
+def is_wide(model: Family, request: str) -> bool:
     """Whether a sum's numbers may be of any size: all but the gradients of standardised data."""
-    return kind is not Evaluate or not model.options.standardise
+    return not REQUESTS[request].bounded or not model.options.standardise
 
 
 POWERS = {"cate_mean": 1, "ite_mean": 1, "ite_sd": 1, "cate_var": 2, "ite_var": 2}
@@ -42,11 +42,11 @@ def rescaled(sums: Mapping[str, np.ndarray], unit: float) -> dict[str, np.ndarra
     return {name: part * unit ** POWERS[name] if name in POWERS else part for name, part in sums.items()}
 
 
-def masked_size(shapes: Mapping[str, tuple], wide: bool) -> int:
+def masked_size(shapes: Shapes, wide: bool) -> int:
     """Integers of a masked answer."""
     return (1 + wide) * sum(int(np.prod(shape)) for shape in shapes.values()) + secure_sum.CHECKS
 
 
-def with_jitter(shapes: Mapping[str, tuple]) -> dict[str, tuple]:
+def with_jitter(shapes: Shapes) -> Shapes:
     """The shapes of what is summed under masks."""
     return dict(shapes) | {JITTERED: ()}

@@ -11,11 +11,12 @@ none of them, so it cannot ask for one subset after the other and take their sum
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from fedci.diagnostics.refuters import SUBSET
-from fedci.errors import DisclosureError, SiteError
+from fedci.errors import DisclosureError, SiteError, UsageError
 from fedci.study.options import FitOptions
 from fedci.study.study import REFUTERS, Covariate, Linkage, Study
 from fedci.table.table import Table, restricted
@@ -54,9 +55,9 @@ def study_run(run: str, name: str) -> str:
 
 def plan(study: Study, name: str) -> Study:
     """The refuter's study; without a name, the study itself. Who stays where was found before: no linkage."""
-    changes = {"": {}, "random-cause": {"covariates": (*study.covariates, Covariate(name=NOISE))},
-               CONTROL: {"outcome": study.diagnostics.negative_control}}.get(name, {})
-    return study.refuted(ids=(), linkage=Linkage(), **changes) if name else study
+    changes: dict[str, dict[str, Any]] = {"random-cause": {"covariates": (*study.covariates, Covariate(name=NOISE))},
+                                          CONTROL: {"outcome": study.diagnostics.negative_control}}
+    return study.refuted(ids=(), linkage=Linkage(), **changes.get(name, {})) if name else study
 
 
 def options_of(options: FitOptions) -> FitOptions:
@@ -69,14 +70,20 @@ def changed(study: Study, table: Table, rows: np.ndarray, name: str) -> tuple[Ta
     if name == "subset":
         part = _part(table, _generator(study, table.site, name))
         return restricted(study, table, part, f"with {100 * SUBSET:.0f}% of the people"), rows[part]
-    change = {"": lambda: table, "placebo": lambda: _shuffled(table, _generator(study, table.site, name)),
-              "random-cause": lambda: _with_noise(table, _generator(study, table.site, name)),
-              CONTROL: lambda: replace(table, y=table.control)}
-    return change[name](), rows
+    if name == CONTROL:
+        return _of_control(table), rows
+    change = {"placebo": _shuffled, "random-cause": _with_noise}
+    return change[name](table, _generator(study, table.site, name)) if name else table, rows
 
 
 def _generator(study: Study, site: str, name: str) -> np.random.Generator:
     return np.random.default_rng(np.random.SeedSequence((study.seed, STREAM, REFUTERS.index(name), *site.encode())))
+
+
+def _of_control(table: Table) -> Table:
+    if table.control is None:
+        raise UsageError(f"site '{table.site}': the table was read without the study's negative control. Read it again")
+    return replace(table, y=table.control)
 
 
 def _shuffled(table: Table, rng: np.random.Generator) -> Table:

@@ -8,27 +8,16 @@ grow: each has to find its own top.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
-from fedci.model.law import AnyModel
-from fedci.model.shared.shared import SharedModel
+from fedci.model.family import Family, FirstStage
 from fedci.study.options import FitOptions
 from fedci.table.moments import SiteMoments
 
 GROWTH = 10
 """So the last stage has less than twenty times as many people: q's sds shrink by √20 at most."""
 MOST = 6
-
-
-class First(NamedTuple):
-    """The first stage; none where it looks at nobody."""
-
-    rows: int = 0
-    """R"""
-    people: int = 0
-    """Of all sites that it looks at."""
 
 
 def choices(first: int) -> list[int]:
@@ -49,10 +38,10 @@ def chosen(w: np.ndarray, rows: int) -> np.ndarray:
     return np.sort(np.concatenate([arm[:some_of(len(arm), rows)] for arm in arms]))
 
 
-def first(model: AnyModel, options: FitOptions, sites: Sequence[SiteMoments]) -> First:
+def first(model: Family, options: FitOptions, sites: Sequence[SiteMoments]) -> FirstStage:
     """The largest first stage that spares half the work of a round."""
-    if not (isinstance(model, SharedModel) and model.options.posterior == "gaussian"):
-        return First()
+    if not model.has_stages:
+        return FirstStage()
     arms = [n for site in sites for n in (site.treated, site.rows - site.treated)]
-    found = [First(rows, sum(some_of(n, rows) for n in arms)) for rows in choices(options.optimiser.first_rows)]
-    return max((one for one in found if 2 * one.people <= sum(arms)), default=First())
+    stages = [FirstStage(rows, sum(some_of(n, rows) for n in arms)) for rows in choices(options.optimiser.first_rows)]
+    return max((stage for stage in stages if 2 * stage.people <= sum(arms)), default=FirstStage())

@@ -8,15 +8,16 @@ sums themselves are the coordinator's word, unless they carry the sites' checks 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Generator, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from fedci.model.family import Ask, Rules, Sums
 from fedci.protocol import optimise, rounds
-from fedci.protocol.ask import Ask, Sums
+from fedci.protocol.ask import request_of
 from fedci.protocol.messages import Message
-from fedci.protocol.rounds import Rules
+from fedci.protocol.requests import asked
 
 START, ROUND, EFFECTS = "start", "round", "effects"
 TOLERANCE = 1e-6
@@ -27,6 +28,7 @@ what a crafted request needs is larger by far."""
 class Place(NamedTuple):
     leg: str
     state: optimise.State | None
+    """None at the start, and only there."""
     told: tuple[Sums, ...] = ()
 
 
@@ -50,24 +52,25 @@ def after(rules: Rules, place: Place, total: Sums) -> tuple[Place, Ask]:
     return now(rules, place._replace(told=(*place.told, total)))
 
 
-def _steps(rules: Rules, place: Place):
-    if place.leg == START:
+def _steps(rules: Rules, place: Place) -> Generator[Ask, Sums, Any]:
+    if place.state is None:
         return rounds.start(rules)
     if place.leg == ROUND:
         return rounds.evaluation(rules, place.state)
     return rounds.effects(rules, place.state.best)
 
 
-def _after(rules: Rules, place: Place, value) -> Place:
-    state = rounds.begin(rules, value) if place.leg == START else rounds.after(rules, place.state, *value)
+def _after(rules: Rules, place: Place, value: Any) -> Place:
+    """`value`: what the leg's steps came to."""
+    state = rounds.begin(rules, value) if place.state is None else rounds.after(rules, place.state, *value)
     return Place(ROUND if state.verdict is None else EFFECTS, state)
 
 
 def differs(ask: Ask, request: Message, index: int) -> str | None:
     """What of a request is not as expected, in a word; None: it is."""
-    if type(request) is not ask.kind:
-        return f"a {type(request).__name__} instead of a {ask.kind.__name__}"
-    expected = ask.to(("", 0, ""), index, {})
+    if asked(request) != ask.name:
+        return f"a {asked(request)} instead of a {ask.name}"
+    expected = request_of(ask, ("", 0, ""), index, {})
     return next((name for name in ask.arrays if not _near(getattr(request, name), getattr(expected, name))), None)
 
 
@@ -84,11 +87,11 @@ def _near(got: np.ndarray, expected: np.ndarray) -> bool:
 
 def pack(place: Place) -> dict[str, np.ndarray]:
     """The place as named arrays, bit for bit."""
-    told = {f"told/{k}/{name}": np.asarray(part) for k, total in enumerate(place.told) for name, part in total.items()}
+    sums = {f"told/{k}/{name}": np.asarray(part) for k, total in enumerate(place.told) for name, part in total.items()}
     state = {} if place.state is None else {f"state/{k}": v for k, v in optimise.pack(place.state).items()}
     facts = {"leg": np.array(place.leg), "count": np.array(len(place.told)),
              "verdict": np.array("" if place.state is None else place.state.verdict or "")}
-    return facts | told | state
+    return facts | sums | state
 
 
 def resumed(state: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -99,9 +102,9 @@ def resumed(state: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 def unpack(rules: Rules, packed: Mapping[str, np.ndarray]) -> Place:
     """The place that `pack` was given."""
-    told = tuple({name.split("/", 2)[2]: part for name, part in packed.items() if name.startswith(f"told/{k}/")}
+    sums = tuple({name.split("/", 2)[2]: part for name, part in packed.items() if name.startswith(f"told/{k}/")}
                  for k in range(int(packed["count"])))
-    kept = {name.removeprefix("state/"): part for name, part in packed.items() if name.startswith("state/")}
-    state = optimise.unpack(rules.options.optimiser, len(rules.u), kept) if kept else None
+    packed_state = {name.removeprefix("state/"): part for name, part in packed.items() if name.startswith("state/")}
+    state = optimise.unpack(rules.options.optimiser, len(rules.u), packed_state) if packed_state else None
     state = state and state._replace(verdict=str(packed["verdict"]) or None)
-    return Place(str(packed["leg"]), state, told)
+    return Place(str(packed["leg"]), state, sums)

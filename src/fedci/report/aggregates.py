@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -28,14 +29,16 @@ BINS = 24
 BAND = (0.025, 0.975)
 
 
-def aggregates(result: Result, folder: Path | None = None, done: Callable[[int], None] = lambda steps: None) -> dict:
+def aggregates(result: Result, folder: Path | None = None,
+               done: Callable[[int], None] = lambda steps: None) -> dict[str, Any]:
     """{'curves': […], 'population': {…}, 'drivers': […] or None}; kept in the result's folder, and found again there
     for the same run."""
     if folder is not None and (kept := _read(folder / FILE, result)) is not None:
         return kept
-    made: dict = {"format": FORMAT, "run": result.outcome.run}
-    parts = {"curves": lambda: list(curves(result)), "population": lambda: population(result),
-             "drivers": lambda: _drivers(result)}
+    made: dict[str, Any] = {"format": FORMAT, "run": result.outcome.run}
+    parts: dict[str, Callable[[], Any]] = {
+        "curves": lambda: list(curves(result)), "population": lambda: population(result),
+        "drivers": lambda: _drivers(result)}
     for steps, (name, make) in enumerate(parts.items(), 2):
         made[name] = make()
         done(steps)
@@ -45,7 +48,7 @@ def aggregates(result: Result, folder: Path | None = None, done: Callable[[int],
     return made
 
 
-def _drivers(result: Result) -> list[dict] | None:
+def _drivers(result: Result) -> list[dict[str, Any]] | None:
     """`Result.drivers` as plain rows."""
     table = result.drivers()
     return None if table is None else [
@@ -53,7 +56,7 @@ def _drivers(result: Result) -> list[dict] | None:
         for row in table.itertuples()]
 
 
-def _read(path: Path, result: Result) -> dict | None:
+def _read(path: Path, result: Result) -> dict[str, Any] | None:
     try:
         kept = json.loads(path.read_text(encoding="utf-8"))
         return kept if (kept["format"], kept["run"]) == (FORMAT, result.outcome.run) else None
@@ -76,7 +79,7 @@ class Pooled:
             at = self.places[one.name].stop
 
 
-def curves(result: Result) -> Iterator[dict]:
+def curves(result: Result) -> Iterator[dict[str, Any]]:
     """One for each covariate: where, the effect there, and its band."""
     pooled = Pooled(result)
     made = [(one, *_path(one, pooled)) for one in result.study.covariates]
@@ -89,7 +92,7 @@ def curves(result: Result) -> Iterator[dict]:
                "low": low.tolist(), "high": high.tolist()}
 
 
-def _path(one: Covariate, pooled: Pooled) -> tuple[list, np.ndarray]:
+def _path(one: Covariate, pooled: Pooled) -> tuple[list[Any], np.ndarray]:
     """(values of the covariate, the rows of the design there)."""
     place = pooled.places[one.name]
     if one.type == "numeric":
@@ -105,7 +108,7 @@ def _path(one: Covariate, pooled: Pooled) -> tuple[list, np.ndarray]:
     return values.tolist(), x
 
 
-def population(result: Result) -> dict:
+def population(result: Result) -> dict[str, Any]:
     """How effects are spread over people like the study's: shares in bins, averaged over the draws, with bands."""
     drawn = result.effects_at(_people(result)).means
     low, high = np.quantile(drawn, [0.001, 0.999])

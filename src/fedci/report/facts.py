@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from markupsafe import Markup
 
-from fedci.effect import Effect, average
+from fedci.effect import POPULATIONS, Effect, EffectSums
 from fedci.report import plots
 from fedci.report.slots import Curve, Interval, Slots
 from fedci.report.svg import number
@@ -20,7 +21,7 @@ from fedci.result.result import Result
 from fedci.site import ledger
 
 WAITING = "This result holds no {what}. {how}"
-OVER = {"ATE": "everybody", "ATT": "the treated", "ATC": "the untreated"}
+OVER = {population.estimand: population.who for population in POPULATIONS}
 DIAGNOSTICS = ("It is shown here when the study asks for it (docs/diagnostics.md) and its diagnostics lie beside the "
                "result (diagnostics.json).")
 
@@ -47,11 +48,14 @@ class Grid:
     figures: Sequence[Figure]
 
 
+Part = str | Table | Figure | Grid
+
+
 @dataclass(frozen=True)
 class Section:
     id: str
     title: str
-    parts: list = field(default_factory=list)
+    parts: list[Part] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -59,10 +63,10 @@ class Extra:
     """What a report may be given beside its result."""
 
     slots: Slots
-    aggregates: dict
+    aggregates: dict[str, Any]
     others: dict[str, Result]
     """Results over fewer sources, in the order in which sources were added."""
-    ledgers: dict[str, list[dict]]
+    ledgers: dict[str, list[dict[str, Any]]]
 
 
 def sections(result: Result, extra: Extra, alpha: float) -> list[Section]:
@@ -118,7 +122,7 @@ def _effects_table(result: Result, alpha: float, sites: Sequence[str] | None = N
 
 
 def _sources(result: Result, extra: Extra, effect_on: str) -> Section:
-    parts: list = []
+    parts: list[Part] = []
     if extra.others:
         named = {f"{len(one.sites)} sources ({name})": one.ate() for name, one in extra.others.items()}
         named[f"all {len(result.sites)} sources"] = result.ate()
@@ -150,11 +154,9 @@ def _cumulative(result: Result) -> dict[str, Effect]:
     sums = result.outcome.effects.sums
     named = {}
     for k in range(1, len(result.sites) + 1):
-        some = [sums[site] for site in result.sites[:k]]
-        people = sum(int(one["people"][0]) for one in some)
-        parts = [Effect(one["cate_mean"][:, 0], one["cate_var"][:, 0]) for one in some]
+        of_some = EffectSums(tuple(sums[site] for site in result.sites[:k]))
         label = result.sites[0] if k == 1 else f"+ {result.sites[k - 1]}"
-        named[label] = average(parts, people) if k < len(result.sites) else result.ate()
+        named[label] = of_some.expected() if k < len(result.sites) else result.ate()
     return named
 
 
@@ -179,9 +181,9 @@ def _sites(result: Result, alpha: float, effect_on: str) -> Section:
 # ── who profits ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _people(made: dict, effect_on: str) -> Section:
+def _people(made: dict[str, Any], effect_on: str) -> Section:
     spread = made["population"]
-    parts: list = [
+    parts: list[Part] = [
         f"Effects differ between people by a standard deviation of about {number(spread['sd'])}; the expected "
         f"effect is above zero for {spread['positive']:.0%} of people (what is known leaves "
         f"{spread['positive_low']:.0%} to {spread['positive_high']:.0%}). Both are computed for a population drawn "
@@ -207,7 +209,7 @@ def _people(made: dict, effect_on: str) -> Section:
     return Section("people", "For whom, and what drives it", parts)
 
 
-def _curve_table(one: dict) -> Table:
+def _curve_table(one: dict[str, Any]) -> Table:
     rows = range(0, len(one["at"]), 4 if one["type"] == "numeric" else 1)
     return Table([one["covariate"], "effect", "95% band"], [
         [number(one["at"][k]) if one["type"] == "numeric" else str(one["at"][k]), number(one["effect"][k]),
@@ -256,7 +258,7 @@ def _heterogeneity(slots: Slots, effect_on: str) -> Section:
     title = "Do sites disagree?"
     if one is None:
         return Section("heterogeneity", title, [_absent(slots, "heterogeneity", "analysis of the sites' own effects")])
-    parts: list = []
+    parts: list[Part] = []
     if one.figures:
         parts.append(Table(["figure", "value"], [[name, number(value)] for name, value in one.figures.items()]))
     shrunk = ", and as the model draws it towards the others" if any("model" in row.site for row in one.sites) else ""
@@ -274,21 +276,24 @@ def _interval_table(rows: Iterable[Interval]) -> Table:
 def _sensitivity(result: Result, slots: Slots, effect_on: str, alpha: float) -> Section:
     parts = _realised(result, effect_on, alpha)
     for one in slots.sensitivity or ():
-        ends = one.low is not None and one.high is not None
-        rows = [[number(one.x[k]), number(one.mean[k]),
-                 *([f"{number(one.low[k])} to {number(one.high[k])}"] if ends else [])] for k in range(len(one.x))]
-        table = Table([one.x_label or "x", "effect", *(["bounds"] if ends else [])], rows)
+        rows = [[number(x), number(mean)] for x, mean in zip(one.x, one.mean, strict=True)]
+        bounds = None if one.low is None or one.high is None else [
+            f"{number(low)} to {number(high)}" for low, high in zip(one.low, one.high, strict=True)]
+        if bounds is not None:
+            rows = [[*row, bound] for row, bound in zip(rows, bounds, strict=True)]
+        table = Table([one.x_label or "x", "effect", *(["bounds"] if bounds is not None else [])], rows)
         parts.append(Figure(plots.sensitivity(one, effect_on), f"{one.name}.", table))
     if not slots.sensitivity:
         parts.append(_absent(slots, "sensitivity", "analysis of a hidden confounder"))
     return Section("sensitivity", "What if an assumption is wrong?", parts)
 
 
-def _realised(result: Result, effect_on: str, alpha: float) -> list:
+def _realised(result: Result, effect_on: str, alpha: float) -> list[Part]:
     if result.study.policy.noises("effects"):
         return ["Realised effects are not told under differential privacy of the effects."]
-    parts: list = ["No data inform the correlation of the two outcomes' noise, because nobody is seen both treated and "
-                   "untreated. Realised effects are therefore given for several values of it."]
+    parts: list[Part] = [
+        "No data inform the correlation of the two outcomes' noise, because nobody is seen both treated and untreated. "
+        "Realised effects are therefore given for several values of it."]
     table = result.sensitivity(alpha)
     known = table[table.noise_correlation != "prior"]
     curve = Curve(name="Average realised effect by noise correlation", x_label="noise correlation",
@@ -304,7 +309,8 @@ def _realised(result: Result, effect_on: str, alpha: float) -> list:
 def _refuters(slots: Slots) -> Section:
     if not slots.refuters:
         return Section("refuters", "Attempts to refute it", [_absent(slots, "refuters", "refutation tests")])
-    rows = [[r.name, number(r.estimate), "–" if None in (r.low, r.high) else f"{number(r.low)} to {number(r.high)}",
+    rows = [[r.name, number(r.estimate),
+             "–" if r.low is None or r.high is None else f"{number(r.low)} to {number(r.high)}",
              r.expected, r.verdict or "–"] for r in slots.refuters]
     return Section("refuters", "Attempts to refute it", [
         Table(["test", "estimate", "interval", "expected", "verdict"], rows)])
@@ -316,7 +322,7 @@ def _fit(result: Result, slots: Slots) -> Section:
     numbers, objectives = [r.number for r in whole], [r.objective for r in whole]
     first = len(fit.rounds) - len(whole)
     seconds = ", ".join(f"{name} {value:.1f} s" for name, value in result.outcome.seconds.items())
-    parts: list = [f"The fit {fit.verdict} after {len(fit.rounds)} rounds of at most {fit.rounds[-1].cap}"
+    parts: list[Part] = [f"The fit {fit.verdict} after {len(fit.rounds)} rounds of at most {fit.rounds[-1].cap}"
                    f"{f', the first {first} of them on some of the people of each large site' if first else ''}. "
                    f"Time: {seconds}.",
                    Figure(plots.trace(numbers, objectives), "The objective over the rounds; the climb at the start "
@@ -336,7 +342,7 @@ def _fit(result: Result, slots: Slots) -> Section:
 # ── what left, what is assumed, how it was made ─────────────────────────────────────────────────────────────
 
 
-def _left(result: Result, ledgers: dict[str, list[dict]]) -> Section:
+def _left(result: Result, ledgers: dict[str, list[dict[str, Any]]]) -> Section:
     policy, masked = result.study.policy, result.outcome.effects.total is not None
     fit = ("the sums of each round of the fit and of the effects, under masks that open only over all sites together"
            if masked else "the sums of each round of the fit, and sums of effects for each draw")
@@ -348,9 +354,9 @@ def _left(result: Result, ledgers: dict[str, list[dict]]) -> Section:
               f"residuals' sums{hidden}" if told else "")
     if told and told.refuters:
         checks += "; for each refuter, moments, fit and effects once more, of changed rows"
-    parts: list = [f"Rows and ids stayed at the sites. Under the policy '{policy.name}' (at least {policy.min_rows} "
-                   f"rows and {policy.min_arm_rows} in each arm) these sums left: four moments of each column; "
-                   f"{fit}{checks}."]
+    parts: list[Part] = [
+        f"Rows and ids stayed at the sites. Under the policy '{policy.name}' (at least {policy.min_rows} rows and "
+        f"{policy.min_arm_rows} in each arm) these sums left: four moments of each column; {fit}{checks}."]
     if result.study.links:
         parts.append("To find people who stand at several sites, each site sent one keyed token for each of its "
                      "people; the key is the sites' own, and the coordinator cannot read it (docs/linkage.md).")
@@ -426,13 +432,13 @@ def _made(result: Result) -> Section:
         Table(["study.toml"], [[result.study.to_toml()]])])
 
 
-def headline(result: Result) -> dict:
+def headline(result: Result) -> dict[str, Any]:
     people = sum(site.rows for site in result.outcome.layout.moments.values())
     return {"name": result.study.name, "treatment": result.study.treatment, "outcome": result.study.outcome,
             "people": people, "sites": list(result.sites), "made": result.made}
 
 
-def read_ledgers(folders: Sequence[Path]) -> dict[str, list[dict]]:
+def read_ledgers(folders: Sequence[Path]) -> dict[str, list[dict[str, Any]]]:
     """By their folders; a broken chain is an error."""
     return {name: ledger.read(folder) for name, folder in named(folders).items()}
 

@@ -6,7 +6,7 @@ Reads plain JSON, so that a report needs no more than the file; what a site with
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from fedci.report.svg import number
@@ -14,15 +14,16 @@ from fedci.report.svg import number
 SECTIONS = ("balance", "overlap", "fit", "heterogeneity", "sensitivity", "refuters")
 
 
-def is_record(told: Mapping) -> bool:
+def is_record(told: Mapping[str, Any]) -> bool:
     """Whether these are a study's diagnostics rather than slots as they stand."""
     return "format" in told and "notes" in told
 
 
-def slots_of(told: Mapping) -> dict[str, Any]:
+def slots_of(told: Mapping[str, Any]) -> dict[str, Any]:
     """Slots by name; a part that is not as expected is left to the slots' own check."""
-    made = {"balance": _balance, "overlap": _overlap, "heterogeneity": _heterogeneity, "sensitivity": _sensitivity,
-            "refuters": _refuters, "calibration": _calibration}
+    made: dict[str, Callable[[Any], Any]] = {
+        "balance": _balance, "overlap": _overlap, "heterogeneity": _heterogeneity, "sensitivity": _sensitivity,
+        "refuters": _refuters, "calibration": _calibration}
     found: dict[str, Any] = {}
     for name, make in made.items():
         part = told.get("fit" if name == "calibration" else name)
@@ -34,14 +35,14 @@ def slots_of(told: Mapping) -> dict[str, Any]:
     return found | {"verdicts": {name: rows for name in SECTIONS if (rows := _verdicts(told.get(name)))}}
 
 
-def _tried(make, part: Any) -> Any:
+def _tried(make: Callable[[Any], Any], part: Any) -> Any:
     try:
         return make(part)
     except (KeyError, TypeError, AttributeError, ValueError):
         return {"": "not in the expected form"}  # refused by the slot, with a reason
 
 
-def _verdicts(part: Any) -> list[dict]:
+def _verdicts(part: Any) -> list[dict[str, Any]]:
     """{name, verdict, words} of a section."""
     rows = [one.get("verdict") for one in part] if isinstance(part, list) else (part or {}).get("verdicts", [])
     return [{key: _cut(row[key]) for key in ("name", "verdict", "words")} for row in rows
@@ -53,17 +54,17 @@ def _cut(text: Any, most: int = 2000) -> Any:
     return text if not isinstance(text, str) or len(text) <= most else f"{text[:most]} …"
 
 
-def _balance(part: Mapping) -> list[dict]:
+def _balance(part: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [{"covariate": row["column"], "before": row["before"], "after": row["after"]} for row in part["columns"]
             if row["before"] is not None]
 
 
-def _overlap(part: Mapping) -> dict:
+def _overlap(part: Mapping[str, Any]) -> dict[str, Any]:
     bins = part["histogram"]
     return {"edges": part["edges"], "treated": list(bins["treated"]), "control": list(bins["untreated"])}
 
 
-def _heterogeneity(part: Mapping) -> dict:
+def _heterogeneity(part: Mapping[str, Any]) -> dict[str, Any]:
     figures = {"Q": part["q"], "p of Q": part["p"], "I²": part["i2"], "average over sites": part["random"]["mean"],
                "τ², variance between sites": part["tau2_reml"], "τ, sd between sites": math.sqrt(part["tau2_reml"])}
     if part.get("shrinkage") is not None:
@@ -77,11 +78,11 @@ def _heterogeneity(part: Mapping) -> dict:
             "figures": figures}
 
 
-def _ends(one: Mapping) -> dict:
+def _ends(one: Mapping[str, Any]) -> dict[str, Any]:
     return {key: one[key] for key in ("mean", "low", "high")}
 
 
-def _sensitivity(part: Mapping) -> list[dict]:
+def _sensitivity(part: Mapping[str, Any]) -> list[dict[str, Any]]:
     bounds = [{"strength": 1.0, "interval_low": part["low"], "interval_high": part["high"]}, *part["bounds"]]
     bounds = sorted({row["strength"]: row for row in bounds}.values(), key=lambda row: row["strength"])
     curves = [{"name": "Bounds of the average effect if a hidden confounder is at most of strength Λ", "x_label": "Λ",
@@ -96,12 +97,12 @@ def _sensitivity(part: Mapping) -> list[dict]:
     return curves
 
 
-def _refuters(part: list) -> list[dict]:
+def _refuters(part: list[Any]) -> list[dict[str, Any]]:
     return [{"name": row["name"], "estimate": row["estimate"]["mean"], "low": row["estimate"]["low"],
              "high": row["estimate"]["high"], "expected": number(row["reference"]),
              "verdict": row["verdict"]["verdict"]} for row in part if row["estimate"] is not None]
 
 
-def _calibration(part: Mapping) -> list[dict]:
+def _calibration(part: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [{"expected": row["predicted"], "observed": row["observed"], "count": row["people"]}
             for row in part["calibration"]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from markupsafe import Markup
@@ -96,7 +97,7 @@ def forest(rows: Sequence[Interval], overall: Interval | None, label: str,
     return plot.svg()
 
 
-def curve(one: Mapping, label: str) -> Markup:
+def curve(one: Mapping[str, Any], label: str) -> Markup:
     """The effect along a covariate with its band; for levels, an interval each."""
     low, high = spread(one["low"], one["high"], zero=True)
     name = one["covariate"]
@@ -125,7 +126,7 @@ def curve(one: Mapping, label: str) -> Markup:
     return plot.svg()
 
 
-def population(one: Mapping, label: str) -> Markup:
+def population(one: Mapping[str, Any], label: str) -> Markup:
     """How effects are spread: a histogram with bands."""
     edges, top = one["edges"], max(one["high"])
     plot = Plot("How effects are spread over people like the study's", (edges[0], edges[-1]), (0.0, 1.06 * top),

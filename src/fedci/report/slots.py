@@ -139,7 +139,7 @@ def read_slots(folder: Path, run: str) -> Slots:
     return slots_from(told)
 
 
-def slots_from(told: dict) -> Slots:
+def slots_from(told: dict[str, Any]) -> Slots:
     """From the slots as they stand, or from the record of diagnostics that a study saves."""
     told = from_diagnostics.slots_of(told) if from_diagnostics.is_record(told) else told
     found, problems = {}, {}

@@ -53,7 +53,7 @@ class Plot:
     def _points(self, xs: Sequence[float], ys: Sequence[float]) -> str:
         return " ".join(f"{self.at_x(x):.1f},{self.at_y(y):.1f}" for x, y in zip(xs, ys, strict=True))
 
-    def add(self, markup: str, *values) -> None:
+    def add(self, markup: str, *values: object) -> None:
         """`markup` is ours; values are escaped into it."""
         self.parts.append(Markup(markup).format(*values))
 
@@ -148,7 +148,7 @@ def _widened(low: float, high: float) -> tuple[float, float]:
     return (low, high) if high > low else (low - 0.5 * abs(low) - 0.5, high + 0.5 * abs(high) + 0.5)
 
 
-def spread(*groups: Sequence[float], margin: float = 0.06, zero: bool = False) -> tuple[float, float]:
+def spread(*groups: Sequence[float | None], margin: float = 0.06, zero: bool = False) -> tuple[float, float]:
     """A range that holds all the finite numbers, and a margin."""
     values = [float(v) for group in groups for v in group if v is not None and math.isfinite(v)]
     values += [0.0] if zero or not values else []

@@ -10,6 +10,7 @@ import numpy as np
 from fedci.coordinator.coordinator import Outcome
 from fedci.privacy import dp
 from fedci.site.noising import bounds_of
+from fedci.study.policy import given
 from fedci.study.study import Study
 
 PROTECTS = {"moments": "one record of a site", "effects": "all that one site answers",
@@ -37,7 +38,7 @@ def accounts(study: Study, outcome: Outcome) -> list[Account]:
     policy, rounds = study.policy, outcome.options.optimiser.rounds
     if policy.epsilon is None:
         return []
-    made = dp.multipliers(policy.epsilon, policy.delta, policy.noised, rounds)
+    made = dp.multipliers(policy.epsilon, given(policy.delta), policy.noised, rounds)
     ratio = {"moments": _moments_ratio, "effects": _effects_ratio, "gradients": _gradients_ratio}
     return [Account(kind, PROTECTS[kind], z, rounds if kind == "gradients" else 1, ratio[kind](study, outcome, z))
             for kind, z in made.items()]
@@ -54,9 +55,8 @@ def _moments_ratio(study: Study, outcome: Outcome, z: float) -> float:
 def _effects_ratio(study: Study, outcome: Outcome, z: float) -> float:
     """|ATE| over its noise."""
     people = np.array([site.rows for site in outcome.layout.moments.values()], float)
-    noise = dp.EFFECTS_SENSITIVITY * study.policy.effect_bound * z * np.linalg.norm(people) / people.sum()
-    sums = [outcome.effects.total] if outcome.effects.total is not None else list(outcome.effects.sums.values())
-    return abs(sum(float(part["cate_mean"][:, 0].mean()) for part in sums)) / people.sum() / noise
+    noise = dp.EFFECTS_SENSITIVITY * given(study.policy.effect_bound) * z * np.linalg.norm(people) / people.sum()
+    return abs(outcome.effects.over_all.expected().mean) / noise
 
 
 def _gradients_ratio(study: Study, outcome: Outcome, z: float) -> float:
@@ -67,18 +67,18 @@ def _gradients_ratio(study: Study, outcome: Outcome, z: float) -> float:
 
 def in_words(study: Study, outcome: Outcome) -> list[str]:
     """For the result's summary; empty where there is nothing to say."""
-    found, policy = accounts(study, outcome), study.policy
-    if not found:
+    noised, policy = accounts(study, outcome), study.policy
+    if not noised:
         return []
-    mu = dp.composed(one.mu for one in found)
-    lines = [f"Differential privacy: ε = {dp.epsilon(mu, policy.delta):.3g} at δ = {policy.delta:g} for "
-             f"{', '.join(one.what for one in found)} together (μ = {mu:.3g}, replacing one record); "
+    mu = dp.composed(account.mu for account in noised)
+    lines = [f"Differential privacy: ε = {dp.epsilon(mu, given(policy.delta)):.3g} at δ = {policy.delta:g} for "
+             f"{', '.join(account.what for account in noised)} together (μ = {mu:.3g}, replacing one record); "
              f"how many rows there are is no secret."]
-    for one in found:
-        times = "" if one.releases == 1 else f", {one.releases} times"
-        word = " (the noise is larger than the signal)" if one.signal_to_noise < 1 else ""
-        lines.append(f"  {one.what}: protects {one.protects}; noise {one.multiplier:.3g} times the sensitivity{times}; "
-                     f"signal to noise {one.signal_to_noise:.2g}{word}.")
+    for account in noised:
+        times = "" if account.releases == 1 else f", {account.releases} times"
+        word = " (the noise is larger than the signal)" if account.signal_to_noise < 1 else ""
+        lines.append(f"  {account.what}: protects {account.protects}; noise {account.multiplier:.3g} times the "
+                     f"sensitivity{times}; signal to noise {account.signal_to_noise:.2g}{word}.")
     bare = [words for kind, words in NOT_NOISED.items() if kind not in policy.noised]
     if bare:
         lines.append(f"  Not covered by it: {' and '.join(bare)}.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from fedci.effect import POPULATIONS
 from fedci.result.result import Result
 
 
@@ -25,7 +26,7 @@ class Pair:
     @property
     def in_sds(self) -> float | None:
         """The difference in units of the larger standard deviation. The two share data, so no test is made of it."""
-        if self.difference is None:
+        if self.difference is None or not (self.first and self.second):
             return None
         return self.difference / max(self.first["sd"], self.second["sd"])
 
@@ -42,7 +43,7 @@ class Comparison:
     def same_question(self) -> bool:
         return not {"treatment", "outcome"} & self.settings.keys()
 
-    def plain(self) -> dict:
+    def plain(self) -> dict[str, Any]:
         """As JSON holds it."""
         return {"same_question": self.same_question, "agreed": list(self.agreed),
                 "settings": {name: {"first": a, "second": b} for name, (a, b) in self.settings.items()},
@@ -55,14 +56,15 @@ def compare(first: Result, second: Result, alpha: float = 0.05) -> Comparison:
     tables = [_rows(result, alpha) for result in (first, second)]
     keys = [key for key in (*tables[0], *tables[1])]
     pairs = tuple(Pair(*key, tables[0].get(key), tables[1].get(key)) for key in sorted(dict.fromkeys(keys), key=_order))
-    told = [_settings(result) for result in (first, second)]
-    names = dict.fromkeys([*told[0], *told[1]])
-    differ = {name: (told[0].get(name), told[1].get(name)) for name in names if told[0].get(name) != told[1].get(name)}
+    settings = [_settings(result) for result in (first, second)]
+    names = dict.fromkeys([*settings[0], *settings[1]])
+    both = {name: (settings[0].get(name), settings[1].get(name)) for name in names}
+    differ = {name: (a, b) for name, (a, b) in both.items() if a != b}
     return Comparison(pairs, differ, tuple(name for name in names if name not in differ))
 
 
-def _order(key: tuple[str, str]) -> tuple:
-    return ("ATE", "ATT", "ATC").index(key[0]), key[1] != "all", key[1]
+def _order(key: tuple[str, str]) -> tuple[int, bool, str]:
+    return [population.estimand for population in POPULATIONS].index(key[0]), key[1] != "all", key[1]
 
 
 def _rows(result: Result, alpha: float) -> dict[tuple[str, str], dict[str, float]]:
@@ -76,7 +78,7 @@ def _settings(result: Result) -> dict[str, Any]:
     parts = {"policy": study.policy, "model": outcome.options.model, "optimiser": outcome.options.optimiser,
              "prediction": outcome.options.prediction}
     return {"study": study.name, "treatment": study.treatment, "outcome": study.outcome,
-            "covariates": [one.name for one in study.covariates], "sites": list(result.sites),
+            "covariates": [covariate.name for covariate in study.covariates], "sites": list(result.sites),
             "people": sum(site.rows for site in outcome.layout.moments.values()),
             **{f"{part}.{key}": value for part, options in parts.items()
                for key, value in options.model_dump(mode="json").items()},

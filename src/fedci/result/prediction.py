@@ -22,7 +22,7 @@ from fedci.effect import Effect, check_alpha
 from fedci.errors import OutputError, UsageError
 from fedci.files import plain_cell, private_file
 from fedci.result.result import Result
-from fedci.result.storage import site_at_end
+from fedci.result.storage import fitted_people
 from fedci.site.people import CHUNK
 from fedci.table.columns import ANY_SIZE, Column, column_names, read_chunks, told_of, words
 from fedci.table.moments import describe_site
@@ -44,26 +44,25 @@ class Written:
     """Of the effects written."""
 
 
-def with_rows(result: Result, site: str, source: Source, kept: np.ndarray | None = None) -> Result:
-    """The result with the rows of `site`, read from its own table as at the study (`kept`: those linkage left)."""
+def with_rows(result: Result, site: str, source: Source, rows: np.ndarray | None = None) -> Result:
+    """The result with the people of `site`, read from its own table as at the study (`rows`: those linkage left)."""
     table = source.read(result.study)
-    if kept is not None:
-        if len(kept) and kept.max() >= table.rows:
-            raise _other_rows(site)
-        table = restricted(result.study, table, kept)
+    if rows is None:
+        rows = np.arange(table.rows)
+    elif len(rows) and rows.max() >= table.rows:
+        raise _other_rows(site)
+    else:
+        table = restricted(result.study, table, rows)
     if not result.study.policy.noises("moments") and not _are_the_rows(result, site, table):  # noised ones never agree
         raise _other_rows(site)
-    rows = np.arange(table.rows) if kept is None else kept
-    index = result.sites.index(site)
     jitter = max(result.outcome.options.model.jitter, result.outcome.fit.jitters.get(site, 0.0))
-    own = site_at_end(result.study, result.outcome, index, table.x, table.w, table.y, rows, jitter)
-    return replace(result, local={**result.local, site: own})
+    return replace(result, people={**result.people, site: fitted_people(result.outcome, table, rows, jitter)})
 
 
 def _are_the_rows(result: Result, site: str, table: Table) -> bool:
-    told = result.outcome.layout.moments[site]
+    then = result.outcome.layout.moments[site]
     here = describe_site(table.x, table.w, table.y, table.kinds, result.study.policy)
-    pairs = ((told.x, here.x), (told.y[0], here.y[0]), (told.y[1], here.y[1]), (told.w, here.w))
+    pairs = ((then.x, here.x), (then.y[0], here.y[0]), (then.y[1], here.y[1]), (then.w, here.w))
     return all(np.array_equal(a.count, b.count) and np.allclose(a.values, b.values, rtol=1e-6, atol=1e-9)
                for a, b in pairs)
 
@@ -89,7 +88,7 @@ def kept_at(result: Result, site: str, kit: Path | None) -> np.ndarray | None:
 
 def check_site(result: Result, site: str | None) -> None:
     """Say what is needed before anything is read."""
-    if site is None or site in result.local:
+    if site is None or site in result.people:
         return
     if site not in result.sites:
         raise UsageError(f"there is no site {site!r} in this study: it has {', '.join(result.sites)}. Leave --site out "
@@ -115,8 +114,8 @@ def predict_file(result: Result, data: Any, out: Path, site: str | None = None, 
             for start, effect, carried in _effects(result, data, site, outcome_noise, keep):
                 low, high = effect.interval(alpha)
                 numbers = np.column_stack([effect.mean, effect.sd, low, high])
-                writer.writerows([start + k + 1, *map(plain_cell, kept), *(f"{value:.{DIGITS}g}" for value in row)]
-                                 for k, (row, kept) in enumerate(zip(numbers, carried, strict=True)))
+                writer.writerows([start + k + 1, *map(plain_cell, cells), *(f"{value:.{DIGITS}g}" for value in row)]
+                                 for k, (row, cells) in enumerate(zip(numbers, carried, strict=True)))
                 people, total = people + len(numbers), total + float(np.sum(effect.mean))
                 if progress:
                     progress(people)
@@ -150,7 +149,7 @@ def _effects(result: Result, data: Any, site: str | None, outcome_noise: bool,
              keep: Sequence[str]) -> Iterator[tuple[int, Effect, list[list[str]]]]:
     """(first row, effects, carried cells) of each chunk."""
     study, start = result.study, 0
-    wanted = list(dict.fromkeys([*(one.name for one in study.covariates), *keep]))
+    wanted = list(dict.fromkeys([*(covariate.name for covariate in study.covariates), *keep]))
     for chunk in read_chunks(data, wanted, ROWS):
         rows = len(next(iter(chunk.values())).cells)
         if rows == 0:

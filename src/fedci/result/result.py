@@ -4,31 +4,25 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from importlib import metadata
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import jax.numpy as jnp
 import numpy as np
 
-from fedci.coordinator.coordinator import CORRELATIONS, Outcome
+from fedci.coordinator.coordinator import Outcome
 from fedci.diagnostics.findings import Diagnostics
 from fedci.diagnostics.sensitivity import half_width
-from fedci.effect import Effect, average, check_alpha
+from fedci.effect import CORRELATIONS, POPULATIONS, Effect, EffectSums, Population, check_alpha
 from fedci.errors import UsageError
 from fedci.model import padding
-from fedci.model.law import draws_at
-from fedci.model.paper import posterior
-from fedci.model.shared import drivers
-from fedci.model.shared.shared import SharedModel
 from fedci.protocol import optimise
-from fedci.protocol.ask import POPULATIONS
 from fedci.protocol.engine import Traffic
-from fedci.result import account
-from fedci.site.people import stream_cate
+from fedci.result import words
+from fedci.site.people import People, stream_cate
 from fedci.site.prepared import Units
-from fedci.site.site import Site
 from fedci.study.study import Study
 from fedci.table.table import Source, design_columns, design_from
 from fedci.version import __version__
@@ -45,7 +39,7 @@ def versions() -> dict[str, str]:
     return ours | {name: metadata.version(name) for name in PARTS}
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Result:
     """A fitted study.
 
@@ -57,8 +51,8 @@ class Result:
 
     study: Study
     outcome: Outcome
-    local: Mapping[str, Site]
-    """Sites whose rows are here: all of them in one process, one at a site, none at a coordinator."""
+    people: Mapping[str, People]
+    """Of each site whose rows are here: all in one process, one at a site, none at a coordinator."""
     traffic: Mapping[str, Traffic] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=versions)
     made: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
@@ -86,8 +80,8 @@ class Result:
 
         None where the study does not want them; without what tells the effect while the study is blinded.
         """
-        found = self.outcome.diagnostics
-        return found.sealed() if found is not None and self.blinded else found
+        known = self.outcome.diagnostics
+        return known.sealed() if known is not None and self.blinded else known
 
     @property
     def blinded(self) -> bool:
@@ -102,11 +96,12 @@ class Result:
         if not self.blinded:
             raise UsageError("the effects are open already" + (f", by {self.opened['by']} at {self.opened['at']}"
                                                                if self.opened else ": the study is not blinded"))
-        problems = self.diagnostics.problems  # of the sealed ones: the others would tell part of the effect
+        sealed = self.diagnostics  # what is open of them: the rest would tell part of the effect
+        problems = sealed.problems if sealed is not None else ()
         if not by.strip():
             raise UsageError("say who opens the effects: unblind(by='your name')")
         if problems and not reason.strip():
-            named = ", ".join(one.name for one in problems)
+            named = ", ".join(problem.name for problem in problems)
             raise UsageError(f"the diagnostics name problems: {named}. Mend the study, or give the reason why its "
                              f"effects are opened all the same: unblind(by=…, reason=…), --reason")
         now = datetime.now(UTC).isoformat(timespec="seconds")
@@ -138,31 +133,27 @@ class Result:
 
     def _average(self, population: str, site: str | None, of: str, noise_correlation: float | None) -> Effect:
         self._check_open()
-        column = POPULATIONS.index(population)
         sums = self._sums(site)
-        people = sum(int(s["people"][column]) for s in sums)
-        if people == 0:
+        if sums.people(population) == 0:
             raise UsageError(f"there is nobody in the group '{population}'" + (f" at site '{site}'" if site else ""))
         if of == "cate":
-            parts = [Effect(s["cate_mean"][:, column], s["cate_var"][:, column]) for s in sums]
-        elif of == "ite":
-            if self.study.policy.noises("effects"):
-                raise UsageError("realised effects are not told under differential privacy of the effects: ask for "
-                                 "of='cate', or take 'effects' out of policy.noised")
-            c = _correlation_index(noise_correlation)
-            parts = [Effect(s["ite_mean"][:, c, column], s["ite_var"][:, c, column]) for s in sums]
-        else:
+            return sums.expected(population)
+        if of != "ite":
             raise UsageError(f"of = {of!r} is unknown: choose 'cate' (expected effects) or 'ite' (realised effects)")
-        return average(parts, people, dependent=self.study.policy.noises("effects"))
+        if self.study.policy.noises("effects"):
+            raise UsageError("realised effects are not told under differential privacy of the effects: ask for "
+                             "of='cate', or take 'effects' out of policy.noised")
+        return sums.realised(noise_correlation, population)
 
-    def _sums(self, site: str | None) -> list[dict]:
-        effects = self.outcome.effects
+    def _sums(self, site: str | None = None) -> EffectSums:
+        """Of one site, or of all; with noise for privacy, a site's are over all draws, which the sites share."""
+        effects, noised = self.outcome.effects, self.study.policy.noises("effects")
         if site is None:
-            return [effects.total] if effects.total is not None else list(effects.sums.values())
+            return replace(effects.over_all, dependent=noised)
         if self._known(site) not in effects.sums:
             raise UsageError(f"the average effects of site '{site}' stay at the site: the study's policy says "
                              f"site_effects = false. Ask the site")
-        return [effects.sums[site]]
+        return EffectSums((effects.sums[site],), noised)
 
     def _known(self, site: str) -> str:
         if site not in self.sites:
@@ -193,7 +184,7 @@ class Result:
     def effects_at(self, x: np.ndarray, site: str | None = None, outcome_noise: bool = False) -> Effect:
         """`effect_posterior` at rows x [p, d] of the design."""
         self._check_open()
-        return self._here(site).people.cate(x, outcome_noise) if site else self._elsewhere(x, outcome_noise)
+        return self._here(site).cate(x, outcome_noise) if site else self._elsewhere(x, outcome_noise)
 
     def effect_bounds(self, X: Any, strength: float, site: str) -> tuple[np.ndarray, np.ndarray]:
         """([p] lower, [p] upper) of the expected effect for each row of X, if unmeasured confounding is at most
@@ -202,13 +193,14 @@ class Result:
         """
         if not strength >= 1.0:
             raise UsageError(f"strength = {strength} is no Λ: give 1 (no confounding) or more, such as 1.5")
-        mean, found = self.effect(X, site), self.outcome.diagnostics
-        if found is None or found.overlap is None or site in found.overlap.withheld:
+        mean, known = self.effect(X, site), self.outcome.diagnostics
+        if (known is None or known.overlap is None or known.sensitivity is None
+                or site in known.overlap.withheld):
             raise UsageError("the bounds need the propensity model, which this result lacks: run the study with "
                              "diagnostics")
         x, missing = design_from(self.study, X, site)
-        e = found.overlap.propensity(np.hstack([x, missing[:, self.outcome.layout.indicators]]), site)
-        half = half_width(e, found.sensitivity.noise_sd, strength)
+        e = known.overlap.propensity(np.hstack([x, missing[:, self.outcome.layout.indicators]]), site)
+        half = half_width(e, known.sensitivity.noise_sd, strength)
         return mean - half, mean + half
 
     def ite(self, site: str, noise_correlation: float | None = None, alpha: float = 0.05) -> pd.DataFrame:
@@ -230,36 +222,23 @@ class Result:
         """
         self._check_open()
         _check_correlation(noise_correlation)
-        return self._here(site).people.impute(*Source(site, people).read_people(self.study), noise_correlation, draws)
+        return self._here(site).impute(*Source(site, people).read_people(self.study), noise_correlation, draws)
 
-    def _here(self, site: str) -> Site:
-        if self._known(site) not in self.local:
+    def _here(self, site: str) -> People:
+        if self._known(site) not in self.people:
             raise UsageError(f"the rows of site '{site}' are not here, and its people's effects need them. "
                              f"Ask at the site, or call effect(X) without a site for people elsewhere.")
-        return self.local[site]
+        return self.people[site]
 
     def _elsewhere(self, x: np.ndarray, outcome_noise: bool) -> Effect:
         """At a site with nobody in the study and average moments: the prior of f, and of g given the sites'."""
         layout, fit = self.outcome.layout, self.outcome.fit
         units = Units(*layout.scales, layout.indicators)
-        arrays = padding.no_rows(layout.model.covariates, layout.pooled_u)
-        return stream_cate(layout.model, fit.theta, arrays, self._draws_elsewhere(), units.covariates(x),
-                           layout.model.options.jitter, units.y_sd, outcome_noise)
-
-    def _draws_elsewhere(self):
-        layout, drawn = self.outcome.layout, self.outcome.effects.draws
-        if isinstance(layout.model, SharedModel):
-            return draws_at(layout.model, drawn, 0)
-        return draws_at(layout.model, drawn, 0)._replace(g=self._new_g(drawn["g"]))
-
-    def _new_g(self, g: np.ndarray):
-        layout, model, draws = self.outcome.layout, self.outcome.layout.model, len(g)
-        if not model.options.inter_dependency:
-            return jnp.zeros((draws, 2))
-        normals = np.random.default_rng(np.random.SeedSequence((self.outcome.seed, 4))).standard_normal((draws, 2))
-        theta = model.unravel(jnp.asarray(self.outcome.fit.theta))
-        return posterior.g_elsewhere(model, theta, jnp.asarray(layout.u), jnp.asarray(layout.pooled_u[model.x_moments]),
-                                     jnp.asarray(g), jnp.asarray(normals))
+        nobody = padding.no_rows(layout.model.covariates, layout.pooled_u)
+        draws = layout.model.draws_elsewhere(self.outcome.effects.draws, fit.theta, layout.u, layout.pooled_u,
+                                             self.outcome.seed)
+        return stream_cate(layout.model, fit.theta, nobody, draws, units.covariates(x), layout.model.options.jitter,
+                           units.y_sd, outcome_noise)
 
     # --- tables and words
 
@@ -267,40 +246,32 @@ class Result:
         """ATE, ATT and ATC, of all sites together and of each: mean, sd, interval, people."""
         import pandas as pd
 
-        rows = [self._row(name, site, alpha) for site in (None, *self.outcome.effects.sums)
-                for name in ("ATE", "ATT", "ATC")]
-        return pd.DataFrame([row for row in rows if row])
-
-    def _row(self, name: str, site: str | None, alpha: float) -> dict | None:
-        column = {"ATE": 0, "ATT": 1, "ATC": 2}[name]
-        people = sum(int(s["people"][column]) for s in self._sums(site))
-        if not people:
-            return None
-        effect = self._average(POPULATIONS[column], site, "cate", None)
-        low, high = effect.interval(alpha)
-        return {"estimand": name, "site": site or "all", "people": people, "mean": effect.mean, "sd": effect.sd,
-                "low": low, "high": high}
+        self._check_open()
+        rows = [_row(self._sums(site), population, alpha) | {"site": site or "all"}
+                for site in (None, *self.outcome.effects.sums)
+                for population in POPULATIONS if self._sums(site).people(population.name)]
+        return pd.DataFrame(rows, columns=["estimand", "site", "people", "mean", "sd", "low", "high"])
 
     def drivers(self, strongest: int = 4) -> pd.DataFrame | None:
         """What carries the outcome and the effect, by the evidence: lines, each direction, the sites' own functions.
 
         One row per part: its share of the variation of the outcome and of the effect, and for a direction the
-        covariates with the largest weights (its weights have length 1). None for the model `paper`.
+        covariates with the largest weights (its weights have length 1). None for the paper's model.
         """
         import pandas as pd
 
         self._check_open()
         layout = self.outcome.layout
-        if not isinstance(layout.model, SharedModel):
+        parts = layout.model.driver_parts
+        if not parts:
             return None
-        found = drivers.drivers(layout.model, draws_at(layout.model, self.outcome.effects.draws, 0))
-        names = design_columns(self.study)[0]
-        names = [*names, *(f"{names[i]} missing" for i in layout.indicators)]
-        largest = [", ".join(f"{names[c]} {column[c]:+.2f}" for c in np.argsort(-np.abs(column))[:strongest])
-                   for column in found.weights.T]
-        parts = ["lines", *(f"direction {k + 1}" for k in range(len(largest))), "sites' own"]
-        return pd.DataFrame({"part": parts, "outcome": found.shares[0], "effect": found.shares[1],
-                             "covariates": ["", *largest, ""]})
+        carried = layout.model.drivers(layout.model.draws_at(self.outcome.effects.draws, 0))
+        columns = design_columns(self.study)[0]
+        names = [*columns, *(f"{columns[i]} missing" for i in layout.indicators)]
+        largest = [", ".join(f"{names[c]} {weights[c]:+.2f}" for c in np.argsort(-np.abs(weights))[:strongest])
+                   if part.along else "" for part, weights in zip(parts, carried.weights.T, strict=True)]
+        return pd.DataFrame({"part": [part.name for part in parts], "outcome": carried.shares[0],
+                             "effect": carried.shares[1], "covariates": largest})
 
     def sensitivity(self, alpha: float = 0.05) -> pd.DataFrame:
         """How realised effects depend on the noise correlation that no data inform.
@@ -310,85 +281,23 @@ class Result:
         """
         import pandas as pd
 
-        n = sum(int(s["people"][0]) for s in self._sums(None))
         rows = []
-        for c, correlation in enumerate(CORRELATIONS):
-            value = None if np.isnan(correlation) else float(correlation)
-            effect = self.ate(of="ite", noise_correlation=value)
+        for correlation in CORRELATIONS.tolist():
+            effect = self.ate(of="ite", noise_correlation=correlation)
             low, high = effect.interval(alpha)
-            rows.append({"noise_correlation": "prior" if value is None else value, "mean": effect.mean, "low": low,
-                         "high": high, "person_sd": sum(float(s["ite_sd"][c]) for s in self._sums(None)) / n})
+            rows.append({"noise_correlation": "prior" if np.isnan(correlation) else correlation, "mean": effect.mean,
+                         "low": low, "high": high, "person_sd": self._sums().person_sd(correlation)})
         return pd.DataFrame(rows)
 
     def warnings(self) -> tuple[str, ...]:
         """Everything a reader of the effects should know before trusting them."""
-        fit, layout = self.outcome.fit, self.outcome.layout
-        found = list(self.outcome.warnings)
-        if self.diagnostics is not None and self.diagnostics.problems:
-            named = ", ".join(one.name for one in self.diagnostics.problems)
-            found.append(f"the diagnostics name problems: {named}. print(result.diagnostics) says what to do.")
-        absent = sorted(set(self.study.sites) - set(self.sites))
-        if absent:
-            found.append(f"sites of the study that took no part: {', '.join(absent)}.")
-        if not self.converged:
-            found.append(f"the fit {'has ' if self.verdict == optimise.DIVERGED else 'was '}{self.verdict} after "
-                         f"{len(fit.rounds)} rounds: effects may still move. Raise optimiser.rounds or lower the rate.")
-        for site, left in self.outcome.excluded.items():
-            if left > layout.moments[site].rows:
-                found.append(f"site '{site}': linkage left out {left} of {left + layout.moments[site].rows} people, "
-                             f"who stay at other sites: those left may not be typical of it.")
-        for site, jitter in fit.jitters.items():
-            who = f"site '{site}': needed" if site else "one site or more (their own screens say which) needed up to"
-            found.append(f"{who} jitter {jitter:g} on its covariance; look for repeated rows.")
-        limit, p = self.study.policy.parameters_per_row_warn, layout.model.size
-        few = [site for site, moments in layout.moments.items() if p > limit * moments.rows]
-        if few:
-            found.append(f"the model has {p} parameters, more than {limit} per row at {', '.join(few)}: what leaves "
-                         f"them may tell much about single rows. Use secure sums, a smaller model, or more rows.")
-        return tuple(found)
+        return words.warnings(self.study, self.outcome, self.diagnostics)
 
     def summary(self, alpha: float = 0.05) -> str:
         """The result in words and one table; of a blinded study, all but its effects."""
-        fit, layout = self.outcome.fit, self.outcome.layout
-        if self.blinded:
-            return self._sealed_summary()
-        ate, (low, high) = self.ate(), self.ate().interval(alpha)
-        level = f"{100 * (1 - alpha):g}%"
-        people = sum(m.rows for m in layout.moments.values())
-        lines = [
-            f"Study '{self.study.name}': effect of '{self.study.treatment}' on '{self.study.outcome}', "
-            f"{people:,} people at {len(self.sites)} site{'s' if len(self.sites) > 1 else ''}.",
-            *_linkage_in_words(self.outcome.excluded, self.study.linkage.keep),
-            f"On average treatment changes the outcome by {ate.mean:.4g} ({level} interval {low:.4g} to {high:.4g}).",
-            f"The fit {fit.verdict}: {len(fit.rounds)} rounds, objective {fit.objective:.3f}, "
-            f"{sum(self.outcome.seconds.values()):.1f} s, seed {self.outcome.seed}.",
-            "",
-            self.table(alpha).to_string(index=False, float_format=lambda v: f"{v:.4g}"),
-            "",
-            *_drivers_in_words(self.drivers()),
-            *account.in_words(self.study, self.outcome),
-            *self._sensitivity_in_words(alpha),
-        ]
-        noted = self.warnings()
-        return "\n".join(lines + ([""] + [f"warning: {text}" for text in noted] if noted else []))
+        return words.sealed_summary(self) if self.blinded else words.summary(self, alpha)
 
-    def _sensitivity_in_words(self, alpha: float) -> list[str]:
-        if self.study.policy.noises("effects"):
-            return ["Realised effects are not told under differential privacy of the effects."]
-        return ["Realised effects depend on the correlation of the two outcomes' noise, which no data inform "
-                "(its posterior is its prior):",
-                self.sensitivity(alpha).to_string(index=False, float_format=lambda v: f"{v:.4g}")]
-
-    def _sealed_summary(self) -> str:
-        fit, people = self.outcome.fit, sum(m.rows for m in self.outcome.layout.moments.values())
-        noted = [f"warning: {text}" for text in self.warnings()]
-        sites = f"{len(self.sites)} site{'s' if len(self.sites) > 1 else ''}"
-        return "\n".join([
-            f"Study '{self.study.name}': {people:,} people at {sites}.",
-            f"The fit {fit.verdict}: {len(fit.rounds)} rounds. Its effects are sealed (the study is blinded): read the "
-            f"diagnostics, then open them with result.unblind(by=…), or `fedci unblind RESULT --by NAME`.", *noted])
-
-    def plain(self, alpha: float = 0.05) -> dict:
+    def plain(self, alpha: float = 0.05) -> dict[str, Any]:
         """The average effects and how they were reached, as JSON holds them; no effects while they are sealed."""
         return {"study": self.study.name, "treatment": self.study.treatment, "outcome": self.study.outcome,
                 "run": self.outcome.run, "seed": self.outcome.seed, "verdict": self.verdict,
@@ -396,59 +305,29 @@ class Result:
                 "effects": None if self.blinded else self.table(alpha).to_dict("records"),
                 "warnings": list(self.warnings())}
 
-    def save(self, folder, force: bool = False) -> None:
+    def save(self, folder: Path | str, force: bool = False) -> None:
         """Write the result to a folder; each local site's private part goes to sites/NAME with mode 0600."""
         from fedci.result.storage import save_result
 
         save_result(self, folder, force)
 
     @staticmethod
-    def load(folder) -> Result:
+    def load(folder: Path | str) -> Result:
         """A saved result; sites whose private folder is there can predict for their people again."""
         from fedci.result.storage import load_result
 
         return load_result(folder)
 
 
-def _linkage_in_words(excluded: Mapping[str, int], keep: int) -> list[str]:
-    """Whom linkage left out, and where."""
-    if not excluded:
-        return []
-    each = ", ".join(f"{left:,} at {site}" for site, left in excluded.items() if left)
-    sites = f"{keep} site{'s' if keep > 1 else ''}"
-    return [f"Linkage keeps a person at {sites}; left out: {each}." if each else
-            f"Linkage found nobody at more than {sites}."]
-
-
-CARRIES = 0.05
-"""Share from which on a part is said to carry something."""
-COUNTS = ("No direction carries", "One direction carries", "Two directions carry", "Three directions carry",
-          "Four directions carry")
-
-
-def _drivers_in_words(table: pd.DataFrame | None) -> list[str]:
-    """'Two directions carry the outcome: …', with their shares."""
-    if table is None:
-        return []
-    bent = table[table.part.str.startswith("direction") & (table[["outcome", "effect"]].max(axis=1) >= CARRIES)]
-    count = COUNTS[len(bent)] if len(bent) < len(COUNTS) else f"{len(bent)} directions carry"
-    shares = "; ".join(f"{row.outcome:.0%} of it and {row.effect:.0%} of the effect along {row.covariates}"
-                       for row in bent.itertuples())
-    rest = table.set_index("part")
-    straight, own = rest.loc["lines"], rest.loc["sites' own"]
-    return [f"{count} the outcome{': ' + shares if shares else ''}. Lines carry {straight.outcome:.0%} and "
-            f"{straight.effect:.0%}, the sites' own functions {own.outcome:.0%} and {own.effect:.0%}.", ""]
-
-
-def people_effects(here: Site, noise_correlation: float | None = None, alpha: float = 0.05) -> pd.DataFrame:
-    """`Result.ite`, where the site is all there is of the result."""
+def people_effects(people: People, noise_correlation: float | None = None, alpha: float = 0.05) -> pd.DataFrame:
+    """`Result.ite`, where a site's people are all there is of the result."""
     import pandas as pd
 
     _check_correlation(noise_correlation)
-    parts = {"cate": here.people.cate(), "ite": here.people.ite(noise_correlation)}
+    parts = {"cate": people.cate(), "ite": people.ite(noise_correlation)}
     return pd.DataFrame({key: value for name, effect in parts.items()
                          for key, value in _columns(name, effect, alpha).items()},
-                        index=pd.Index(here.kept, name="row"))
+                        index=pd.Index(people.rows, name="row"))
 
 
 def _columns(name: str, effect: Effect, alpha: float) -> dict[str, np.ndarray]:
@@ -461,11 +340,8 @@ def _check_correlation(value: float | None) -> None:
         raise UsageError(f"noise_correlation = {value} is outside (−1, 1)")
 
 
-def _correlation_index(value: float | None) -> int:
-    if value is None:
-        return 0
-    hits = np.flatnonzero(np.isclose(CORRELATIONS, value))
-    if not len(hits):
-        known = ", ".join(f"{c:g}" for c in CORRELATIONS[1:])
-        raise UsageError(f"average realised effects were gathered at noise correlations {known}; got {value}")
-    return int(hits[0])
+def _row(sums: EffectSums, population: Population, alpha: float) -> dict[str, Any]:
+    effect = sums.expected(population.name)
+    low, high = effect.interval(alpha)
+    return {"estimand": population.estimand, "people": sums.people(population.name), "mean": effect.mean,
+            "sd": effect.sd, "low": low, "high": high}

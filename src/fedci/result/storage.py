@@ -18,7 +18,9 @@ import json
 import os
 import shutil
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 from zipfile import BadZipFile
 
 import numpy as np
@@ -27,23 +29,22 @@ from fedci.coordinator.coordinator import Effects, Fit, Layout, Outcome, Round
 from fedci.diagnostics.findings import Diagnostics
 from fedci.errors import OutputError
 from fedci.files import check_folder, private_file
-from fedci.model.law import draws_at
-from fedci.model.paper.paper import model_of
+from fedci.model.families import model_of
 from fedci.protocol.engine import Traffic
 from fedci.result.result import Result
-from fedci.site.people import Posterior
-from fedci.site.prepared import Prepared, Units, arrange
-from fedci.site.site import Site
+from fedci.site.people import People, Posterior
+from fedci.site.prepared import Prepared, Units
 from fedci.study.options import FitOptions, validated
 from fedci.study.study import Study
 from fedci.table.moments import Moments, Scales, SiteMoments
 from fedci.table.table import Table, design_columns
+from fedci.version import __version__
 
 FORMAT = 1
 FILES = ("result.json", "arrays.npz", "effects.csv", "trace.csv", "diagnostics.json", "sites")
 
 
-def save_result(result: Result, folder, force: bool = False) -> None:
+def save_result(result: Result, folder: Path | str, force: bool = False) -> None:
     path = check_folder(folder, force)
     try:
         path.mkdir(parents=True, exist_ok=True)
@@ -72,11 +73,11 @@ def _write_all(result: Result, folder: Path) -> None:
     if result.diagnostics is not None:
         result.diagnostics.write(folder / "diagnostics.json")
     _write_trace(result.outcome.fit.rounds, folder / "trace.csv")
-    for name, site in result.local.items():
-        _write_site(result, name, site, folder / "sites" / name)
+    for name in result.people:
+        _write_people(result, name, folder / "sites" / name)
 
 
-def _facts(result: Result) -> dict:
+def _facts(result: Result) -> dict[str, Any]:
     o = result.outcome
     return {"format": FORMAT, "made": result.made, "versions": dict(result.versions), "run": o.run, "seed": o.seed,
             "study": result.study.to_toml(), "study_hash": result.study.hash(),
@@ -101,36 +102,38 @@ def _arrays(o: Outcome) -> dict[str, np.ndarray]:
     return arrays
 
 
-def _moment_arrays(told: SiteMoments) -> dict[str, np.ndarray]:
-    parts = {"x": told.x, "y0": told.y[0], "y1": told.y[1], "w": told.w}
+def _moment_arrays(site: SiteMoments) -> dict[str, np.ndarray]:
+    parts = {"x": site.x, "y0": site.y[0], "y1": site.y[1], "w": site.w}
     flat = {f"{name}{suffix}": value for name, part in parts.items()
             for suffix, value in (("", part.values), ("_count", part.count))}
-    return flat | {"suppressed": told.suppressed, "incomplete": told.incomplete}
+    return flat | {"suppressed": site.suppressed, "incomplete": site.incomplete}
 
 
-def _write_trace(rounds, path: Path) -> None:
+def _write_trace(rounds: Iterable[Round], path: Path) -> None:
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(Round.__dataclass_fields__)
         writer.writerows([getattr(r, name) for name in Round.__dataclass_fields__] for r in rounds)
 
 
-def _write_site(result: Result, name: str, site: Site, folder: Path) -> None:
+def _write_people(result: Result, site: str, folder: Path) -> None:
+    """A site's rows and, unless they are sealed, their effects."""
     folder.mkdir(parents=True, mode=0o700)
-    t = site.table
+    people = result.people[site]
     with private_file(folder / "rows.npz", "wb") as file:
-        np.savez(file, allow_pickle=False, x=t.x, w=t.w, y=t.y, kept=site.kept,
-                 jitter=np.asarray(site.posterior.jitter))
+        np.savez(file, allow_pickle=False, x=people.table.x, w=people.table.w, y=people.table.y, kept=people.rows,
+                 jitter=np.asarray(people.q.jitter))
     if result.blinded:
         return
     with private_file(folder / "people.csv", "w") as file:
-        result.ite(name).to_csv(file, index_label="row")
+        result.ite(site).to_csv(file, index_label="row")
 
 
-def load_result(folder) -> Result:
+def load_result(folder: Path | str) -> Result:
     path = Path(folder)
     try:
         facts = json.loads((path / "result.json").read_text(encoding="utf-8"))
+        _check_format(path, facts)
         with np.load(path / "arrays.npz", allow_pickle=False) as file:
             arrays = dict(file)
         return _result(path, facts, arrays)
@@ -140,43 +143,50 @@ def load_result(folder) -> Result:
         raise OutputError(f"the result in '{path}' is damaged or of another version of fedci") from None
 
 
-def _result(path: Path, facts: dict, arrays: dict) -> Result:
+def _check_format(path: Path, facts: dict[str, Any]) -> None:
     if facts["format"] != FORMAT:
-        raise OutputError(f"the result in '{path}' has format {facts['format']}; this version reads {FORMAT}")
+        writer = facts.get("versions", {}).get("fedci", "unknown")
+        raise OutputError(f"the result in '{path}' was written by fedci {writer} in format {facts['format']}; this is "
+                          f"fedci {__version__}, which reads format {FORMAT}. Read it with the version that wrote it")
+
+
+def _result(path: Path, facts: dict[str, Any], arrays: dict[str, np.ndarray]) -> Result:
     study = Study.from_toml(facts["study"])
     outcome = _outcome(study, facts, arrays, path / "trace.csv")
-    local = {name: _site(study, outcome, s, path / "sites" / name)
-             for s, name in enumerate(facts["sites"]) if (path / "sites" / name / "rows.npz").exists()}
+    people = {name: _read_people(study, outcome, index, path / "sites" / name)
+              for index, name in enumerate(facts["sites"]) if (path / "sites" / name / "rows.npz").exists()}
     traffic = {name: Traffic(**seen) for name, seen in facts["traffic"].items()}
-    return Result(study, outcome, local, traffic, facts["versions"], facts["made"], facts.get("opened"))
+    return Result(study=study, outcome=outcome, people=people, traffic=traffic, versions=facts["versions"],
+                  made=facts["made"], opened=facts.get("opened"))
 
 
-def _outcome(study: Study, facts: dict, arrays: dict, trace: Path) -> Outcome:
+def _outcome(study: Study, facts: dict[str, Any], arrays: dict[str, np.ndarray], trace: Path) -> Outcome:
     options = validated(FitOptions, facts["options"], where="options of the result")
     sites, described = tuple(facts["sites"]), len(design_columns(study)[0])
     model = model_of(options.model, described + len(arrays["indicators"]), described, len(sites))
     scales = Scales(arrays["scales/x_mean"], arrays["scales/x_sd"],
                     float(arrays["scales/y_mean"]), float(arrays["scales/y_sd"]))
-    layout = Layout(sites, model, scales, arrays["u"], arrays["pooled_u"], arrays["indicators"],
-                    {name: _site_moments(arrays, name) for name in sites})
+    layout = Layout(sites=sites, model=model, scales=scales, u=arrays["u"], pooled_u=arrays["pooled_u"],
+                    indicators=arrays["indicators"], moments={name: _site_moments(arrays, name) for name in sites})
     fit = Fit(arrays["theta"], facts["verdict"], facts["objective"], _read_trace(trace), facts["jitters"])
-    sums = {name: found for name in sites if (found := _below(arrays, f"sums/{name}/"))}
+    sums = {name: own for name in sites if (own := _below(arrays, f"sums/{name}/"))}
     effects = Effects(_below(arrays, "draws/"), sums, _below(arrays, "total/") or None)
-    return Outcome(facts["run"], facts["seed"], options, layout, fit, effects, tuple(facts["warnings"]),
-                   facts["seconds"], facts.get("excluded", {}), _diagnostics(arrays))
+    return Outcome(run=facts["run"], seed=facts["seed"], options=options, layout=layout, fit=fit, effects=effects,
+                   warnings=tuple(facts["warnings"]), seconds=facts["seconds"], excluded=facts.get("excluded", {}),
+                   diagnostics=_diagnostics(arrays))
 
 
-def _diagnostics(arrays: dict) -> Diagnostics | None:
+def _diagnostics(arrays: dict[str, np.ndarray]) -> Diagnostics | None:
     """All of them, sealed ones too; ValueError where they are damaged."""
-    found = arrays.get("diagnostics")
-    return None if found is None else Diagnostics.model_validate_json(found.tobytes())
+    written = arrays.get("diagnostics")
+    return None if written is None else Diagnostics.model_validate_json(written.tobytes())
 
 
-def _below(arrays: dict, prefix: str) -> dict:
+def _below(arrays: dict[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
     return {name.removeprefix(prefix): value for name, value in arrays.items() if name.startswith(prefix)}
 
 
-def _site_moments(arrays: dict, site: str) -> SiteMoments:
+def _site_moments(arrays: dict[str, np.ndarray], site: str) -> SiteMoments:
     a = _below(arrays, f"moments/{site}/")
     x, y0, y1, w = (Moments(a[name], a[f"{name}_count"]) for name in ("x", "y0", "y1", "w"))
     return SiteMoments(x, a["suppressed"], a["incomplete"], (y0, y1), w)
@@ -184,29 +194,26 @@ def _site_moments(arrays: dict, site: str) -> SiteMoments:
 
 def _read_trace(path: Path) -> tuple[Round, ...]:
     with path.open(newline="", encoding="utf-8") as file:
-        return tuple(Round(int(r["number"]), int(r["cap"]), float(r["objective"]), float(r["gradient_norm"]),
-                           float(r["seconds"]), r.get("few") == "True") for r in csv.DictReader(file))
+        return tuple(Round(number=int(row["number"]), cap=int(row["cap"]), objective=float(row["objective"]),
+                           gradient_norm=float(row["gradient_norm"]), seconds=float(row["seconds"]),
+                           few=row.get("few") == "True") for row in csv.DictReader(file))
 
 
-def _site(study: Study, outcome: Outcome, index: int, folder: Path) -> Site:
-    """The site as it stood at the end of the run, from its own folder."""
+def _read_people(study: Study, outcome: Outcome, index: int, folder: Path) -> People:
+    """Of the site with number `index`, from its own folder."""
     with np.load(folder / "rows.npz", allow_pickle=False) as file:
         x, w, y, jitter = file["x"], file["w"], file["y"], float(file["jitter"])
-        kept = file["kept"] if "kept" in file else np.arange(len(y))  # results from before there was linkage
-    return site_at_end(study, outcome, index, x, w, y, kept, jitter)
-
-
-def site_at_end(study: Study, outcome: Outcome, index: int, x: np.ndarray, w: np.ndarray, y: np.ndarray,
-                kept: np.ndarray, jitter: float) -> Site:
-    """The site with number `index` from its rows, ready to predict: nothing is fitted again."""
-    layout, drawn = outcome.layout, outcome.effects
+        rows = file["kept"] if "kept" in file else np.arange(len(y))  # absent where there was no linkage
     names, kinds = design_columns(study)
-    table = Table(site=layout.sites[index], x=x, missing=np.isnan(x), w=w, y=y, columns=names, kinds=kinds, ids=None,
-                  warnings=())
-    site = Site(study, table)
-    site.kept = kept
-    units = Units(*layout.scales, layout.indicators)
-    arrays = arrange(layout.model, units.covariates(x), w, units.outcome(y), layout.u[index], index)
-    site.options, site.prepared = outcome.options, Prepared(layout.model, units, arrays, {})
-    site.posterior = Posterior(outcome.fit.theta, draws_at(layout.model, drawn.draws, index), jitter)
-    return site
+    table = Table(site=outcome.layout.sites[index], x=x, missing=np.isnan(x), w=w, y=y, columns=names, kinds=kinds,
+                  ids=None, warnings=())
+    return fitted_people(outcome, table, rows, jitter)
+
+
+def fitted_people(outcome: Outcome, table: Table, rows: np.ndarray, jitter: float) -> People:
+    """The people of a site from its table, ready for predictions: nothing is fitted again."""
+    layout = outcome.layout
+    index, units = layout.sites.index(table.site), Units(*layout.scales, layout.indicators)
+    arranged = layout.model.rows(units.covariates(table.x), table.w, units.outcome(table.y), layout.u[index], index)
+    q = Posterior(outcome.fit.theta, layout.model.draws_at(outcome.effects.draws, index), jitter)
+    return People(table, rows, Prepared(layout.model, units, arranged), q)

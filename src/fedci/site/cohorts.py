@@ -30,9 +30,9 @@ def fingerprints(people: Sequence[bytes], key: bytes) -> np.ndarray:
     return np.sort(np.frombuffer(made, "<u8"))
 
 
-def difference(one: np.ndarray, two: np.ndarray) -> int:
+def difference(first: np.ndarray, second: np.ndarray) -> int:
     """How many people are in one cohort and not in the other."""
-    return len(np.setxor1d(one, two))
+    return len(np.setxor1d(first, second))
 
 
 class Cohort(NamedTuple):
@@ -43,7 +43,7 @@ class Cohort(NamedTuple):
 
     def apart(self, other: Cohort) -> tuple[int, int]:
         """(people in one and not in the other, the least of it that is not 0 among the arms)."""
-        arms = [difference(one, two) for one, two in zip(self, other, strict=True)]
+        arms = [difference(own, others) for own, others in zip(self, other, strict=True)]
         return difference(np.concatenate(self), np.concatenate(other)), min(filter(None, arms), default=0)
 
 
@@ -67,7 +67,7 @@ class Releases:
         """Remember this cohort; DisclosureError where it, or an arm of it, is too near to an earlier one that is not
         the same."""
         cohort, known = self._cohort(people, w), self.known()
-        apart = [cohort.apart(one) for one in known]
+        apart = [cohort.apart(earlier) for earlier in known]
         if (0, 0) in apart:
             return
         for everyone, arm in apart:
@@ -81,9 +81,11 @@ class Releases:
                     f"site '{site}': the treated, or the untreated, differ from those of an earlier release by {arm}, "
                     f"and the difference of the two would tell about them; the policy asks for {least_arm} people of "
                     f"an arm (policy.min_cell)")
-        arms = {f"{k}-{arm}": prints for k, one in enumerate([*known, cohort]) for arm, prints in enumerate(one)}
+        arms = {f"{k}-{arm}": prints for k, released in enumerate([*known, cohort])
+                for arm, prints in enumerate(released)}
         with whole_file(self.path) as file:
             np.savez(file, allow_pickle=False, **arms)
 
     def _cohort(self, people: Sequence[bytes], w: np.ndarray) -> Cohort:
-        return Cohort(*(fingerprints([people[i] for i in np.flatnonzero(w == arm)], self.key) for arm in (0, 1)))
+        arms = [np.flatnonzero(w == arm).tolist() for arm in (0, 1)]
+        return Cohort(*(fingerprints([people[row] for row in rows], self.key) for rows in arms))

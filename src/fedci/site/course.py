@@ -8,10 +8,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from fedci.errors import SiteError
+from fedci.model.family import Ask, Rules, Sums
 from fedci.protocol import trajectory
-from fedci.protocol.ask import Ask, Sums
 from fedci.protocol.messages import Message
-from fedci.protocol.rounds import Rules
 from fedci.protocol.trajectory import Place
 
 PLACES = 16
@@ -29,16 +28,16 @@ class Course:
     places: Mapping[int, Place] = field(default_factory=dict)
     """Round of the talk → where the fit stood at its request."""
 
-    def followed(self, request: Message, told: Callable[[Message, Ask, int], Sums]) -> Course:
+    def followed(self, request: Message, answered: Callable[[Message, Ask, int], Sums]) -> Course:
         """The course with this request; SiteError unless it is what the fit, from its seed and the sums so far, must
-        ask now. `told(request, ask, number)` is the sum that answered `ask` in exchange `number`."""
+        ask now. `answered(request, ask, number)` is the sum that answered `ask` in exchange `number`."""
         number = request.round
         place = self.places.get(number)
         if place is not None:  # walked before: a coordinator that goes on from its checkpoint
             ask = trajectory.now(self.rules, place)[1]
         elif before := [at for at in self.places if at < number]:
             last = self.places[max(before)]
-            total = told(request, trajectory.now(self.rules, last)[1], max(before))
+            total = answered(request, trajectory.now(self.rules, last)[1], max(before))
             place, ask = trajectory.after(self.rules, last, total)
         else:
             place, ask = trajectory.now(self.rules, trajectory.begin())
@@ -52,7 +51,8 @@ class Course:
         return trajectory.pack(self.places[number])
 
     def restored(self, packed: Mapping[int, Mapping[str, np.ndarray]]) -> Course:
-        return replace(self, places={number: trajectory.unpack(self.rules, one) for number, one in packed.items()})
+        return replace(self, places={number: trajectory.unpack(self.rules, place)
+                                     for number, place in packed.items()})
 
 
 def _newest(by_round: Mapping[int, Place]) -> dict[int, Place]:

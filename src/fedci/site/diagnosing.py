@@ -5,7 +5,8 @@
     overlap      coefficients → people by preference score                 small counts hidden (`diagnostics.counts`)
     outcome      coefficients, law of β̃ → sums of ψ, residuals, places, calibration bins
 
-Under secure sums `propensity` and most of `outcome` leave masked (`part`).
+Under secure sums `propensity` and most of `outcome` leave masked (`part`). Which arrays answer a kind, which of them
+are summed and how often it is asked, `protocol.requests` says.
 
 A coordinator that chooses coefficients at will could make one person outweigh all others: whatever is weighted leaves
 only if its effective number of people is at least the policy's `min_cell`.
@@ -14,24 +15,24 @@ only if its effective number of people is at least the policy's `min_cell`.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy.special import ndtr
 
 from fedci.diagnostics import balance, counts, fit, heterogeneity, overlap
 from fedci.diagnostics import propensity as propensities
 from fedci.errors import DisclosureError, MessageError, NumericalError, SiteError
 from fedci.model import leave_one_out
-from fedci.model.law import AnyModel
-from fedci.model.paper.elbo import SiteArrays
-from fedci.model.shared.inducing import Blocks
-from fedci.model.shared.shared import SharedModel
-from fedci.protocol.ask import SITE_SHAPES, diagnostic_shapes
+from fedci.model.family import Family
+from fedci.model.rows import BetaLaw, Rows
+from fedci.protocol.ask import sizes
 from fedci.protocol.messages import AskDiagnostic
+from fedci.protocol.requests import Shapes, row_of
+from fedci.site.people import Posterior
 from fedci.study.policy import Policy
 from fedci.table.moments import round_digits, small_cells
 from fedci.table.table import Table
@@ -39,24 +40,26 @@ from fedci.table.table import Table
 MAX_SITES = 10_000
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Here:
     """What the diagnostics need of a site that knows the common units."""
 
     table: Table
     policy: Policy
     indicators: np.ndarray
-    model: AnyModel
-    arrays: SiteArrays | Blocks
+    model: Family
+    arrays: Rows
     index: int
     y_mean: float
     y_sd: float
-    posterior: object | None
-    """With .vector, .draws and .jitter, once the effects were asked for."""
+    posterior: Posterior | None
+    """Once the effects were asked for."""
     tells_effect: bool = True
     """Whether the study lets the site's own average effect be seen."""
     silent: bool = False
     """Whether the site keeps out of this run's propensity model."""
+    masked: bool = False
+    """Whether the answer is part of a masked sum: in model units, which keeps it in the sum's range, and unrounded."""
 
     @property
     def columns(self) -> int:
@@ -81,9 +84,9 @@ def admitted(past: Asked, request: AskDiagnostic) -> Asked:
     The propensity model needs a question for each step, and no more.
     """
     digest = hashlib.sha256(b"".join(name.encode() + array.tobytes() for name, array in sorted(request.values.items())))
-    asked = frozenset(one for one in past if one[0] == request.run) | {(request.run, request.kind, digest.hexdigest())}
-    most = propensities.STARTS * propensities.STEPS if request.kind == "propensity" else 1
-    if sum(kind == request.kind for _, kind, _ in asked) > most:
+    asked = frozenset(entry for entry in past if entry[0] == request.run)
+    asked |= {(request.run, request.kind, digest.hexdigest())}
+    if sum(kind == request.kind for _, kind, _ in asked) > row_of(request).most:
         raise SiteError(f"site '{request.site}': the diagnostic '{request.kind[:20]}' of this run was answered at "
                         f"other parameters, and is not answered at more. Start a new run")
     return asked
@@ -91,10 +94,9 @@ def admitted(past: Asked, request: AskDiagnostic) -> Asked:
 
 def answer(here: Here, request: AskDiagnostic) -> dict[str, np.ndarray]:
     """The named sums of one kind."""
-    handlers = {"propensity": _propensity, "balance": _balance, "overlap": _overlap, "outcome": _outcome}
-    if request.kind not in handlers:
+    if request.kind not in KINDS:
         raise SiteError(f"site '{here.table.site}' does not know this kind of diagnostic")
-    return handlers[request.kind](here, request.values)
+    return KINDS[request.kind](here, request.values)
 
 
 class Part(NamedTuple):
@@ -110,22 +112,23 @@ class Part(NamedTuple):
 
 def part(here: Here, request: AskDiagnostic) -> Part:
     """A site that may not tell adds nothing, and says so: without its answer the sum of the others would not open."""
+    row = row_of(request)
     try:
-        if request.kind == "propensity":
-            return Part(_propensity(here, request.values), {}, None)
-        found = _outcome(here, request.values, masked=True)
-        own = {name: found.pop(name) for name in SITE_SHAPES}
-        share = {"treated_share": found.pop("treated_share")}
-        return Part(fit.site_part(fit.SiteFit(residuals=own["residuals"], **found))._asdict() | share, own, None)
+        sums = answer(replace(here, masked=True), request)
+        own = {name: sums.pop(name) for name in row.by_site}
+        return Part(sums, own, None)
     except (DisclosureError, NumericalError) as problem:
-        nothing = {name: np.zeros(shape) for name, shape in diagnostic_shapes(request.values).items()}
-        own = {} if request.kind == "propensity" else {name: np.zeros(shape) for name, shape in SITE_SHAPES.items()}
-        return Part(nothing, own, problem.code)
+        measured = sizes(request.values, here.model)
+        return Part(_zeros(row.summed_shapes(measured)), _zeros(row.own_shapes(measured)), problem.code)
+
+
+def _zeros(shapes: Shapes) -> dict[str, np.ndarray]:
+    return {name: np.zeros(shape) for name, shape in shapes.items()}
 
 
 # --- what was asked
 
-def _take(here: Here, values: dict[str, np.ndarray], shapes: dict[str, tuple]) -> list[np.ndarray]:
+def _take(here: Here, values: dict[str, np.ndarray], shapes: Shapes) -> list[np.ndarray]:
     """The parameters in order; MessageError where one is missing, or has another shape or type. −1: any length."""
     if values.keys() != shapes.keys():
         raise MessageError(f"site '{here.table.site}': a diagnostic needs {', '.join(shapes)} and nothing else")
@@ -147,14 +150,14 @@ def _design(here: Here, centre: np.ndarray, spread: np.ndarray, coefficients: np
     return propensities.with_intercept(np.nan_to_num((here.rows() - centre) / spread, nan=0.0), here.index, sites)
 
 
-def _shapes(here: Here, *more: tuple[str, tuple]) -> dict[str, tuple]:
+def _shapes(here: Here, *more: tuple[str, tuple[int, ...]]) -> Shapes:
     p = here.columns
     return {"centre": (p,), "spread": (p,), "coefficients": (-1,), **dict(more)}
 
 
 # --- the kinds
 
-def _propensity(here: Here, values: dict) -> dict[str, np.ndarray]:
+def _propensity(here: Here, values: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     centre, spread, coefficients = _take(here, values, _shapes(here))
     design = _design(here, centre, spread, coefficients)
     if here.silent:
@@ -177,43 +180,44 @@ def _check_columns(here: Here) -> None:
                               f"{here.table.rows} people; the policy allows {limit:g} columns per person in the clear")
 
 
-def _balance(here: Here, values: dict) -> dict[str, np.ndarray]:
+def _balance(here: Here, values: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Under each weighting; of covariates whose small cells in an arm could be told, and of weights that few people
     carry, nothing."""
     centre, spread, coefficients, share = _take(here, values, _shapes(here, ("share", ())))
     w, x = here.table.w, (here.rows() - centre) / spread
     e = np.clip(propensities.scores(_design(here, centre, spread, coefficients), coefficients), 1e-9, 1 - 1e-9)
     omega = balance.weights(w, e, float(np.clip(share, 1e-9, 1 - 1e-9)))
-    found, arms = balance.arm_moments(x, w, omega), np.stack([w == 0, w == 1]).astype(float).T
+    moments, arms = balance.arm_moments(x, w, omega), np.stack([w == 0, w == 1]).astype(float).T
     weight, square = omega @ arms, omega**2 @ arms
-    carried = np.array([[propensities.effective(one[w == arm]) for arm in (0, 1)] for one in omega])
+    carried = np.array([[propensities.effective(weights[w == arm]) for arm in (0, 1)] for weights in omega])
     carries = np.array([True, *(carried[1:].min(1) >= here.policy.min_cell)])
-    told = _moments_told(here, found._replace(size=_without_small_gaps(here, w, found.size, weight)),
-                         carries[:, None] & ~_small(here, w)[None])
-    return told | {"weight": np.where(carries[:, None], weight, 0.0), "square": np.where(carries[:, None], square, 0.0)}
+    shown = _moments_told(here, moments._replace(size=_without_small_gaps(here, w, moments.size, weight)),
+                          carries[:, None] & ~_small(here, w)[None])
+    return shown | {"weight": np.where(carries[:, None], weight, 0.0),
+                    "square": np.where(carries[:, None], square, 0.0)}
 
 
 def _small(here: Here, group: np.ndarray) -> np.ndarray:
     """[p] 0/1 columns with a small cell in one of the two groups: withheld in both, or one tells the other."""
     x, kinds = here.rows(), here.kinds()
-    return np.any([small_cells(x[group == one], kinds, here.policy.min_cell) for one in (0, 1)], axis=0)
+    return np.any([small_cells(x[group == member], kinds, here.policy.min_cell) for member in (0, 1)], axis=0)
 
 
 def _without_small_gaps(here: Here, group: np.ndarray, size: np.ndarray, weight: np.ndarray) -> np.ndarray:
     """[S, 2, p] Σω over known values; over all people where so few values are missing that their number may not be told
     (the mean then counts a little too much when sites are pooled)."""
-    gone = np.stack([np.isnan(here.rows()[group == one]).sum(0) for one in (0, 1)])
-    few = ((gone > 0) & (gone < here.policy.min_cell)).any(0)
-    return np.where(few, weight[:, :, None], size)
+    gone = np.stack([np.isnan(here.rows()[group == member]).sum(0) for member in (0, 1)])
+    untold = ((gone > 0) & (gone < here.policy.min_cell)).any(0)
+    return np.where(untold, weight[:, :, None], size)
 
 
-def _moments_told(here: Here, found: balance.ArmMoments, shown: np.ndarray) -> dict[str, np.ndarray]:
-    digits, told = here.policy.moment_digits, shown[:, None, :]
-    return {"size": np.where(told, found.size, 0.0), "mean": round_digits(np.where(told, found.mean, 0.0), digits),
-            "variance": round_digits(np.where(told, found.variance, 0.0), digits), "told": shown}
+def _moments_told(here: Here, moments: balance.ArmMoments, shown: np.ndarray) -> dict[str, np.ndarray]:
+    digits, seen = here.policy.moment_digits, shown[:, None, :]
+    return {"size": np.where(seen, moments.size, 0.0), "mean": round_digits(np.where(seen, moments.mean, 0.0), digits),
+            "variance": round_digits(np.where(seen, moments.variance, 0.0), digits), "told": shown}
 
 
-def _overlap(here: Here, values: dict) -> dict[str, np.ndarray]:
+def _overlap(here: Here, values: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     centre, spread, coefficients = _take(here, values, _shapes(here))
     w, least = here.table.w, here.policy.min_cell
     e = propensities.scores(_design(here, centre, spread, coefficients), coefficients)
@@ -228,23 +232,22 @@ def _overlap(here: Here, values: dict) -> dict[str, np.ndarray]:
     enough = min(outside.sum(), (1 - outside).sum()) >= max(least, 1)
     shown = (tails_told and enough) & ~_small(here, outside)[None]
     people = np.array([[np.sum(1 - outside), np.sum(outside)]])
-    told = _moments_told(here, where._replace(size=_without_small_gaps(here, outside, where.size, people)), shown)
-    where_told = {"where_size": told["size"][0, 1], "where_mean": told["mean"][0, 1], "where_told": told["told"][0]}
+    tails = _moments_told(here, where._replace(size=_without_small_gaps(here, outside, where.size, people)), shown)
+    where_told = {"where_size": tails["size"][0, 1], "where_mean": tails["mean"][0, 1], "where_told": tails["told"][0]}
     return {"counts": counts.told(np.stack(arms), hidden), "hidden": hidden,
             "totals": counts.told(totals, totals_hidden), "totals_hidden": totals_hidden, **where_told}
 
 
-def _outcome(here: Here, values: dict, masked: bool = False) -> dict[str, np.ndarray]:
-    """Sums over the site's people of what the model says of each without them; without coefficients no effect. Masked
-    ones are in model units, which keeps them in the range of the secure sum, and need no rounding."""
-    q = here.model.columns if isinstance(here.model, SharedModel) else 0
+def _outcome(here: Here, values: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Sums over the site's people of what the model says of each without them; without coefficients no effect."""
+    q = here.model.columns
     if here.posterior is None:
         raise SiteError(f"site '{here.table.site}' was asked out of turn: it waits for the effects' draws first")
     asked = _shapes(here, ("edges", (fit.CALIBRATION_BINS - 1,)), ("beta_mean", (-1, q)), ("beta_root", (-1, q, q)))
     centre, spread, coefficients, edges, mean, root = _take(here, values, asked)
-    arms, predicted, sd, place = _left_out(here, mean, root)
+    arms, predicted, sd, place = _left_out(here, here.posterior, mean, root)
     t, least = here.table, here.policy.min_cell
-    centred, unit = (here.y_mean, here.y_sd) if masked else (0.0, 1.0)
+    centred, unit = (here.y_mean, here.y_sd) if here.masked else (0.0, 1.0)
     residuals, bins, line = fit.site_fit_sums((t.y - centred) / unit, t.w, (predicted - centred) / unit, sd / unit,
                                               (np.sort(edges) - centred) / unit)
     places = fit.place_counts(place)
@@ -255,11 +258,12 @@ def _outcome(here: Here, values: dict, masked: bool = False) -> dict[str, np.nda
         psi, share = heterogeneity.influence(t.w, t.y, arms, e), np.array([t.rows, e.sum()])
         if _tells_own_effect(here, e):
             effect = np.array([len(psi), psi.sum(), psi @ psi])
-    return {"effect": effect, "residuals": _rounded(here, residuals),
-            "places": counts.told(places, places_hidden), "places_hidden": places_hidden,
-            "bins": np.where(bins_hidden[:, None], 0.0, bins if masked else _rounded(here, bins)),
-            "bins_hidden": bins_hidden, "line": line,
-            "treated_share": share}
+    fitted = fit.SiteFit(
+        residuals=_rounded(here, residuals), places=counts.told(places, places_hidden), places_hidden=places_hidden,
+        bins=np.where(bins_hidden[:, None], 0.0, bins if here.masked else _rounded(here, bins)),
+        bins_hidden=bins_hidden, line=line)
+    parts = fit.site_part(fitted) if here.masked else fitted
+    return {"effect": effect, "residuals": fitted.residuals} | parts._asdict() | {"treated_share": share}
 
 
 def _tells_own_effect(here: Here, e: np.ndarray) -> bool:
@@ -274,21 +278,27 @@ def _rounded(here: Here, rows: np.ndarray) -> np.ndarray:
     return np.column_stack([rows[:, 0], round_digits(rows[:, 1:], here.policy.moment_digits)])
 
 
-def _left_out(here: Here, mean: np.ndarray, root: np.ndarray):
+def _left_out(here: Here, q: Posterior, mean: np.ndarray,
+              root: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """(E[y₀], E[y₁] [n, 2]; predictive mean, sd and probability of the own outcome [n]), each person left out, in the
     outcome's units."""
-    q, n, count = here.posterior, here.table.rows, len(mean)
+    n, count = here.table.rows, len(mean)
     every = jax.tree.leaves(q.draws)[0].shape[0]
     which = leave_one_out.chosen(every)[:count]
     if len(which) != count or len(root) != count:
         raise MessageError(f"site '{here.table.site}': the law of β is not that of the draws it was given")
     draws = jax.tree.map(lambda leaf: leaf[jnp.asarray(which)], q.draws)
-    beta = leave_one_out.BetaLaw(jnp.asarray(mean), jnp.asarray(root))
-    found = jax.device_get(leave_one_out.left_out(here.model, q.vector, here.arrays, draws, beta, q.jitter))
-    arms, means, var = found.arms[:, :n], found.mean[:, :n], found.var[:, :n]
+    beta = BetaLaw(jnp.asarray(mean), jnp.asarray(root))
+    left_out = jax.device_get(leave_one_out.left_out(here.model, q.vector, here.arrays, draws, beta, q.jitter))
+    arms, means, var = left_out.arms[:, :n], left_out.mean[:, :n], left_out.var[:, :n]
     if not (np.isfinite(arms).all() and np.isfinite(means).all() and (var > 0).all()):
         raise NumericalError(f"site '{here.table.site}': leaving one person out is not stable. Raise model.jitter")
     y = (here.table.y - here.y_mean) / here.y_sd
-    place = ndtr((y - means) / np.sqrt(var)).mean(0)
+    place = here.model.likelihood.place(y, means, var).mean(0)
     sd = np.sqrt(var.mean(0) + means.var(0))
     return (here.y_mean + here.y_sd * arms.mean(0), here.y_mean + here.y_sd * means.mean(0), here.y_sd * sd, place)
+
+
+KINDS: Mapping[str, Callable[[Here, dict[str, np.ndarray]], dict[str, np.ndarray]]] = {
+    "propensity": _propensity, "balance": _balance, "overlap": _overlap, "outcome": _outcome}
+"""What computes each kind; the rows of `protocol.requests` say what of it leaves."""

@@ -11,73 +11,32 @@ leads the site back to where it stood then (a coordinator that goes on from its 
 
 from __future__ import annotations
 
-import copy
 import os
 import re
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 import numpy as np
 
-from fedci.errors import DisclosureError, FedciError, MessageError, SiteError, from_code
-from fedci.protocol.messages import ANSWERS as MAY_LEAVE
-from fedci.protocol.messages import (
-    MASKED,
-    MAX_BYTES,
-    SUMMED,
-    TYPES,
-    AskDiagnostic,
-    Hello,
-    Message,
-    OpenSum,
-    Refusal,
-    answers,
-    asked,
-    decode,
-    encode,
-)
-from fedci.site.ledger import Ledger, Left, numbers, sha256
+from fedci.errors import DisclosureError, FedciError, MessageError, SiteError
+from fedci.protocol.codec import MAX_BYTES, decode, encode
+from fedci.protocol.messages import Hello, Message, OpenSum, Refusal
+from fedci.protocol.requests import MASKED, REQUESTS, asked, row_of
+from fedci.site.ledger import Entry, Ledger, Left, numbers, sha256
 
 if TYPE_CHECKING:
+    from fedci.site.run import Run
     from fedci.site.site import Site
 
 LOG = "site.log"
 RUN_ID = re.compile(r"[A-Za-z0-9-]{1,80}")
 """A run's name stands in ledgers and on screens."""
-PHASES = {
-    "Hello": "handshake",
-    "AskLinkKey": "linkage", "WrapLinkKey": "linkage", "TakeLinkKey": "linkage", "AskTokens": "linkage",
-    "Exclude": "linkage",
-    "AskMaskKey": "keys", "TakeMaskKeys": "keys", "TakeCheckKey": "keys",
-    "AskMoments": "moments", "Prepare": "moments",
-    "OpenSum": "fit", "AskStatistics": "fit", "PullBack": "fit", "Evaluate": "fit",
-    "AskEffects": "effects", "AskSharedEffects": "effects",
-    "AskDiagnostic.propensity": "design", "AskDiagnostic.balance": "design", "AskDiagnostic.overlap": "design",
-    "AskDiagnostic.outcome": "checks",
-}
-"""By the name of a request's type; diagnostics also by their kind."""
-NO_PHASE = "none"
-"""Of what could not be read, or is no request."""
-_JITTER = {"jitter"}
-MAY_BE_NOTED: dict[str, set[str]] = {
-    "Hello": {"warnings"},
-    "AskLinkKey": {"people", "fingerprint", "public", "signature"}, "WrapLinkKey": {"wrapped"},
-    "Exclude": {"excluded", "warnings"},
-    "AskMaskKey": {"public", "signature"}, "TakeMaskKeys": {"wrapped"}, "OpenSum": {"opened"},
-    "Evaluate": _JITTER, "AskStatistics": _JITTER, "AskEffects": _JITTER, "AskSharedEffects": _JITTER,
-}
-"""The keys of the notes that may answer each type of request; a type that is not here is answered without notes."""
-ANSWERED_BY = {"AskTokens": {"Reply", "Tokens"}}
-"""The types of answer, where not only a Reply."""
-KEPT_IN_FULL = {"AskMoments", "AskEffects", "AskSharedEffects", "AskDiagnostic.balance", "AskDiagnostic.overlap",
-                "AskDiagnostic.outcome"}
-"""Requests whose answers the ledger keeps number by number: they are what is told of people's groups."""
 WITHOUT_COUNTS = {
     "size": "too few rows, in all or in an arm, for the study's policy, or too many for its memory",
     "data": "its table does not fit the study",
@@ -87,13 +46,9 @@ WITHOUT_COUNTS = {
 """What is told in place of a reason with numbers in it: a count below the policy's minimum is what the policy hides."""
 CIPHERTEXT = {"shares", "opened", "wrapped"}
 """Notes that say nothing of the data: the ledger keeps their hash with the answer's, and not themselves."""
-LASTING = ("described",)
-"""Parts of a site that a new run does not reset: once moments have left, linkage may not choose other rows."""
-LASTING_IN_REFUTERS = (*LASTING, "linked")
-"""A refuter's run follows the study's, on the rows that its linkage left."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Event:
     """One answer, for the site's own screen."""
 
@@ -121,21 +76,22 @@ class Memory:
     """Round → the phase in which something was answered."""
 
     @classmethod
-    def of(cls, entries: Iterable[Mapping]) -> Memory:
+    def of(cls, entries: Iterable[Entry]) -> Memory:
         memory = cls()
         for entry in entries:
             memory.learn(entry)
         return memory
 
-    def learn(self, entry: Mapping) -> None:
-        if entry["request"] not in PHASES or entry["reply"] == Refusal.__name__:
+    def learn(self, entry: Entry) -> None:
+        if entry["request"] not in REQUESTS or entry["reply"] == Refusal.__name__:
             return
         if entry["run"] not in self.runs:
             self.runs, self.answered, self.phases = [*self.runs, entry["run"]], {}, {}
         self.answered.setdefault(entry["round"], (entry["request_sha256"], entry["reply_sha256"]))
         self.phases[entry["round"]] = entry["phase"]
 
-    def begins(self, request: Message) -> bool:
+    def begins(self, request: Message) -> TypeGuard[Hello]:
+        """Whether it is the handshake of a new run."""
         return isinstance(request, Hello) and request.run not in self.runs
 
     def check(self, request: Message, digest: str) -> None:
@@ -176,7 +132,6 @@ class Door:
                  approve: Callable[[str, str], bool] | None = None, told: Callable[[Event], None] | None = None):
         self.site, self.ledger, self.folder, self.approve, self.told = site, ledger, Path(folder), approve, told
         self.memory = Memory.of(ledger.entries)
-        self._fresh = snapshot(site)
         self._declined: set[tuple[str, str]] = set()
         self._last: tuple[str, bytes] = "", b""
         """SHA-256 of the last request that was answered, and the answer's bytes: for a reply lost on its way."""
@@ -188,22 +143,20 @@ class Door:
             return self._answer(data)
 
     def _answer(self, data: bytes) -> bytes:
-        start, before = time.perf_counter(), snapshot(self.site)
+        start, run = time.perf_counter(), self.site.run
         request, digest, back, reason = None, sha256(data), b"", ""
         try:
             request = self._read(data)
-            reply, back = self._answered(request, digest)
+            run, reply, back = self._answered(request, digest)
         except FedciError as problem:
             reply, reason = self._refused(request, problem)
         except Exception as problem:
             reply, reason = self._failed(request, problem)
-        except BaseException:  # Ctrl-C while a person is asked
-            self._restore(before)
-            raise
         back = back or encode(reply)
-        self._record(request, digest, reply, back, before)
-        self._tell(Event(self.memory.phase(request), _name(request), reply.run, reply.round, _name(reply), len(data),
-                         len(back), time.perf_counter() - start, reason))
+        self._record(request, digest, reply, back, run)
+        self._tell(Event(phase=self.memory.phase(request), request=_name(request), run=reply.run, round=reply.round,
+                         reply=_name(reply), bytes_in=len(data), bytes_out=len(back),
+                         seconds=time.perf_counter() - start, reason=reason))
         return back
 
     def _read(self, data: bytes) -> Message:
@@ -213,34 +166,30 @@ class Door:
             raise MessageError(f"site '{self.site.name}': a run is named by 1 to 80 letters, digits and dashes")
         return request
 
-    def _answered(self, request: Message, digest: str) -> tuple[Message, bytes]:
-        """The reply that may leave, and its bytes; every reason against it is an error."""
+    def _answered(self, request: Message, digest: str) -> tuple[Run, Message, bytes]:
+        """(the site's run after it, the reply that may leave, its bytes); every reason against it is an error."""
         if request.site != self.site.name:
             raise SiteError(f"site '{self.site.name}' got a request meant for another site")
-        if _name(request) not in PHASES:
+        if _name(request) not in REQUESTS:
             raise SiteError(f"site '{self.site.name}' does not answer a {_name(request)}")
         self.memory.check(request, digest)
         if self._last[0] == digest:
-            return decode(self._last[1]), self._last[1]
-        if self.memory.begins(request):  # it sees nothing that an earlier run left in the site
-            lasting = LASTING_IN_REFUTERS if request.refuter else LASTING
-            self._restore(self._fresh | {name: part for name, part in vars(self.site).items() if name in lasting})
-        reply = self.site.answer(request)
-        if isinstance(reply, Refusal):
-            raise from_code(reply.code, reply.reason)
-        check_leaving(request, reply, self.site.masked, self.site.study.policy.site_effects)
+            return self.site.run, decode(self._last[1]), self._last[1]
+        run = self.site.begun(request.refuter) if self.memory.begins(request) else self.site.run
+        run, reply = self.site.answered(run, request)
+        check_leaving(request, reply, run.masked, run.study.policy.site_effects)
         back = encode(reply)
         decode(back)  # what the other side could not read (NaN, say) must not leave, nor enter the ledger
         released = self.memory.released(request)
         if released not in (None, sha256(back)):
             raise SiteError(f"site '{self.site.name}': the answer to round {request.round} would be a second, "
                             f"different release. Start a new run")
-        self._ask_person(request, reply, len(back))
-        return reply, back
+        self._ask_person(run, request, reply, len(back))
+        return run, reply, back
 
-    def _ask_person(self, request: Message, reply: Message, size: int) -> None:
+    def _ask_person(self, run: Run, request: Message, reply: Message, size: int) -> None:
         phase, known = self.memory.phase(request), () if self.memory.begins(request) else self.memory.phases.values()
-        if self.approve is None or phase in known or (self.site.refuter and known):  # a refuter is approved as a whole
+        if self.approve is None or phase in known or (run.refuter and known):  # a refuter is approved as a whole
             return
         key = request.run, phase
         if key in self._declined or not self.approve(phase, describe(request, reply, size)):
@@ -265,20 +214,14 @@ class Door:
         run, number = (request.run, request.round) if request else ("", 0)
         return Refusal(run, number, self.site.name, code, reason)
 
-    def _record(self, request: Message | None, digest: str, reply: Message, back: bytes, before: dict) -> None:
+    def _record(self, request: Message | None, digest: str, reply: Message, back: bytes, run: Run) -> None:
         """The line on disk, and only then what it changes, in memory and in the site."""
-        after = snapshot(self.site)
-        self._restore(before)
         entry = self.ledger.append(replace(left(request, digest, reply, back), phase=self.memory.phase(request)))
         if isinstance(reply, Refusal):
             return
-        self._restore(after)
+        self.site.run = run
         self.memory.learn(entry)
         self._last = digest, back
-
-    def _restore(self, state: dict) -> None:
-        vars(self.site).clear()
-        vars(self.site).update(state)
 
     def _tell(self, event: Event) -> None:
         """A screen that fails must not lose an answer that is already in the ledger."""
@@ -305,19 +248,7 @@ def _name(message: Message | None) -> str:
 
 
 def phase_of(request: Message | None) -> str:
-    return PHASES.get(_name(request), NO_PHASE)
-
-
-def snapshot(site: Site) -> dict:
-    """A site's state: its parts by name. It replaces them and does not change them in place, a linkage apart."""
-    return {name: _twin(part) if name == "linkage" and part is not None else part for name, part in vars(site).items()}
-
-
-def _twin(part):
-    """A copy with lists of its own."""
-    twin = copy.copy(part)
-    vars(twin).update({name: list(value) for name, value in vars(part).items() if isinstance(value, list)})
-    return twin
+    return row_of(request).phase
 
 
 def arrays_of(reply: Message) -> dict[str, np.ndarray]:
@@ -326,23 +257,16 @@ def arrays_of(reply: Message) -> dict[str, np.ndarray]:
     return dict(parts.get("sums", {})) | {name: part for name, part in parts.items() if isinstance(part, np.ndarray)}
 
 
-def may_be_noted(asked: str, secure: bool) -> set[str]:
-    """The keys of the notes that may answer a type of request; under masks also no jitter, which would tell of rows."""
-    if not secure or asked not in SUMMED:
-        return MAY_BE_NOTED.get(asked, set())
-    return {"shares", "withheld"} if asked.startswith(AskDiagnostic.__name__) else {"shares"}
-
-
 def check_leaving(request: Message, reply: Message, secure: bool = False, site_effects: bool = False) -> None:
     """DisclosureError where a reply holds anything that is not among the answers to its request."""
-    what, site = _name(request), f"site '{request.site}'"
-    if _name(reply) not in ANSWERED_BY.get(what, {"Reply"}) or _name(reply) not in TYPES:
+    row, what, site = row_of(request), _name(request), f"site '{request.site}'"
+    if type(reply) not in row.replies:
         raise DisclosureError(f"{site}: a {_name(reply)} is no answer to a {what}")
     if (reply.run, reply.round, reply.site) != (request.run, request.round, request.site):
         raise DisclosureError(f"{site}: the answer to a {what} belongs to another request")
     arrays = arrays_of(reply)
-    foreign = [name for name in arrays if name not in answers(what, secure, site_effects)]
-    foreign += [name for name in getattr(reply, "notes", {}) if name not in may_be_noted(what, secure)]
+    foreign = [name for name in arrays if name not in row.leaves(secure, site_effects)]
+    foreign += [name for name in getattr(reply, "notes", {}) if name not in row.notes_beside(secure)]
     if foreign:
         problem = DisclosureError(f"{site}: the answer to a {what} holds a name that may not leave in it")
         problem.add_note(f"such as {foreign[0]!r}")  # for the site's own log: a name could itself tell something
@@ -353,22 +277,22 @@ def check_leaving(request: Message, reply: Message, secure: bool = False, site_e
 
 def public_reason(site: str, code: str, reason: str) -> str:
     """The reason in words that may leave: those that could hold a count are replaced, the site's name apart."""
-    told = reason.replace(f"'{site}'", "")
-    if code not in WITHOUT_COUNTS or not any(sign.isnumeric() for sign in told):
+    unnamed = reason.replace(f"'{site}'", "")
+    if code not in WITHOUT_COUNTS or not any(sign.isnumeric() for sign in unnamed):
         return reason
     return f"site '{site}': {WITHOUT_COUNTS[code]}; the site's own screen has the numbers"
 
 
 def left(request: Message | None, digest: str, reply: Message, back: bytes) -> Left:
     """The ledger's line on a reply."""
-    line = Left(reply.run, reply.round, phase_of(request), _name(request), digest, _name(reply), sha256(back),
-                len(back))
+    line = Left(run=reply.run, round=reply.round, phase=phase_of(request), request=_name(request),
+                request_sha256=digest, reply=_name(reply), reply_sha256=sha256(back), bytes=len(back))
     if isinstance(reply, Refusal):
         return replace(line, code=reply.code, reason=reply.reason)
     arrays = {name: np.asarray(array) for name, array in arrays_of(reply).items()}
-    kept = {name: array.tolist() for name, array in arrays.items() if name != MASKED} \
-        if _name(request) in KEPT_IN_FULL else None
-    return replace(line, sums={name: list(array.shape) for name, array in arrays.items()}, values=kept,
+    values = {name: array.tolist() for name, array in arrays.items() if name != MASKED}
+    return replace(line, sums={name: list(array.shape) for name, array in arrays.items()},
+                   values=values if row_of(request).in_full else None,
                    notes={name: note for name, note in getattr(reply, "notes", {}).items()
                           if name not in CIPHERTEXT} or None)
 
@@ -380,12 +304,12 @@ def describe(request: Message, reply: Message, size: int) -> str:
     parts += [f"{name} (in words)" for name in line.notes or {}]
     what = ", ".join(parts) or "no numbers, only that it agrees"
     count = numbers({"sums": line.sums})
-    if getattr(request, "refuter", ""):
+    if isinstance(request, Hello) and request.refuter:
         return (f"the refuter '{request.refuter}', run {request.run}: site '{request.site}' changes its rows as the "
                 f"study says, and all phases of the study but linkage and diagnostics run once more on them: moments, "
                 f"fit and effects leave again, of the changed rows. Asked once for all of it.")
     secure = MASKED in line.sums
-    later = sorted({name for one in MAY_LEAVE if PHASES[one] == phase for name in answers(one, secure)})
+    later = sorted({name for row in REQUESTS.values() if row.phase == phase for name in row.leaves(secure)})
     also = f" Later answers of the phase hold nothing but: {', '.join(later)}." if later else ""
     return (f"phase '{phase}' of run {request.run}: to a {_name(request)}, site '{request.site}' answers with {what}; "
             f"{count:,} numbers, {size:,} bytes.{also}")

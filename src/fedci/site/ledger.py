@@ -20,13 +20,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fedci.errors import OutputError
 from fedci.files import sync_folder, whole_file
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from rich.table import Column, Table
+    from rich.text import Text
 
 LEDGER, HEAD, TORN = "ledger.jsonl", "ledger.head", "ledger.torn"
 GENESIS = "0" * 64
@@ -34,9 +35,11 @@ GENESIS = "0" * 64
 NOTE = "Note"
 """`reply` of a line that tells of the ledger itself: nothing left."""
 REFUSAL = "Refusal"
+Entry = dict[str, Any]
+"""A line."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Left:
     """One thing that left the site, or was refused."""
 
@@ -61,7 +64,7 @@ class Left:
 
 
 class Head(NamedTuple):
-    count: int
+    count: int  # type: ignore[assignment]  # hides tuple.count, which nobody asks of a head
     hash: str
 
 
@@ -73,7 +76,7 @@ class Verdict(NamedTuple):
     reason: str = ""
 
 
-def canonical(value: Mapping) -> bytes:
+def canonical(value: Mapping[str, Any]) -> bytes:
     """JSON in its one spelling: keys sorted, no blanks, ASCII, no NaN."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode()
 
@@ -82,7 +85,7 @@ def sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def sealed(left: Left, head: Head, time: str) -> dict:
+def sealed(left: Left, head: Head, time: str) -> Entry:
     """The line after `head`; what `left` leaves out is left out."""
     parts = {name: value for name, value in vars(left).items() if value is not None}
     entry = parts | {"n": head.count + 1, "time": time, "previous": head.hash}
@@ -92,7 +95,7 @@ def sealed(left: Left, head: Head, time: str) -> dict:
 # --- reading
 
 
-def read(folder: Path | str) -> list[dict]:
+def read(folder: Path | str) -> list[Entry]:
     """The lines of a whole ledger; OutputError names the first broken one."""
     entries, verdict = _examined(Path(folder))
     if not verdict.ok:
@@ -112,11 +115,11 @@ def broken(folder: Path, verdict: Verdict) -> OutputError:
                        f"ledger: keep the folder as it is for whoever audits it, and take another")
 
 
-def head_of(entries: Sequence[Mapping]) -> Head:
+def head_of(entries: Sequence[Entry]) -> Head:
     return Head(len(entries), entries[-1]["hash"]) if entries else Head(0, GENESIS)
 
 
-def _examined(folder: Path) -> tuple[list[dict], Verdict]:
+def _examined(folder: Path) -> tuple[list[Entry], Verdict]:
     """The sound lines from the start, and the verdict on all of them."""
     whole, torn = _lines(folder)
     entries, verdict = _chain(whole)
@@ -139,8 +142,9 @@ def _lines(folder: Path) -> tuple[list[bytes], bytes]:
     return whole, torn
 
 
-def _chain(lines: Iterable[bytes]) -> tuple[list[dict], Verdict]:
-    entries, head = [], Head(0, GENESIS)
+def _chain(lines: Iterable[bytes]) -> tuple[list[Entry], Verdict]:
+    entries: list[Entry] = []
+    head = Head(0, GENESIS)
     for number, line in enumerate(lines, 1):
         entry, reason = _entry(line, head)
         if entry is None:
@@ -150,7 +154,7 @@ def _chain(lines: Iterable[bytes]) -> tuple[list[dict], Verdict]:
     return entries, Verdict(True)
 
 
-def _entry(line: bytes, head: Head) -> tuple[dict | None, str]:
+def _entry(line: bytes, head: Head) -> tuple[Entry | None, str]:
     """The line as an entry, or None and why not. Equal to its canonical spelling, so no byte is free to change."""
     try:
         entry = json.loads(line)
@@ -166,7 +170,7 @@ def _entry(line: bytes, head: Head) -> tuple[dict | None, str]:
     return entry, ""
 
 
-def _against_file(entries: Sequence[Mapping], folder: Path) -> Verdict:
+def _against_file(entries: Sequence[Entry], folder: Path) -> Verdict:
     """One line more than the head knows is a crash (or a look) between the two writes; no head is a head of 0 lines."""
     head = _read_head(folder)
     if head is None:
@@ -177,7 +181,7 @@ def _against_file(entries: Sequence[Mapping], folder: Path) -> Verdict:
     return verdict
 
 
-def _against(entries: Sequence[Mapping], head: Head) -> Verdict:
+def _against(entries: Sequence[Entry], head: Head) -> Verdict:
     if head.count > len(entries):
         return Verdict(False, len(entries) + 1, f"{head.count} lines were written and the ledger holds {len(entries)}")
     if head_of(entries[:head.count]).hash != head.hash:
@@ -187,8 +191,8 @@ def _against(entries: Sequence[Mapping], head: Head) -> Verdict:
 
 def _read_head(folder: Path) -> Head | None:
     try:
-        found = json.loads((folder / HEAD).read_bytes())
-        head = Head(found["count"], found["hash"])
+        written = json.loads((folder / HEAD).read_bytes())
+        head = Head(written["count"], written["hash"])
     except FileNotFoundError:
         return Head(0, GENESIS)
     except (ValueError, TypeError, KeyError, RecursionError):
@@ -217,20 +221,21 @@ class Ledger:
         try:
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
-            self._handle: int | None = os.open(self.folder / LEDGER, flags, 0o600)
-            os.fchmod(self._handle, 0o600)
+            handle = os.open(self.folder / LEDGER, flags, 0o600)
+            self._handle: int | None = handle
+            os.fchmod(handle, 0o600)
             sync_folder(self.folder)
         except OSError as problem:
             raise _unwritable(self.folder, problem) from None
         try:
-            self._open()
+            self._open(handle)
         except BaseException:
             self.close()
             raise
 
-    def _open(self) -> None:
+    def _open(self, handle: int) -> None:
         try:
-            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise OutputError(f"the ledger in '{self.folder}' is in use by another process: a site runs once. End the "
                               f"other one") from None
@@ -242,7 +247,7 @@ class Ledger:
         self.head = head_of(entries)
         self._catch_up()
         if torn:
-            self._set_aside(torn)
+            self._set_aside(handle, torn)
 
     def _catch_up(self) -> None:
         """The head after a crash between a line and its head: a second such crash must not leave it two behind."""
@@ -252,24 +257,25 @@ class Ledger:
         except OSError as problem:
             raise _unwritable(self.folder, problem) from None
 
-    def _set_aside(self, torn: bytes) -> None:
+    def _set_aside(self, handle: int, torn: bytes) -> None:
         """First to ledger.torn, then off the ledger: a crash between the two loses nothing."""
         try:
             _append_private(self.folder / TORN, torn + b"\n")
-            os.ftruncate(self._handle, os.fstat(self._handle).st_size - len(torn))
-            os.fsync(self._handle)
+            os.ftruncate(handle, os.fstat(handle).st_size - len(torn))
+            os.fsync(handle)
         except OSError as problem:
             raise _unwritable(self.folder, problem) from None
-        self.append(Left("", 0, "ledger", "", "", NOTE, sha256(torn), 0,
+        self.append(Left(run="", round=0, phase="ledger", request="", request_sha256="", reply=NOTE,
+                         reply_sha256=sha256(torn), bytes=0,
                          reason=f"the last line was cut short by a crash; its {len(torn)} bytes are in {TORN}. "
                                 f"The answer it would have told of was not sent"))
 
     @property
-    def entries(self) -> list[dict]:
+    def entries(self) -> list[Entry]:
         """The lines, from the disk: a long run's memory does not grow with its ledger."""
         return _chain(_lines(self.folder)[0])[0]
 
-    def append(self, left: Left) -> dict:
+    def append(self, left: Left) -> Entry:
         """The line, on disk. OutputError where it cannot be written: then nothing may be sent, and the ledger closes,
         so that the next start looks at what the failed write left."""
         if self._handle is None:
@@ -294,7 +300,7 @@ class Ledger:
     def __enter__(self) -> Ledger:
         return self
 
-    def __exit__(self, *_) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
@@ -341,15 +347,15 @@ class Total(NamedTuple):
     last: str
 
 
-def totals(entries: Iterable[Mapping]) -> list[Total]:
+def totals(entries: Iterable[Entry]) -> list[Total]:
     """Per run and phase, in the order they began."""
-    groups: dict[tuple[str, str], list[Mapping]] = {}
+    groups: dict[tuple[str, str], list[Entry]] = {}
     for entry in entries:
         groups.setdefault((entry["run"], entry["phase"]), []).append(entry)
     return [_total(run, phase, group) for (run, phase), group in groups.items()]
 
 
-def _total(run: str, phase: str, entries: Sequence[Mapping]) -> Total:
+def _total(run: str, phase: str, entries: Sequence[Entry]) -> Total:
     refusals = sum(entry["reply"] == REFUSAL for entry in entries)
     answers = sum(entry["reply"] not in (REFUSAL, NOTE) for entry in entries)
     names = sorted({name for entry in entries for name in entry["sums"]})
@@ -357,12 +363,12 @@ def _total(run: str, phase: str, entries: Sequence[Mapping]) -> Total:
                  tuple(names), min(entry["time"] for entry in entries), max(entry["time"] for entry in entries))
 
 
-def numbers(entry: Mapping) -> int:
+def numbers(entry: Entry) -> int:
     """How many numbers an entry's sums hold."""
     return sum(math.prod(shape) for shape in entry["sums"].values())
 
 
-def show(entries: Sequence[Mapping]) -> Table:
+def show(entries: Sequence[Entry]) -> Table:
     """The ledger as a table: a line for each phase of each run, and one for each run's total."""
     from rich.table import Table
 
@@ -377,23 +383,24 @@ def show(entries: Sequence[Mapping]) -> Table:
     return table
 
 
-def _counted():
+def _counted() -> list[Column]:
     from rich.table import Column
 
     return [Column(name, justify="right") for name in ("answers", "refusals", "numbers", "bytes")]
 
 
 def _sum(run: str, parts: Sequence[Total]) -> Total:
-    return Total(run, "all", *(sum(part[k] for part in parts) for k in range(2, 6)), (),
+    return Total(run, "all", sum(part.answers for part in parts), sum(part.refusals for part in parts),
+                 sum(part.numbers for part in parts), sum(part.bytes for part in parts), (),
                  min(part.first for part in parts), max(part.last for part in parts))
 
 
-def _cells(total: Total) -> list:
+def _cells(total: Total) -> list[Text | str]:
     """Text, not markup: a name from outside must not style the screen."""
     from rich.text import Text
 
     return [Text(total.run or "–"), Text(total.phase), Text(_when(total.first, total.last)),
-            *(f"{number:,}" for number in total[2:6]), Text(", ".join(total.names))]
+            *(f"{count:,}" for count in total[2:6]), Text(", ".join(total.names))]
 
 
 def _when(first: str, last: str) -> str:

@@ -5,20 +5,19 @@ Each check returns nothing, or raises an error that names the site and the remed
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 
 import numpy as np
 
 from fedci.errors import DisclosureError, HandshakeError, MessageError, SiteError, StudyError
 from fedci.model import padding
-from fedci.model.law import AnyModel
-from fedci.model.shared import basis
-from fedci.model.shared.inducing import bytes_needed
-from fedci.model.shared.shared import SharedModel
+from fedci.model.families import model_of
+from fedci.model.family import Family, FirstStage, Shapes
 from fedci.protocol import refuting, stages
-from fedci.protocol.messages import AskEffects, AskSharedEffects, AskStatistics, Evaluate, Prepare, PullBack
+from fedci.protocol.messages import Prepare
 from fedci.site.prepared import Units
-from fedci.study.options import FitOptions, SharedOptions, preset_names
+from fedci.study.options import FitOptions, preset_names
 from fedci.study.study import Study
 from fedci.table.moments import small_cells
 from fedci.table.table import Table
@@ -33,7 +32,8 @@ def check_options(site: str, study: Study, options: FitOptions, refuter: str) ->
     if rounds > policy.max_rounds:
         raise DisclosureError(f"site '{site}': {rounds} rounds were asked for, the policy allows {policy.max_rounds}. "
                               f"Lower optimiser.rounds")
-    allowed = [refuting.options_of(one) if refuter else one for one in _options_of(study)]
+    of_study = _options_of(study)
+    allowed = [refuting.options_of(preset) for preset in of_study] if refuter else of_study
     if policy.check_trajectory and options not in allowed:
         raise HandshakeError(f"site '{site}': the options of the fit are not the study's, nor those of a shipped "
                              f"preset with the study's changes. Put them into the study file")
@@ -41,24 +41,18 @@ def check_options(site: str, study: Study, options: FitOptions, refuter: str) ->
 
 def _options_of(study: Study) -> list[FitOptions]:
     """Of each shipped preset that the study allows, with the study's changes."""
-    found = []
+    presets = []
     for name in preset_names():
         with suppress(StudyError):
-            found.append(study.fit_options(name))
-    return found
+            presets.append(study.fit_options(name))
+    return presets
 
 
 def check_memory(table: Table, options: FitOptions) -> None:
-    n, model = len(table.y), options.model
-    if isinstance(model, SharedOptions) and n > model.exact_rows:
-        d = 2 * table.x.shape[1]  # as many indicators of missing values at most
-        width = basis.columns(d, model.directions, model.knots, model.common) // 2 + model.inducing + 1
-        padding.check_memory(table.site, n, bytes_needed(n, d, width),
-                             "Lower model.inducing, or run the site on a larger machine.")
-    else:
-        padding.check_memory(table.site, n, padding.bytes_needed(n, options.optimiser.draws),
-                             "The covariance is exact: use the preset 'default', which needs memory in proportion to "
-                             "the rows, lower optimiser.draws, or run the site on a larger machine.")
+    """As many indicators of missing values as columns, at most."""
+    rows, d = len(table.y), table.x.shape[1]
+    need, remedy = model_of(options.model, 2 * d, d, 1).memory_needed(rows, options.optimiser.draws)
+    padding.check_memory(table.site, rows, need, remedy)
 
 
 def check_unchanged(site: str, before: Prepare | None, request: Prepare) -> None:
@@ -72,23 +66,23 @@ def check_units(table: Table, study: Study, options: FitOptions, units: Units, p
     blow a column up would turn the start's random weights into ones that tell people apart."""
     if not options.model.standardise or study.policy.noises("moments"):
         return
-    x, told = table.x, ~small_cells(table.x, table.kinds, study.policy.min_cell)
-    columns = np.column_stack([units.covariates(x)[:, :x.shape[1]][:, told], units.outcome(table.y)])
+    x, described = table.x, ~small_cells(table.x, table.kinds, study.policy.min_cell)
+    columns = np.column_stack([units.covariates(x)[:, :x.shape[1]][:, described], units.outcome(table.y)])
     if not (np.square(columns).sum(0) <= UNITS_SLACK * max(people, len(x))).all():
         raise DisclosureError(f"site '{table.site}': the common units are not those of all sites' people: they blow a "
                               f"column up. Stop the study, and ask the coordinator")
 
 
-def first_stage(site: str, options: FitOptions, request: Prepare) -> stages.First:
+def first_stage(site: str, options: FitOptions, request: Prepare) -> FirstStage:
     """The one that was asked for, if these options allow it."""
-    few, least = stages.First(request.few_rows, request.few_people), options.optimiser.first_rows
-    if few != stages.First() and not (few.rows in stages.choices(least) and 0 < few.people <= request.people):
-        raise MessageError(f"site '{site}': a first stage with {few.rows} people of a site, {few.people} of all, is "
-                           f"none that optimiser.first_rows = {least} allows")
-    return few
+    first, least = FirstStage(request.few_rows, request.few_people), options.optimiser.first_rows
+    if first != FirstStage() and not (first.rows in stages.choices(least) and 0 < first.people <= request.people):
+        raise MessageError(f"site '{site}': a first stage with {first.rows} people of a site, {first.people} of all, "
+                           f"is none that optimiser.first_rows = {least} allows")
+    return first
 
 
-def check_statistics(study: Study, site: str, rows: int, model: AnyModel, cohort: int = 1) -> None:
+def check_statistics(study: Study, site: str, rows: int, model: Family, cohort: int = 1) -> None:
     """Nearly as many columns of T (model `shared`), or parameters, as people: sums may tell rows apart. With a `cohort`
     only the sum over so many sites leaves, and of the others the site knows the policy's minimum."""
     policy, people = study.policy, rows + (cohort - 1) * study.policy.min_rows
@@ -98,7 +92,7 @@ def check_statistics(study: Study, site: str, rows: int, model: AnyModel, cohort
             f"site '{site}': the model has {model.size} parameters for {people} people; the policy allows "
             f"{policy.max_parameters_per_row:g} for each {where}. Use a smaller model or more people; or, if every "
             f"site consents, raise policy.max_parameters_per_row in the study")
-    if isinstance(model, SharedModel) and model.columns > limit * people:
+    if model.columns > limit * people:
         raise DisclosureError(
             f"site '{site}': the model 'shared' would send sums over {model.columns} columns of {people} people; the "
             f"policy allows {limit:g} columns per person {where}. Use fewer covariates or model.knots, more people, or "
@@ -108,25 +102,16 @@ def check_statistics(study: Study, site: str, rows: int, model: AnyModel, cohort
 # --- of a request, before anything is computed
 
 
-def check_thetas(site: str, model: AnyModel, request: AskStatistics | PullBack | AskSharedEffects) -> None:
-    if not isinstance(model, SharedModel):
-        raise SiteError(f"site '{site}' does not answer a {type(request).__name__} in this study: its model is not "
-                        f"'shared'")
-    check_arrays(site, {"thetas": request.thetas}, {"thetas": (len(np.atleast_1d(request.thetas)), model.size)})
+def check_asked(site: str, model: Family, name: str, arrays: Mapping[str, np.ndarray]) -> None:
+    """A question of this study's model, with arrays of the right shapes."""
+    expected = model.takes(name, arrays)
+    if expected is None:
+        raise SiteError(f"site '{site}' does not answer a {name} in this study: its model is "
+                        f"'{model.options.family}'")
+    check_arrays(site, arrays, expected)
 
 
-def check_shapes(site: str, model: AnyModel, request: Evaluate | AskEffects) -> None:
-    """Θ of this model, and as many Φ as Σ (and g)."""
-    if isinstance(model, SharedModel):
-        raise SiteError(f"site '{site}' does not answer a {type(request).__name__} in this study: its model is "
-                        f"'shared'")
-    draws = len(np.atleast_1d(request.phi_roots))
-    expected = {"theta": (model.size,), "phi_roots": (draws, 2, 2), "sigma_roots": (draws, 2, 2)}
-    expected |= {"g": (draws, 2)} if isinstance(request, AskEffects) else {}
-    check_arrays(site, {name: getattr(request, name) for name in expected}, expected)
-
-
-def check_arrays(site: str, arrays: dict[str, np.ndarray], expected: dict[str, tuple]) -> None:
+def check_arrays(site: str, arrays: Mapping[str, np.ndarray], expected: Shapes) -> None:
     for name, shape in expected.items():
         array = arrays[name]
         if array.shape != shape or array.dtype != np.float64:

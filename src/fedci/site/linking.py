@@ -8,6 +8,9 @@ With a key from a file the second step falls away. After the last Exclude nothin
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
@@ -19,64 +22,84 @@ from fedci.protocol.messages import AskLinkKey, AskTokens, Exclude, Message, Rep
 from fedci.study.study import Study
 from fedci.table.table import Table, id_records
 
+Part = TypeVar("Part")
+LEADING = "the keys of all sites, once, and to come first among them"
+"""What the lead site waits for."""
 
+
+@dataclass(frozen=True, kw_only=True)
 class SiteLinkage:
-    """One linkage of one site. Ids are checked when it is made: what is wrong is told before anything leaves."""
+    """One linkage of one site. Replaced, never changed."""
 
-    def __init__(self, study: Study, table: Table, run: str, credentials: Credentials):
-        self.study, self.name, self.run, self.credentials = study, table.site, run, credentials
-        self.context = Context(run, study.hash())
-        self.people = table.rows
-        self.records: list[bytes] | None = id_records(study, table)
-        self.private = None if credentials.key else X25519PrivateKey.generate()
-        self.key: bytes | None = credentials.key
-        self.publics: dict | None = None
-        """The keys that the lead site wrapped its key for: never a second time for others."""
-        self.tokens: np.ndarray | None = None
-        """[n, 2] in their own order."""
-        self.order: np.ndarray | None = None
-        """[n] the row behind each of them."""
-        self.excluded: list[np.ndarray] = []
-        """Rows, one array for each part of the exclusion so far."""
-        self.kept: np.ndarray | None = None
-        """[k] rows that stay, in the table's order; none: the linkage goes on."""
+    study: Study
+    name: str
+    run: str
+    people: int
+    credentials: Credentials = field(repr=False)
+    records: list[bytes] | None = field(repr=False)
+    """What identifies each person, until there are tokens."""
+    private: X25519PrivateKey | None = field(repr=False)
+    key: bytes | None = field(repr=False)
+    publics: dict[str, str] | None = None
+    """The keys that the lead site wrapped its key for: never a second time for others."""
+    tokens: np.ndarray | None = field(default=None, repr=False)
+    """[n, 2] in their own order."""
+    order: np.ndarray | None = field(default=None, repr=False)
+    """[n] the row behind each of them."""
+    excluded: tuple[np.ndarray, ...] = ()
+    """Rows, one array for each part of the exclusion so far."""
+    kept: np.ndarray | None = None
+    """[k] rows that stay, in the table's order; none: the linkage goes on."""
 
-    def answer(self, request: Message) -> Reply | Tokens:
+    @property
+    def context(self) -> Context:
+        return Context(self.run, self.study.hash())
+
+    def answered(self, request: Message) -> tuple[SiteLinkage, Reply | Tokens]:
+        """(the linkage after this request, the reply)."""
         if request.run != self.run or self.kept is not None:
             raise self._out_of_turn("a new linkage")
-        handlers = {AskLinkKey: self._offer, WrapLinkKey: self._wrap, TakeLinkKey: self._take,
-                    AskTokens: self._send, Exclude: self._exclude}
+        handlers: Mapping[type[Message], Callable[[Any], tuple[SiteLinkage, Reply | Tokens]]] = {
+            AskLinkKey: self._offer, WrapLinkKey: self._wrap, TakeLinkKey: self._take, AskTokens: self._send,
+            Exclude: self._exclude}
         return handlers[type(request)](request)
 
     def _out_of_turn(self, what: str) -> SiteError:
         return SiteError(f"site '{self.name}' was asked out of turn: it waits for {what} first")
 
-    def _reply(self, request: Message, **notes) -> Reply:
+    def _having(self, part: Part | None, what: str) -> Part:
+        if part is None:
+            raise self._out_of_turn(what)
+        return part
+
+    def _reply(self, request: Message, **notes: Any) -> Reply:
         return Reply(request.run, request.round, self.name, {}, notes)
 
     # --- the key
 
-    def _offer(self, request: AskLinkKey) -> Reply:
+    def _offer(self, request: AskLinkKey) -> tuple[SiteLinkage, Reply]:
         if self.private is None:
-            return self._reply(request, people=self.people, fingerprint=agreement.fingerprint(self.key, self.context))
+            fingerprint = agreement.fingerprint(self._having(self.key, "a key from a file"), self.context)
+            return self, self._reply(request, people=self.people, fingerprint=fingerprint)
         public = agreement.public_key(self.private)
-        return self._reply(request, people=self.people, public=public,
-                           signature=agreement.sign(self.credentials, self.context, self.name, public))
+        return self, self._reply(request, people=self.people, public=public,
+                                 signature=agreement.sign(self.credentials, self.context, self.name, public))
 
-    def _wrap(self, request: WrapLinkKey) -> Reply:
+    def _wrap(self, request: WrapLinkKey) -> tuple[SiteLinkage, Reply]:
         """Every site's copy of the key, which is drawn here."""
-        self._check_lead(request)
-        self.key, self.publics = self.key or secrets.token_bytes(agreement.KEY_BYTES), dict(request.publics)
-        return self._reply(request, wrapped={
-            site: agreement.wrap(self.key, self.private, public, self.context, self.name, site)
-            for site, public in sorted(self.publics.items()) if site != self.name})
+        private = self._having(self.private, LEADING)
+        self._check_lead(private, request)
+        key, publics = self.key or secrets.token_bytes(agreement.KEY_BYTES), dict(request.publics)
+        return replace(self, key=key, publics=publics), self._reply(request, wrapped={
+            site: agreement.wrap(key, private, public, self.context, self.name, site)
+            for site, public in sorted(publics.items()) if site != self.name})
 
-    def _check_lead(self, request: WrapLinkKey) -> None:
+    def _check_lead(self, private: X25519PrivateKey, request: WrapLinkKey) -> None:
         sites = set(request.publics)
         asked_again = self.key is not None and self.publics != request.publics
-        if self.private is None or asked_again or not sites or min(sites) != self.name:
-            raise self._out_of_turn("the keys of all sites, once, and to come first among them")
-        if request.publics[self.name] != agreement.public_key(self.private):
+        if asked_again or not sites or min(sites) != self.name:
+            raise self._out_of_turn(LEADING)
+        if request.publics[self.name] != agreement.public_key(private):
             raise HandshakeError(f"site '{self.name}': its own linkage key came back changed. Someone between the "
                                  "sites puts other keys in place of theirs: do not run the study before you know who")
         for site in sorted(sites - {self.name}):
@@ -84,7 +107,7 @@ class SiteLinkage:
             agreement.check_signature(self.credentials, self.context, site, request.publics[site],
                                       request.signatures.get(site, ""))
 
-    def _take(self, request: TakeLinkKey) -> Reply:
+    def _take(self, request: TakeLinkKey) -> tuple[SiteLinkage, Reply]:
         if self.private is None or not request.lead < self.name:
             raise self._out_of_turn("the key of the lead site")
         self.study.check_site(request.lead)
@@ -92,38 +115,43 @@ class SiteLinkage:
         key = agreement.unwrap(request.wrapped, self.private, request.public, self.context, request.lead, self.name)
         if self.key not in (None, key):
             raise self._out_of_turn("no second key")
-        self.key = key
-        return self._reply(request)
+        return replace(self, key=key), self._reply(request)
 
     # --- tokens out, exclusions in
 
-    def _send(self, request: AskTokens) -> Tokens:
+    def _send(self, request: AskTokens) -> tuple[SiteLinkage, Tokens]:
         if self.key is None:
             raise self._out_of_turn("the linkage key")
-        if self.tokens is None:
-            self._make_tokens()
+        linkage = self if self.tokens is not None else self._with_tokens(self.key)
+        ordered = linkage._having(linkage.tokens, "its tokens")
         self._check_part(request)
         start, end = (self.people * part // request.parts for part in (request.part, request.part + 1))
-        return Tokens(request.run, request.round, self.name, self.tokens[start:end])
+        return linkage, Tokens(request.run, request.round, self.name, ordered[start:end])
 
-    def _make_tokens(self) -> None:
-        made = tokens.tokens(self.records, agreement.token_key(self.key, self.study.hash()))
-        self.order = tokens.sorting(made)
-        self.tokens, self.records = made[self.order], None
+    def _with_tokens(self, key: bytes) -> SiteLinkage:
+        made = tokens.tokens(self._having(self.records, "its records"), agreement.token_key(key, self.study.hash()))
+        order = tokens.sorting(made)
+        return replace(self, order=order, tokens=made[order], records=None)
 
     def _check_part(self, request: AskTokens | Exclude) -> None:
         if not 0 <= request.part < request.parts:
             raise MessageError(f"site '{self.name}': there is no part {request.part} of {request.parts}")
 
-    def _exclude(self, request: Exclude) -> Reply:
-        if self.tokens is None or request.part != len(self.excluded):
+    def _exclude(self, request: Exclude) -> tuple[SiteLinkage, Reply]:
+        if self.tokens is None or self.order is None or request.part != len(self.excluded):
             raise self._out_of_turn("its tokens to be asked for, and the parts of the exclusion in order")
         self._check_part(request)
-        self.excluded.append(self.order[tokens.find(self.tokens, request.tokens)])
-        if len(self.excluded) < request.parts:
-            return self._reply(request)
-        rows = np.unique(np.concatenate(self.excluded))
-        self.kept = np.setdiff1d(np.arange(self.people), rows)
-        self.private = self.key = self.tokens = self.order = None
-        self.credentials = Credentials()
-        return self._reply(request, excluded=len(rows))
+        excluded = (*self.excluded, self.order[tokens.find(self.tokens, request.tokens)])
+        if len(excluded) < request.parts:
+            return replace(self, excluded=excluded), self._reply(request)
+        rows = np.unique(np.concatenate(excluded))
+        staying = np.setdiff1d(np.arange(self.people), rows)
+        return replace(self, kept=staying, excluded=(), private=None, key=None, tokens=None, order=None,
+                       credentials=Credentials()), self._reply(request, excluded=len(rows))
+
+
+def begin_linkage(study: Study, table: Table, run: str, credentials: Credentials) -> SiteLinkage:
+    """Ids are checked here: what is wrong is told before anything leaves."""
+    return SiteLinkage(study=study, name=table.site, run=run, people=table.rows, credentials=credentials,
+                       records=id_records(study, table), key=credentials.key,
+                       private=None if credentials.key else X25519PrivateKey.generate())

@@ -21,8 +21,10 @@ from fedci.errors import DisclosureError, HandshakeError, NumericalError, SiteEr
 from fedci.privacy import agreement, secure_sum
 from fedci.privacy.agreement import Context, Credentials
 from fedci.privacy.secure_sum import info
-from fedci.protocol.messages import AskMaskKey, Message, OpenSum, TakeCheckKey, TakeMaskKeys, encode
+from fedci.protocol.codec import encode
+from fedci.protocol.messages import AskEffects, AskMaskKey, Message, OpenSum, TakeCheckKey, TakeMaskKeys
 from fedci.protocol.packing import flat, masked_size, unflatten
+from fedci.protocol.requests import Shapes
 from fedci.study.policy import SECURE_SUM_SITES
 from fedci.study.study import Study
 
@@ -43,11 +45,11 @@ def site_secret(credentials: Credentials) -> bytes:
 
 def digest(request: Message) -> str:
     """Of what all sites must have been asked alike: the request without its addressee and the site's own g."""
-    own = {"g": np.zeros(0)} if hasattr(request, "g") else {}
-    return hashlib.sha256(encode(replace(request, site="", **own))).hexdigest()
+    alike: Message = replace(request, g=np.zeros(0)) if isinstance(request, AskEffects) else request
+    return hashlib.sha256(encode(replace(alike, site=""))).hexdigest()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SiteSums:
     """One run's secure sums at one site. Replaced, never changed."""
 
@@ -88,12 +90,12 @@ class SiteSums:
 
     # --- keys
 
-    def offer(self, request: AskMaskKey) -> dict:
+    def offer(self, request: AskMaskKey) -> dict[str, str]:
         public = agreement.public_key(self._private)
         return {"public": public,
                 "signature": agreement.sign(self.credentials, self._context, self.name, public, KEY)}
 
-    def take(self, request: TakeMaskKeys) -> tuple[SiteSums, dict]:
+    def take(self, request: TakeMaskKeys) -> tuple[SiteSums, dict[str, dict[str, str]]]:
         """The cohort's keys, checked; the lead site answers with the key of the checks, wrapped for the others."""
         publics = dict(request.publics)
         self._check_cohort(publics)
@@ -136,7 +138,7 @@ class SiteSums:
     # --- an answer
 
     def mask(self, request: Message, sums: Mapping[str, np.ndarray],
-             wide: bool) -> tuple[SiteSums, np.ndarray, dict]:
+             wide: bool) -> tuple[SiteSums, np.ndarray, dict[str, str]]:
         """(what is remembered, the masked numbers, each site's sealed share of the self seed)."""
         asked, sites = digest(request), len(self.cohort)
         about = self._about(request.round, asked)
@@ -145,13 +147,13 @@ class SiteSums:
         coins = secure_sum.derived(self.secret, info("coins", self.run) + about)
         pairs = {peer: secure_sum.pair_keys(secret, about, self.name, peer) for peer, secret in self.pairs.items()}
         shares = secure_sum.split(seed, coins, sites, secure_sum.threshold(sites))
-        keys = {peer: one.seal for peer, one in pairs.items()} | {self.name: self._own_key(about)}
+        keys = {peer: pair.seal for peer, pair in pairs.items()} | {self.name: self._own_key(about)}
         sealed = {site: secure_sum.seal(share, keys[site], about)
                   for site, share in zip(self.cohort, shares, strict=True)}
         newest = {number: self.digests[number] for number in sorted(self.digests)[-KEPT:]}
         # an early round too: a coordinator that goes on from its checkpoint walks the design of the study anew
         known = replace(self, digests=newest | {request.round: asked},
-                        unseals=(request.round, {peer: one.unseal for peer, one in pairs.items()}))
+                        unseals=(request.round, {peer: pair.unseal for peer, pair in pairs.items()}))
         return known, secure_sum.masked(numbers, self.name, seed, pairs), sealed
 
     def _encoded(self, sums: Mapping[str, np.ndarray], wide: bool) -> np.ndarray:
@@ -170,6 +172,8 @@ class SiteSums:
         return info("sum", number, asked)
 
     def _check_key(self, about: bytes) -> bytes:
+        if self.check_key is None:
+            raise SiteError(f"site '{self.name}' was asked out of turn: it waits for the key of the checks first")
         return secure_sum.derived(self.check_key, about)
 
     def _own_key(self, about: bytes) -> bytes:
@@ -177,7 +181,7 @@ class SiteSums:
 
     # --- opening
 
-    def open(self, request: OpenSum) -> dict:
+    def open(self, request: OpenSum) -> dict[str, str]:
         """Site → its share, unsealed: only when all sites answered what this one did, in the round before."""
         number = request.round - 1
         if number not in self.digests:
@@ -192,7 +196,7 @@ class SiteSums:
         if others:
             raise DisclosureError(f"site '{self.name}': {', '.join(others)} was not asked the same, or its share was "
                                   f"changed on the way: the sum stays closed. The coordinator must ask all sites alike")
-        return {site: share.hex() for site, share in shares.items()}
+        return {site: share.hex() for site, share in shares.items() if share is not None}
 
     def _unseal_key(self, site: str, about: bytes) -> bytes:
         if site == self.name:
@@ -201,11 +205,11 @@ class SiteSums:
 
     # --- the sum as the coordinator tells it
 
-    def told(self, previous: Mapping[str, np.ndarray], number: int, shapes: Mapping[str, tuple], wide: bool) -> dict:
+    def told(self, previous: Mapping[str, np.ndarray], number: int, shapes: Shapes,
+             wide: bool) -> dict[str, np.ndarray]:
         """The named sums of round `number`; DisclosureError unless they are what the sites sent."""
-        total = previous.get("total")
-        size = masked_size(shapes, wide)
-        fits = total is not None and total.dtype == np.int64 and total.shape == (size,) and number in self.digests
+        total = previous.get("total", np.zeros(0))
+        fits = total.dtype == np.int64 and total.shape == (masked_size(shapes, wide),) and number in self.digests
         if not fits or not secure_sum.is_true_sum(total, self._check_key(self._about(number, self.digests[number]))):
             raise DisclosureError(f"site '{self.name}': the sum that the coordinator tells is not what the sites sent "
                                   f"in round {number}. Stop the study, and ask the coordinator")

@@ -15,6 +15,7 @@ import numpy as np
 from fedci.privacy import dp
 from fedci.privacy.secure_sum import derived, info
 from fedci.study.options import FitOptions
+from fedci.study.policy import given
 from fedci.study.study import Study
 from fedci.table.moments import SiteMoments
 from fedci.table.table import Table
@@ -34,7 +35,7 @@ class SiteNoise:
     multipliers: Mapping[str, float]
 
     def moments(self, table: Table) -> SiteMoments:
-        bounds = dp.Bounds(bounds_of(self.study), self.study.policy.outcome_range)
+        bounds = dp.Bounds(bounds_of(self.study), given(self.study.policy.outcome_range))
         return dp.moments(table.x, table.w, table.y, bounds, self.multipliers["moments"], self._seed("moments"))
 
     def effects(self, sums: Mapping[str, np.ndarray], counts: np.ndarray) -> dict[str, np.ndarray]:
@@ -42,7 +43,7 @@ class SiteNoise:
         own, people = np.asarray(sums["people"], float), np.maximum(counts, 1.0)
         means = sums["cate_mean"].mean(0) / np.maximum(own, 1.0)
         sds = np.sqrt(sums["cate_var"].mean(0) + sums["cate_mean"].var(0)) / np.maximum(own, 1.0)
-        mean, variance = dp.effects(means, sds, self.study.policy.effect_bound, self.multipliers["effects"],
+        mean, variance = dp.effects(means, sds, given(self.study.policy.effect_bound), self.multipliers["effects"],
                                     self._seed("effects"))
         each = np.zeros_like(sums["ite_mean"][:1])
         return {"cate_mean": (mean * people)[None], "cate_var": (variance * people**2)[None], "ite_mean": each,
@@ -51,12 +52,12 @@ class SiteNoise:
     def evaluation(self, sums: Mapping[str, np.ndarray], asked: str) -> dict[str, np.ndarray]:
         """Clipped and noised gradients; the objective is not told."""
         parts = [np.asarray(sums[name]) for name in ROOTS]
-        flat = dp.gradient(np.concatenate([part.ravel() for part in parts]), self.study.policy.gradient_clip,
+        flat = dp.gradient(np.concatenate([part.ravel() for part in parts]), given(self.study.policy.gradient_clip),
                            self.multipliers["gradients"], self._seed("gradients", asked))
         ends = np.cumsum([part.size for part in parts])[:-1]
-        told = {name: piece.reshape(part.shape) for name, part, piece in zip(ROOTS, parts, np.split(flat, ends),
-                                                                             strict=True)}
-        return told | {"objective": np.zeros(()), "failed": sums["failed"]}
+        noised = {name: piece.reshape(part.shape) for name, part, piece in zip(ROOTS, parts, np.split(flat, ends),
+                                                                               strict=True)}
+        return noised | {"objective": np.zeros(()), "failed": sums["failed"]}
 
     def _seed(self, kind: str, *more: str) -> bytes:
         return derived(self.secret, info("noise", kind, self.study.hash(), self.people, *more))
@@ -64,7 +65,7 @@ class SiteNoise:
 
 def bounds_of(study: Study) -> list[tuple[float, float]]:
     """Of each design column: its range, or 0 and 1."""
-    return [covariate.range if covariate.type == "numeric" else (0.0, 1.0)
+    return [covariate.range or (0.0, 1.0)
             for covariate in study.covariates for _ in covariate.design_columns()]
 
 
@@ -74,5 +75,5 @@ def site_noise(study: Study, options: FitOptions, table: Table, secret: bytes) -
     if policy.epsilon is None:
         return None
     rows = hashlib.sha256(np.column_stack([table.x, table.w, table.y]).astype(float).tobytes()).hexdigest()
-    made = dp.multipliers(policy.epsilon, policy.delta, policy.noised, options.optimiser.rounds)
+    made = dp.multipliers(policy.epsilon, given(policy.delta), policy.noised, options.optimiser.rounds)
     return SiteNoise(study, secret, rows, made)

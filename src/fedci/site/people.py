@@ -10,9 +10,9 @@ import numpy as np
 
 from fedci.effect import Effect
 from fedci.model import predict
-from fedci.model.law import AnyModel
-from fedci.model.shared.inducing import Blocks
-from fedci.site.prepared import Prepared, arrange
+from fedci.model.family import Family
+from fedci.model.rows import Draws, Known, Rows
+from fedci.site.prepared import Prepared
 from fedci.table.table import Table
 
 CHUNK = 512
@@ -24,22 +24,24 @@ class Posterior:
     """What a site needs for its own predictions; received with the last request, kept at the site."""
 
     vector: np.ndarray
-    draws: predict.Draws | predict.SharedDraws
+    draws: Draws
     jitter: float
 
 
 @dataclass(frozen=True)
 class People:
-    """Those of one site, once it has the posterior."""
+    """Those of one site, once it has the posterior: all that their effects need, and nothing of the run."""
 
     table: Table
+    rows: np.ndarray
+    """[n] where they stand in the site's whole table, from 0; linkage may have left others out."""
     ready: Prepared
     q: Posterior
 
     @cached_property
-    def known(self) -> predict.Known:
+    def known(self) -> Known:
         """What predictions need of the site's rows; of a large site's it is work."""
-        return predict.known(self.ready.model, self.ready.arrays, self.q.draws, self.q.jitter)
+        return self.ready.rows.known(self.ready.model, self.q.draws, self.q.jitter)
 
     def cate(self, x: np.ndarray | None = None, outcome_noise: bool = False) -> Effect:
         """τ(x) of new people (raw covariates [p, d]) or, without x, of the site's own."""
@@ -49,8 +51,8 @@ class People:
 
     def ite(self, noise_correlation: float | None = None) -> Effect:
         """Realised effects of the site's own people, in the table's order."""
-        ready, rows = self.ready, slice(0, len(self.table.y))
-        return _one(_each(ready.model, self.q, ready.arrays, _given(noise_correlation), ready.units.y_sd, rows))
+        ready, everybody = self.ready, slice(0, len(self.table.y))
+        return _one(_each(ready.model, self.q, ready.rows, _given(noise_correlation), ready.units.y_sd, everybody))
 
     def impute(self, x: np.ndarray, w: np.ndarray, y: np.ndarray, noise_correlation: float | None = None,
                draws: int | None = None) -> Effect:
@@ -59,36 +61,26 @@ class People:
         q = replace(self.q, draws=jax.tree.map(lambda leaf: leaf[:draws], self.q.draws))
         x = ready.units.covariates(np.vstack([self.table.x, x]))
         y = ready.units.outcome(np.concatenate([self.table.y, y]))
-        both = arrange(ready.model, x, np.concatenate([self.table.w, w]), y, np.asarray(ready.arrays.u),
-                       int(ready.arrays.index))
-        rows = slice(len(self.table.y), len(y))
-        return _one(_each(ready.model, q, both, _given(noise_correlation), ready.units.y_sd, rows))
+        both = ready.model.rows(x, np.concatenate([self.table.w, w]), y, np.asarray(ready.rows.u),
+                                int(ready.rows.index))
+        others = slice(len(self.table.y), len(y))
+        return _one(_each(ready.model, q, both, _given(noise_correlation), ready.units.y_sd, others))
 
 
-def _each(model, q: Posterior, arrays, correlations: np.ndarray, y_sd: float, rows: slice) -> Effect:
-    """Realised effects [L, C, rows] in outcome units."""
-    if not isinstance(arrays, Blocks):
-        each = jax.device_get(predict.ite_each(model, q.vector, arrays, q.draws, correlations, q.jitter))
-        return Effect(each.mean[..., rows], each.var[..., rows]).scaled(y_sd)
-    parts = list(_each_by_block(model, q, arrays, correlations))
-    order = np.argsort(np.concatenate([place for place, _ in parts]))[rows]
-    return Effect(*(np.concatenate([getattr(e, name) for _, e in parts], -1)[..., order]
-                    for name in ("means", "variances"))).scaled(y_sd)
+def _each(model: Family, q: Posterior, rows: Rows, correlations: np.ndarray, y_sd: float, which: slice) -> Effect:
+    """Realised effects [L, C, people] in outcome units, in the order of the rows."""
+    parts = list(rows.realised(model, q.vector, q.draws, correlations, q.jitter))
+    order = np.argsort(np.concatenate([places for places, _ in parts]))[which]
+    mean, var = (np.concatenate([getattr(moments, name) for _, moments in parts], -1)[..., order]
+                 for name in ("mean", "var"))
+    return Effect(mean, var).scaled(y_sd)
 
 
-def summed_sd(model, q: Posterior, arrays, correlations: np.ndarray, y_sd: float) -> np.ndarray:
+def summed_sd(model: Family, q: Posterior, rows: Rows, correlations: np.ndarray, y_sd: float) -> np.ndarray:
     """[C] Σ_i sd(τ_i)."""
-    if isinstance(arrays, Blocks):
-        return y_sd * sum(e.sd.sum(1) for _, e in _each_by_block(model, q, arrays, correlations))
-    return _each(model, q, arrays, correlations, y_sd, slice(0, int(arrays.mask.sum()))).sd.sum(1)
-
-
-def _each_by_block(model, q: Posterior, blocks: Blocks, correlations: np.ndarray):
-    """(the rows of a block's people, their realised effects [L, C, people] in model units), block by block."""
-    known = predict.known(model, blocks, q.draws, q.jitter)
-    for i, (place, mask) in enumerate(zip(np.asarray(blocks.row), np.asarray(blocks.mask) > 0, strict=True)):
-        each = jax.device_get(predict.ite_of_block(model, known, blocks.x[i], blocks.y[i], blocks.arm[i], correlations))
-        yield place[mask], Effect(each.mean[..., mask], each.var[..., mask])
+    parts = rows.realised(model, q.vector, q.draws, correlations, q.jitter)
+    each = (Effect(np.asarray(moments.mean), np.asarray(moments.var)).sd for _, moments in parts)
+    return y_sd * sum((sd.sum(1) for sd in each), np.zeros(len(correlations)))
 
 
 def _given(noise_correlation: float | None) -> np.ndarray:
@@ -100,8 +92,7 @@ def _one(effect: Effect) -> Effect:
     return Effect(effect.means[:, 0], effect.variances[:, 0])
 
 
-def stream_cate(model: AnyModel, vector, known: predict.Known, draws: predict.Draws | predict.SharedDraws,
-                x: np.ndarray, jitter: float,
+def stream_cate(model: Family, vector: np.ndarray, known: Known, draws: Draws, x: np.ndarray, jitter: float,
                 y_sd: float, outcome_noise: bool) -> Effect:
     """τ(x) for any number of people, in chunks of one shape; with outcome noise it is a person's realised effect."""
     parts = []

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
-from fedci.model import padding
-from fedci.model.law import AnyModel
-from fedci.model.paper import elbo
-from fedci.model.shared.inducing import Blocks, cut
-from fedci.model.shared.shared import SharedModel
-from fedci.protocol import stages
+from fedci.model.family import Family, FirstStage
+from fedci.model.rows import Rows
 
 
 @dataclass(frozen=True)
@@ -38,27 +34,10 @@ class Units:
 class Prepared:
     """The site once it knows the common units."""
 
-    model: AnyModel
+    model: Family
     units: Units
-    arrays: elbo.SiteArrays | Blocks
-    """Its rows; in blocks where they are many."""
-    few: dict[int, elbo.SiteArrays | Blocks] = field(default_factory=dict)
-    """At most so many of them, for the first stage; all of a small site's."""
-
-
-def arrange(model: AnyModel, x: np.ndarray, w: np.ndarray, y: np.ndarray, u: np.ndarray, index: int):
-    """The rows (model units) as the model computes on them: exactly, or in blocks above model.exact_rows."""
-    if isinstance(model, SharedModel) and len(y) > model.options.exact_rows:
-        return cut(x, w, y, u, index, model.kernel, model.options.inducing)
-    return padding.pad_site(x, w, y, u, index)
-
-
-def arrange_few(model: AnyModel, x: np.ndarray, w: np.ndarray, y: np.ndarray, arrays, rows: int):
-    """Of a large site's rows those that a stage looks at, with the same inducing inputs."""
-    some = stages.chosen(w, rows)
-    if not isinstance(arrays, Blocks) or len(some) == len(y):
-        return arrays
-    x, w, y, u, index = x[some], w[some], y[some], np.asarray(arrays.u), int(arrays.index)
-    if len(some) <= model.options.exact_rows:
-        return padding.pad_site(x, w, y, u, index)
-    return cut(x, w, y, u, index, model.kernel, 0, inducing=np.asarray(arrays.inducing))
+    rows: Rows
+    stage: FirstStage = FirstStage()
+    """The first stage of the fit, if it has one."""
+    first: Rows | None = None
+    """The rows that it looks at."""

@@ -8,7 +8,8 @@
     design, checks   what the diagnostics need
     refuters    moments, fit and effects once more for each, of rows that the site changes
 
-The moments are those of the same function that answers the coordinator; a test compares the rest with a real run.
+The moments are those of the same function that answers the coordinator; all else follows from the rows of
+`protocol.requests`, and a test compares it with a real run.
 """
 
 from __future__ import annotations
@@ -16,24 +17,28 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fedci.effect import CORRELATIONS
 from fedci.errors import FedciError
 from fedci.protocol import refuting
+from fedci.protocol.requests import REQUESTS, Request, Sizes
 from fedci.study.options import FitOptions
 from fedci.study.study import Study
 from fedci.table.moments import Moments, SiteMoments, describe_site
 from fedci.table.table import Table
 
+if TYPE_CHECKING:
+    from fedci.model.family import Family
+
 MOMENT_NAMES = ("mean", "variance", "skewness", "kurtosis")
-POPULATIONS, CORRELATIONS = 3, 4
-"""Everybody, treated, untreated; and the noise correlations at which realised effects are summed."""
 
 
-@dataclass(frozen=True)
-class Told:
-    """One column as its moments would be told; without numbers where the policy keeps them."""
+@dataclass(frozen=True, kw_only=True)
+class ColumnMoments:
+    """One column as its moments would leave; without numbers where the policy keeps them."""
 
     column: str
     rows: int
@@ -65,28 +70,28 @@ class Release:
 
     site: str
     warnings: tuple[str, ...]
-    moments: tuple[Told, ...]
+    moments: tuple[ColumnMoments, ...]
     sums: tuple[Sum, ...]
 
-    def plain(self) -> dict:
+    def plain(self) -> dict[str, Any]:
         """As JSON holds it."""
-        return {"site": self.site, "warnings": list(self.warnings), "moments": [asdict(one) for one in self.moments],
-                "sums": [asdict(one) | {"shape": list(one.shape), "numbers": one.numbers} for one in self.sums]}
+        return {"site": self.site, "warnings": list(self.warnings), "moments": [asdict(line) for line in self.moments],
+                "sums": [asdict(part) | {"shape": list(part.shape), "numbers": part.numbers} for part in self.sums]}
 
 
 def release(study: Study, table: Table, options: FitOptions | None = None) -> Release:
     """What would leave, if every round that the options allow were asked for. DisclosureError where the site would
     refuse the model's sums."""
     options = options or study.fit_options()
-    told = describe_site(table.x, table.w, table.y, table.kinds, study.policy)
-    linkage = [Sum("linkage", "tokens", (table.rows, 2), 1, "a keyed token for each person, in random order")]
-    sums = [*(linkage if study.links else ()), *_moment_sums(told), *_later_sums(study, table, told, options)]
-    moments = list(_told(study, table, told))
+    described = describe_site(table.x, table.w, table.y, table.kinds, study.policy)
+    model = _model(study, table, described, options)
+    sums = list(_sums(study, options, model, _sizes(study, table, model)))
+    moments = list(_column_moments(study, table, described))
     if study.policy.epsilon is None:
         for name in refuting.wanted(study):
             more = _refuter(study, table, options, name)
-            moments += [replace(one, column=f"{one.column} [{name}]") for one in more.moments if one not in moments]
-            sums += [replace(one, phase=f"{name}: {one.phase}") for one in more.sums]
+            moments += [replace(line, column=f"{line.column} [{name}]") for line in more.moments if line not in moments]
+            sums += [replace(part, phase=f"{name}: {part.phase}") for part in more.sums]
     return Release(table.site, table.warnings, tuple(moments), tuple(sums))
 
 
@@ -99,114 +104,64 @@ def _refuter(study: Study, table: Table, options: FitOptions, name: str) -> Rele
     return release(refuting.plan(study, name), changed, refuting.options_of(options))
 
 
-def _told(study: Study, table: Table, told: SiteMoments) -> Iterator[Told]:
+def _column_moments(study: Study, table: Table, described: SiteMoments) -> Iterator[ColumnMoments]:
     for c, name in enumerate(table.columns):
-        yield _line(name, told.x, c, bool(told.suppressed[c]))
-    yield _line(f"{study.outcome} (untreated)", told.y[0], 0)
-    yield _line(f"{study.outcome} (treated)", told.y[1], 0)
-    yield _line(study.treatment, told.w, 0)
+        yield _line(name, described.x, c, bool(described.suppressed[c]))
+    yield _line(f"{study.outcome} (untreated)", described.y[0], 0)
+    yield _line(f"{study.outcome} (treated)", described.y[1], 0)
+    yield _line(study.treatment, described.w, 0)
 
 
-def _line(name: str, moments: Moments, c: int, kept_back: bool = False) -> Told:
+def _line(name: str, moments: Moments, c: int, kept_back: bool = False) -> ColumnMoments:
     values = [None] * 4 if kept_back else [float(value) for value in moments.values[:, c]]
-    return Told(name, int(moments.count[c]), *values, kept_back=kept_back)
+    return ColumnMoments(column=name, rows=int(moments.count[c]), kept_back=kept_back,
+                         **dict(zip(MOMENT_NAMES, values, strict=True)))
 
 
-def _moment_sums(told: SiteMoments) -> Iterator[Sum]:
-    parts = {"x": told.x, "y0": told.y[0], "y1": told.y[1], "w": told.w}
-    for name, part in parts.items():
-        yield Sum("moments", name, part.values.shape, 1, "mean, variance, skewness, kurtosis")
-        yield Sum("moments", f"{name}_count", part.count.shape, 1, "how many people they are over")
-    yield Sum("moments", "suppressed", told.suppressed.shape, 1, "which columns are kept back")
-    yield Sum("moments", "incomplete", told.incomplete.shape, 1, "which columns have missing values")
-
-
-def _later_sums(study: Study, table: Table, told: SiteMoments, options: FitOptions) -> Iterator[Sum]:
-    """By the model's own count of its parameters; other sites' missing values may add columns to it."""
-    from fedci.model.paper.paper import model_of
+def _model(study: Study, table: Table, described: SiteMoments, options: FitOptions) -> Family:
+    """As far as the site knows it: other sites' missing values may add columns."""
+    from fedci.model.families import model_of
     from fedci.site.limits import check_statistics
 
-    described = len(table.columns)
-    model = model_of(options.model, described + int(told.incomplete.sum()), described, 2)
+    columns = len(table.columns)
+    model = model_of(options.model, columns + int(described.incomplete.sum()), columns, 2)
     cohort = len(study.sites) if study.policy.secures(len(study.sites)) else 1
     check_statistics(study, table.site, table.rows, model, cohort)
-    of_family = _shared_sums if options.model.family == "shared" else _paper_sums
-    yield from of_family(model, options)
-    if study.diagnostics.enabled and study.policy.epsilon is None:
-        yield from _diagnostic_sums(model.covariates, max(len(study.sites), 2))
+    return model
 
 
-def _diagnostic_sums(columns: int, sites: int) -> Iterator[Sum]:
-    """What each kind may tell at most (docs/diagnostics.md)."""
-    from fedci.diagnostics import balance, fit, overlap, propensity
+def _sizes(study: Study, table: Table, model: Family) -> dict[str, int]:
+    """By the model's own count of its parameters."""
+    from fedci.protocol.ask import model_sizes
 
-    both, asked, arms = columns + sites, propensity.STARTS * propensity.STEPS, (len(balance.WEIGHTINGS), 2)
-    yield Sum("design", "log_likelihood", (), asked, "of the propensity model")
-    yield Sum("design", "gradient", (both,), asked, "its slope")
-    yield Sum("design", "hessian", (both, both), asked, "its curvature")
-    yield Sum("design", "mean", (*arms, columns), 1, "covariates in each arm, by weighting")
-    yield Sum("design", "variance", (*arms, columns), 1, "and their variance")
-    yield Sum("design", "size", (*arms, columns), 1, "over how many people's weight")
-    yield Sum("design", "told", (len(balance.WEIGHTINGS), columns), 1, "which of these are told")
-    for name in ("weight", "square"):
-        yield Sum("design", name, arms, 1, f"sum of the {'weights' if name == 'weight' else 'squared weights'}")
-    for name, wide in (("counts", overlap.BINS), ("totals", overlap.GROUPS)):
-        hidden = {"counts": "hidden", "totals": "totals_hidden"}[name]
-        yield Sum("design", name, (2, wide), 1, "people by preference score; small counts hidden")
-        yield Sum("design", hidden, (2, wide), 1, "which counts are hidden")
-    for name, what in (("mean", "covariates of people whose treatment was all but decided"),
-                       ("size", "over how many of them"), ("told", "which of these are told")):
-        yield Sum("design", f"where_{name}", (columns,), 1, what)
-    yield Sum("checks", "effect", (3,), 1, "people, sum and squares of doubly robust effects")
-    yield Sum("checks", "residuals", (2, 3), 1, "people, sum and squares of residuals in each arm")
-    yield Sum("checks", "places", (fit.PLACES,), 1, "outcomes by predictive probability; small counts hidden")
-    yield Sum("checks", "places_hidden", (fit.PLACES,), 1, "which counts are hidden")
-    yield Sum("checks", "bins", (fit.CALIBRATION_BINS, 4), 1, "predicted and observed outcomes; small bins hidden")
-    yield Sum("checks", "bins_hidden", (fit.CALIBRATION_BINS,), 1, "which bins are hidden")
-    yield Sum("checks", "line", (6,), 1, "sums of the calibration line")
-    yield Sum("checks", "treated_share", (2,), 1, "people, and sum of their propensities")
+    return model_sizes(model) | {
+        "people": table.rows, "columns": len(table.columns), "covariates": model.covariates,
+        "coefficients": model.covariates + max(len(study.sites), 2), "correlations": len(CORRELATIONS)}
 
 
-def _shared_sums(model, options: FitOptions) -> Iterator[Sum]:
-    from fedci.model.shared.evidence import shapes
-    from fedci.protocol.shared_rounds import BETAS
-
-    rounds, draws, size = options.optimiser.rounds, options.optimiser.draws, model.size
-    last = max(options.prediction.draws // BETAS, 1)
-    means = {"gram": "products of the basis columns, weighted", "cross": "basis columns times the outcome",
-             "square": "the outcome's square, weighted", "log_det": "size of the site's own covariance"}
-    for count, times in ((1, 1), (draws, rounds), (last, 1)):
-        for name, shape in shapes(model, count).items():
-            yield Sum("fit", name, shape, times, means[name])
-        yield Sum("fit", "failed", (), times, "whether the numbers ran away")
-    yield Sum("fit", "gradient", (draws, size), rounds, "slope of the objective in the model's parameters")
-    yield from _effect_sums(last * BETAS)
+def _sums(study: Study, options: FitOptions, model: Family, sizes: Sizes) -> Iterator[Sum]:
+    """In one answer and at most so often, request by request."""
+    for request in REQUESTS.values():
+        if _is_asked(request, study, model):
+            for draws, times in request.occasions(options):
+                for array in request.answer:
+                    shape = array.at({**sizes, "draws": draws})
+                    yield Sum(request.phase, array.name, shape, times, array.meaning)
 
 
-def _paper_sums(model, options: FitOptions) -> Iterator[Sum]:
-    rounds, draws = options.optimiser.rounds, options.optimiser.draws
-    yield Sum("fit", "objective", (), rounds, "the site's part of the objective")
-    yield Sum("fit", "gradient", (model.size,), rounds, "its slope in the model's parameters")
-    yield Sum("fit", "phi_roots", (draws, 2, 2), rounds, "its slope in the draws of Φ")
-    yield Sum("fit", "sigma_roots", (draws, 2, 2), rounds, "its slope in the draws of Σ")
-    yield Sum("fit", "failed", (), rounds, "whether the numbers ran away")
-    yield from _effect_sums(options.prediction.draws)
-
-
-def _effect_sums(draws: int) -> Iterator[Sum]:
-    over = "over everybody, the treated, the untreated"
-    for name, what in (("cate_mean", "sum of expected effects"), ("cate_var", "its variance")):
-        yield Sum("effects", name, (draws, POPULATIONS), 1, f"{what}, {over}")
-    for name, what in (("ite_mean", "sum of realised effects"), ("ite_var", "its variance")):
-        yield Sum("effects", name, (draws, CORRELATIONS, POPULATIONS), 1, f"{what}, {over}")
-    yield Sum("effects", "ite_sd", (CORRELATIONS,), 1, "sum of the people's standard deviations")
-    yield Sum("effects", "people", (POPULATIONS,), 1, "how many people")
+def _is_asked(request: Request, study: Study, model: Family) -> bool:
+    """Whether this study, with this model, asks it at all."""
+    if request.phase == "linkage":
+        return study.links
+    if request.kind:
+        return study.diagnostics.enabled and study.policy.epsilon is None
+    return request.draws is None or request.name in model.asks
 
 
 def totals(sums: tuple[Sum, ...]) -> Mapping[tuple[str, str], tuple[tuple[int, ...], int, str]]:
     """(phase, name) → (largest shape, numbers in all, meaning)."""
-    found: dict[tuple[str, str], tuple[tuple[int, ...], int, str]] = {}
-    for one in sums:
-        shape, numbers, _ = found.get((one.phase, one.name), ((), 0, ""))
-        found[one.phase, one.name] = max(shape, one.shape, key=np.prod), numbers + one.numbers, one.meaning
-    return found
+    largest: dict[tuple[str, str], tuple[tuple[int, ...], int, str]] = {}
+    for part in sums:
+        shape, numbers, _ = largest.get((part.phase, part.name), ((), 0, ""))
+        largest[part.phase, part.name] = max(shape, part.shape, key=np.prod), numbers + part.numbers, part.meaning
+    return largest

@@ -14,6 +14,7 @@ import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from functools import lru_cache
+from typing import Any
 
 from fedci.errors import DataError
 
@@ -35,7 +36,7 @@ def normalise(fields: Sequence[str], kinds: Sequence[str]) -> bytes:
     return b"".join(_prefixed(_reader(kind)(field)) for field, kind in zip(fields, kinds, strict=True))
 
 
-def records(columns: Mapping[str, Sequence], dates: Mapping[str, str]) -> list[bytes]:
+def records(columns: Mapping[str, Sequence[Any]], dates: Mapping[str, str]) -> list[bytes]:
     """One record for each row of the id columns, each person once; the first problem as a DataError."""
     fields = [_column(name, values, dates.get(name, TEXT)) for name, values in columns.items()]
     found = fields[0] if len(fields) == 1 else [b"".join(row) for row in zip(*fields, strict=True)]
@@ -83,12 +84,13 @@ def _check_named(value: str) -> None:
 
 
 def _date(value: str, form: str) -> str:
-    match = _pattern(form).fullmatch(_line(value))
+    line = _line(value)
     try:
-        return date(*(int(match[part]) for part in "Ymd")).isoformat()
-    except (TypeError, ValueError):
-        problem = "no id" if not _line(value) else f"no date of the form {form}"
-        raise ValueError(problem) from None
+        if match := _pattern(form).fullmatch(line):
+            return date(int(match["Y"]), int(match["m"]), int(match["d"])).isoformat()
+    except ValueError:  # the 31st of February
+        pass
+    raise ValueError(f"no date of the form {form}" if line else "no id")
 
 
 def _line(value: str) -> str:
@@ -99,7 +101,7 @@ def _line(value: str) -> str:
 
 
 @lru_cache
-def _pattern(form: str) -> re.Pattern:
+def _pattern(form: str) -> re.Pattern[str]:
     """One or two digits for day and month; exactly two where numbers touch, or 1112000 could be read two ways."""
     pieces = [piece for piece in re.split("(%[Ymd])", _line(form)) if piece]
     touching = any(a in PARTS and b in PARTS for a, b in zip(pieces, pieces[1:], strict=False))
@@ -110,7 +112,7 @@ def _pattern(form: str) -> re.Pattern:
 # ── a column ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _column(name: str, values: Sequence, kind: str) -> list[bytes]:
+def _column(name: str, values: Sequence[Any], kind: str) -> list[bytes]:
     if kind == TEXT and len(values) and all(isinstance(v, str) and LIKE_A_DATE.fullmatch(v) for v in values):
         raise DataError(f"column {name!r} holds dates, and day and month cannot be told apart. Say how they are "
                         f'written: dates = {{ {name} = "%d.%m.%Y" }} under [linkage] of the study')
@@ -121,7 +123,7 @@ def _column(name: str, values: Sequence, kind: str) -> list[bytes]:
         raise _column_error(name, values, read) from None
 
 
-def _column_error(name: str, values: Sequence, read: Callable[[str], str]) -> DataError:
+def _column_error(name: str, values: Sequence[Any], read: Callable[[str], str]) -> DataError:
     problems = [_problem(value, read) for value in values]
     first = next(row for row, problem in enumerate(problems) if problem)
     rows = problems.count(problems[first])
@@ -130,7 +132,7 @@ def _column_error(name: str, values: Sequence, read: Callable[[str], str]) -> Da
                      "under [linkage] of the study")
 
 
-def _problem(value, read: Callable[[str], str]) -> str | None:
+def _problem(value: Any, read: Callable[[str], str]) -> str | None:
     try:
         return None if isinstance(value, str) and read(value) else "no id"
     except ValueError as problem:

@@ -14,9 +14,10 @@ import difflib
 import math
 import re
 import tomllib
+from collections.abc import Callable, Iterable
 from importlib import resources
 from types import UnionType
-from typing import Annotated, ClassVar, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar, Union, get_args, get_origin
 
 from pydantic import (
     AfterValidator,
@@ -40,8 +41,9 @@ ROUND_CAP = 5000
 MAX_KERNEL_TOKENS = 200
 """Longer than any sensible kernel, short enough for a recursive reader."""
 
-Expression = tuple
+Expression = tuple[Any, ...]
 """('sum' | 'product', children…) or (kernel name, frozenset of flags)."""
+Tokens = list[str]
 
 
 def parse_kernel(text: str) -> Expression:
@@ -55,15 +57,16 @@ def parse_kernel(text: str) -> Expression:
     return tree
 
 
-def _parse_sum(tokens):
+def _parse_sum(tokens: Tokens) -> tuple[Expression, Tokens]:
     return _parse_chain(tokens, "+", "sum", _parse_product)
 
 
-def _parse_product(tokens):
+def _parse_product(tokens: Tokens) -> tuple[Expression, Tokens]:
     return _parse_chain(tokens, "*", "product", _parse_factor)
 
 
-def _parse_chain(tokens, operator, label, parse_part):
+def _parse_chain(tokens: Tokens, operator: str, label: str,
+                 parse_part: Callable[[Tokens], tuple[Expression, Tokens]]) -> tuple[Expression, Tokens]:
     first, tokens = parse_part(tokens)
     parts = [first]
     while tokens and tokens[0] == operator:
@@ -72,7 +75,7 @@ def _parse_chain(tokens, operator, label, parse_part):
     return (parts[0] if len(parts) == 1 else (label, *parts)), tokens
 
 
-def _parse_factor(tokens):
+def _parse_factor(tokens: Tokens) -> tuple[Expression, Tokens]:
     if not tokens:
         raise ValueError("the kernel ends where a kernel's name should stand")
     head, tokens = tokens[0], tokens[1:]
@@ -93,20 +96,20 @@ def _parse_factor(tokens):
     return (head, frozenset(flags)), _expect(tokens, ")")
 
 
-def _parse_flag(tokens):
+def _parse_flag(tokens: Tokens) -> tuple[str, Tokens]:
     if not tokens or tokens[0] not in KERNEL_FLAGS:
         got = repr(tokens[0]) if tokens else "nothing"
         raise ValueError(f"got {got} where a flag of the kernel should stand; known: {', '.join(KERNEL_FLAGS)}")
     return tokens[0], tokens[1:]
 
 
-def _expect(tokens, token):
+def _expect(tokens: Tokens, token: str) -> Tokens:
     if not tokens or tokens[0] != token:
         raise ValueError(f"the kernel lacks a {token!r}")
     return tokens[1:]
 
 
-def nearest(word: str, known) -> str:
+def nearest(word: str, known: Iterable[str]) -> str:
     """', did you mean …?' when a known word is near, else nothing."""
     hits = difflib.get_close_matches(word, list(known), n=1)
     return f", did you mean {hits[0]!r}?" if hits else ""
@@ -126,6 +129,7 @@ def _finite(value: float) -> float:
 Kernel = Annotated[str, AfterValidator(_kernel)]
 Positive = Annotated[float, Field(gt=0), AfterValidator(_finite)]
 Matrix2 = tuple[tuple[float, float], tuple[float, float]]
+M = TypeVar("M", bound=BaseModel)
 
 
 class Options(BaseModel):
@@ -158,7 +162,7 @@ class WishartOptions(Options):
 
     @field_validator("scale")
     @classmethod
-    def _positive_definite(cls, scale):
+    def _positive_definite(cls, scale: Matrix2) -> Matrix2:
         (a, b), (c, d) = scale
         if not (all(map(math.isfinite, (a, b, c, d))) and b == c and a > 0 and a * d - b * c > 0):
             raise ValueError("must be symmetric and positive definite")
@@ -170,6 +174,11 @@ class SharedOptions(Options):
 
     standardise: ClassVar[bool] = True
     moments_spread: ClassVar[str] = "variance"
+    exchanges_per_round: ClassVar[int] = 2
+    draws_per_theta: ClassVar[int] = 8
+    """Of β for each draw of θ behind the effects: they cost a site no factorisation."""
+    noises_gradients: ClassVar[bool] = False
+    """Whether a site's gradient can be clipped and noised: here it comes of sums that are told as they are."""
 
     family: Literal["shared"]
     directions: Annotated[int, Field(ge=0, le=8)] = 2
@@ -200,6 +209,9 @@ class ModelOptions(Options):
     """The model `paper`."""
 
     binary_sd: ClassVar[float | None] = None
+    exchanges_per_round: ClassVar[int] = 1
+    draws_per_theta: ClassVar[int] = 1
+    noises_gradients: ClassVar[bool] = True
 
     family: Literal["paper"] = "paper"
     kernel: Kernel = "matern52(scale)"
@@ -231,7 +243,7 @@ class ModelOptions(Options):
     """Added to each covariance's diagonal, relative to its mean. If you get a NumericalError, raise this."""
 
     @model_validator(mode="after")
-    def _mean_of_x_is_a_function(self):
+    def _mean_of_x_is_a_function(self) -> Self:
         if self.mean.kind == "table":
             raise ValueError("mean.kind = 'table' has no meaning for μ: choose zero, linear or network")
         return self
@@ -254,7 +266,7 @@ class OptimiserOptions(Options):
     hundred, … times as many where that spares half the work), the last at all; 0: at all from the start."""
 
     @model_validator(mode="after")
-    def _quasi_newton_needs_a_fixed_objective(self):
+    def _quasi_newton_needs_a_fixed_objective(self) -> Self:
         if self.name == "lbfgs" and self.fresh_draws:
             raise ValueError("lbfgs needs common random numbers: set fresh_draws = false or choose adam")
         return self
@@ -277,7 +289,7 @@ def preset_names() -> list[str]:
     return sorted(p.name[:-5] for p in resources.files("fedci.study.presets").iterdir() if p.name.endswith(".toml"))
 
 
-def preset(name: str, changes: dict | None = None) -> FitOptions:
+def preset(name: str, changes: dict[str, Any] | None = None) -> FitOptions:
     """The options of a shipped preset, with `changes` (nested as in the file) laid over it."""
     if name not in preset_names():
         raise StudyError(
@@ -286,7 +298,7 @@ def preset(name: str, changes: dict | None = None) -> FitOptions:
     return validated(FitOptions, _laid_over(tomllib.loads(text), changes or {}), where="options")
 
 
-def _laid_over(base: dict, changes: dict) -> dict:
+def _laid_over(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
     both = dict(base)
     for key, value in changes.items():
         nested = isinstance(value, dict) and isinstance(base.get(key), dict)
@@ -294,7 +306,7 @@ def _laid_over(base: dict, changes: dict) -> dict:
     return both
 
 
-def validated(cls: type[BaseModel], data: dict, where: str):
+def validated(cls: type[M], data: dict[str, Any], where: str) -> M:
     """`cls` from `data`; the first problem as one StudyError that names the key and the nearest known one."""
     try:
         return cls.model_validate(data)
@@ -317,7 +329,9 @@ def first_problem(cls: type[BaseModel], problem: ValidationError) -> str:
 
 def _path(cls: type[BaseModel], parts: list[str]) -> tuple[list[str], list[str]]:
     """(the path as the user wrote it, field names where it ends): pydantic puts the model's family into it."""
-    path, holder, kind = [], cls, cls
+    path: list[str] = []
+    holder: Any = cls
+    kind: Any = cls
     for part in parts:
         if part in (families := _families(kind)):
             kind = families[part]
@@ -328,7 +342,7 @@ def _path(cls: type[BaseModel], parts: list[str]) -> tuple[list[str], list[str]]
     return path, list(getattr(holder, "model_fields", {}))
 
 
-def _families(kind) -> dict[str, type[BaseModel]]:
+def _families(kind: Any) -> dict[str, type[BaseModel]]:
     """The models of a union by their family; nothing for any other type."""
     if get_origin(kind) not in (Union, UnionType):
         return {}

@@ -6,7 +6,7 @@ data, so that a site can read what it agrees to.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import Field, model_validator
 
@@ -23,6 +23,7 @@ SECURE_SUM_SITES = 3
 Count = Annotated[int, Field(strict=True, ge=0)]
 Bound = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 Share = Annotated[float, Field(strict=True, gt=0, le=1)]
+Setting = TypeVar("Setting")
 
 
 class Policy(Options):
@@ -78,13 +79,13 @@ class Policy(Options):
     """Size of a site's file above which it is not opened."""
 
     @model_validator(mode="after")
-    def _standard_has_floors(self):
+    def _standard_has_floors(self) -> Self:
         if self.name == "standard":
             self._check_floors()
         return self
 
     @model_validator(mode="after")
-    def _noise_is_declared(self):
+    def _noise_is_declared(self) -> Self:
         if (self.epsilon is None) != (self.delta is None):
             raise StudyError("policy: epsilon and delta go together: differential privacy is a pair of both")
         if self.epsilon is not None:
@@ -121,7 +122,7 @@ class Policy(Options):
         """Whether the sums of so many sites are masked."""
         return self.secure_sum is True or (self.secure_sum == "auto" and sites >= SECURE_SUM_SITES)
 
-    def changes(self) -> dict:
+    def changes(self) -> dict[str, Any]:
         """What differs from the policy of the same name: what a study file has to say besides that name."""
         usual = POLICIES[self.name].model_dump()
         return {key: value for key, value in self.model_dump().items() if value != usual[key]}
@@ -137,7 +138,7 @@ POLICIES = {
 }
 
 
-def policy(value: str | dict | Policy) -> Policy:
+def policy(value: str | dict[str, Any] | Policy) -> Policy:
     """By name; or from a dict: the policy its `name` says (else `standard`) with the other keys laid over."""
     if isinstance(value, Policy):
         return value
@@ -162,3 +163,10 @@ def check_available(policy: Policy, site_count: int) -> None:
         raise StudyError(
             f"policy.secure_sum needs at least {SECURE_SUM_SITES} sites, got {site_count}: of two, "
             "each could read the other's part. Add sites, or set secure_sum = \"auto\" or false")
+
+
+def given(setting: Setting | None) -> Setting:
+    """A setting without which a policy that needs it is no policy (`Policy` has checked it)."""
+    if setting is None:
+        raise AssertionError("a policy that adds noise says how much")
+    return setting

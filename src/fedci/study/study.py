@@ -14,9 +14,9 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field, ValidationError, field_validator, model_validator
+from pydantic import AfterValidator, Field, ModelWrapValidatorHandler, ValidationError, field_validator, model_validator
 
 from fedci.errors import OutputError, StudyError
 from fedci.study.identity import RULE, check_format
@@ -61,7 +61,7 @@ class _Stated(Options):
 
     @model_validator(mode="wrap")
     @classmethod
-    def _told_plainly(cls, data: Any, handler):
+    def _told_plainly(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
         try:
             return handler(data)
         except ValidationError as problem:
@@ -99,13 +99,13 @@ class Covariate(_Stated):
 
     @field_validator("range")
     @classmethod
-    def _range_is_ordered(cls, limits):
+    def _range_is_ordered(cls, limits: tuple[float, float] | None) -> tuple[float, float] | None:
         if limits and not limits[0] < limits[1]:
             raise ValueError("needs [smallest, largest], the first below the second")
         return limits
 
     @model_validator(mode="after")
-    def _keys_fit_the_type(self):
+    def _keys_fit_the_type(self) -> Self:
         if problem := self._misfit():
             raise StudyError(f"covariates.{self.name}: {problem}")
         return self
@@ -127,7 +127,7 @@ class Covariate(_Stated):
         """Its columns in the design: itself, or one indicator for each level but the reference."""
         if self.type != "categorical":
             return (self.name,)
-        return tuple(f"{self.name}={level}" for level in self.levels[1:])
+        return tuple(f"{self.name}={level}" for level in (self.levels or ())[1:])
 
 
 class Linkage(_Stated):
@@ -174,7 +174,7 @@ class Diagnosing(_Stated):
         return {True: REFUTERS, False: ()}[value] if isinstance(value, bool) else value
 
     @model_validator(mode="after")
-    def _nothing_without_diagnostics(self):
+    def _nothing_without_diagnostics(self) -> Self:
         for key in ("blinded", "refute", "negative_control"):
             if not self.enabled and getattr(self, key):
                 raise StudyError(f"diagnostics.{key} needs the diagnostics. Set enabled = true, or remove {key}")
@@ -232,6 +232,16 @@ class Study(_Stated):
     source: SharedQuery | None = None
     """A query that sites with the same tables may use."""
 
+    if TYPE_CHECKING:  # a study can be written in more forms than it is kept in
+
+        def __init__(self, *, name: str = ..., treatment: str, outcome: str,
+                     covariates: Iterable[str | Covariate | Mapping[str, Any]] | Mapping[str, Any],
+                     ids: str | Iterable[str] = ..., linkage: Linkage | Mapping[str, Any] = ..., missing: Missing = ...,
+                     diagnostics: Diagnosing | Mapping[str, Any] = ..., policy: str | Policy | Mapping[str, Any] = ...,
+                     preset: str = ..., options: Mapping[str, Any] = ..., sites: Iterable[str] = ...,
+                     quorum: int | None = ..., seed: int = ..., source: SharedQuery | Mapping[str, Any] | None = ...,
+                     ) -> None: ...
+
     @field_validator("covariates", mode="before")
     @classmethod
     def _any_form_of_covariates(cls, value: Any) -> tuple[Covariate, ...]:
@@ -262,7 +272,7 @@ class Study(_Stated):
         return sites
 
     @model_validator(mode="after")
-    def _consistent(self):
+    def _consistent(self) -> Self:
         if not self.covariates:
             raise StudyError("covariates: the list is empty; name at least one column")
         if self.quorum is not None and self.sites and self.quorum > len(self.sites):
@@ -317,7 +327,7 @@ class Study(_Stated):
                     raise StudyError(f"covariates.{one.name}: where values are missing is told without noise. Set "
                                      f'missing = "refuse" under differential privacy of the moments')
         optimiser = options.optimiser
-        blind = options.model.family == "paper" and optimiser.name != "lbfgs" and optimiser.tolerance == 0
+        blind = options.model.noises_gradients and optimiser.name != "lbfgs" and optimiser.tolerance == 0
         if self.policy.noises("gradients") and not blind:
             raise StudyError("policy.noised has 'gradients': they need the model of the presets 'classic' or 'paper', "
                              "an optimiser other than lbfgs, and optimiser.tolerance = 0 (the objective is not told)")
@@ -400,7 +410,7 @@ class Study(_Stated):
             raise OutputError(f"the study cannot be written to {path}: {reason(problem)}") from None
 
 
-def check_site_id(site: str) -> None:
+def check_site_id(site: Any) -> None:
     """The form of a site's name, `[a-z0-9-]{1,40}`."""
     if not isinstance(site, str) or not SITE_ID.fullmatch(site):
         raise StudyError(f"site {site!r}: a site's name is 1 to 40 of the characters a-z, 0-9 and '-'")
@@ -434,7 +444,7 @@ def _covariate(item: Any) -> Covariate:
 def _described(name: Any, options: Any) -> Covariate:
     """From one entry of a table: name = "type", or name = {type = …, …}."""
     if isinstance(options, str):
-        return Covariate(name=name, type=options)
+        return Covariate.model_validate({"name": name, "type": options})
     if not isinstance(options, Mapping):
         raise StudyError(f"covariates.{name}: got {type(options).__name__}, needs a type or a table")
     if "name" in options:
@@ -451,7 +461,7 @@ def _plain(value: Any) -> Any:
     return None if isinstance(value, str) and value == "none" else value
 
 
-def _fields(file: dict) -> dict:
+def _fields(file: dict[str, Any]) -> dict[str, Any]:
     """The fields of Study from the tables of a file; [model], [optimiser], [prediction] are its options."""
     known = [key for key in Study.model_fields if key != "options"] + list(OPTION_TABLES)
     for key in file:

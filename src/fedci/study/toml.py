@@ -15,7 +15,7 @@ MAX_STUDY_BYTES = 2**20
 """A study file is written by hand; a larger one is the wrong file."""
 
 
-def parsed(text: str, place: str) -> dict:
+def parsed(text: str, place: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as problem:
@@ -43,7 +43,7 @@ def reason(problem: Exception) -> str:
     return (getattr(problem, "strerror", None) or str(problem)).lower()
 
 
-def lines(table: Mapping) -> str:
+def lines(table: Mapping[str, Any]) -> str:
     return "".join(f"{toml_key(key)} = {_value(value)}\n" for key, value in table.items())
 
 

@@ -43,7 +43,7 @@ KEYS = {"DATA-1": 1, "DATA-2": 2, "heterogeneous": 4, "overlap": 5, "linear": 6,
         "steps": 8, "many-directions": 9, "own-surfaces": 10, "interactions": 11}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Records:
     """People with both potential outcomes known."""
 
@@ -71,8 +71,8 @@ class Records:
 
         return pd.DataFrame(self.x, columns=self.names).assign(w=self.w, y=self.y)
 
-    def take(self, rows) -> Records:
-        return Records(*(getattr(self, name)[rows] for name in self.__dataclass_fields__))
+    def take(self, rows: slice | np.ndarray) -> Records:
+        return Records(**{name: getattr(self, name)[rows] for name in self.__dataclass_fields__})
 
     def __len__(self) -> int:
         return len(self.w)
@@ -135,16 +135,17 @@ def _stream(name: str, replication: int, seed: int) -> np.random.Generator:
     return np.random.default_rng(np.random.SeedSequence((seed, KEYS[name], 1, replication)))
 
 
-def _paper_records(s: Surface, truth: dict, n: int, rng: np.random.Generator) -> Records:
+def _paper_records(s: Surface, truth: dict[str, np.ndarray], n: int, rng: np.random.Generator) -> Records:
     x = rng.uniform(-1.0, 1.0, (n, COVARIATES))
     w = (rng.uniform(size=n) < logistic(s.a0 + x @ truth["a1"])).astype(int)
     return _with_outcomes(x, w, softplus(s.b0 + x @ truth["b1"]), softplus(s.c0 + x @ truth["c1"]), rng)
 
 
-def _with_outcomes(x, w, mu0, mu1, rng) -> Records:
+def _with_outcomes(x: np.ndarray, w: np.ndarray, mu0: np.ndarray, mu1: np.ndarray,
+                   rng: np.random.Generator) -> Records:
     """Outcomes with noise of sd 1 in both arms."""
     y0, y1 = mu0 + rng.normal(size=len(x)), mu1 + rng.normal(size=len(x))
-    return Records(x, w, np.where(w == 1, y1, y0), y0, y1, mu0, mu1)
+    return Records(x=x, w=w, y=np.where(w == 1, y1, y0), y0=y0, y1=y1, mu0=mu0, mu1=mu1)
 
 
 def _split(people: Records, start: int, sizes: Sizes) -> Split:
@@ -158,7 +159,8 @@ def logistic(z: np.ndarray) -> np.ndarray:
 
 def combined(parts: list[Records]) -> Records:
     """All rows in one place: what a study without privacy would use."""
-    return Records(*(np.concatenate([getattr(p, name) for p in parts]) for name in Records.__dataclass_fields__))
+    return Records(**{name: np.concatenate([getattr(part, name) for part in parts])
+                      for name in Records.__dataclass_fields__})
 
 
 # --- generators the paper lacks: parameters are drawn per replication, ten covariates
@@ -179,7 +181,7 @@ def sizes_of_one(sizes: Sizes) -> Sizes:
     return Sizes(1, sizes.train, sizes.test, sizes.validation)
 
 
-def _heterogeneous_site(slope, n, rng) -> Records:
+def _heterogeneous_site(slope: np.ndarray, n: int, rng: np.random.Generator) -> Records:
     shift, base, bonus, tilt = rng.normal(size=MORE_COVARIATES) / 2, rng.normal(), rng.normal(), rng.normal() / 2
     x = shift + rng.normal(size=(n, MORE_COVARIATES))
     w = (rng.uniform(size=n) < logistic(tilt + 0.7 * x[:, 0] - 0.5 * x[:, 2])).astype(int)

@@ -31,7 +31,7 @@ def records(replication: int, folder: str | Path | None = None) -> Records:
         raise SourceError(f"'{path}' has shape {a.shape}, an IHDP replicate has {(ROWS, 30)}. {_where()}")
     w, y, other, mu0, mu1, x = a[:, 0].astype(int), a[:, 1], a[:, 2], a[:, 3], a[:, 4], a[:, 5:].copy()
     x[:, 13] -= 1
-    return Records(x, w, y, np.where(w == 1, other, y), np.where(w == 1, y, other), mu0, mu1)
+    return Records(x=x, w=w, y=y, y0=np.where(w == 1, other, y), y1=np.where(w == 1, y, other), mu0=mu0, mu1=mu1)
 
 
 def _folder(folder: str | Path | None) -> Path:
@@ -65,7 +65,7 @@ def trial_sites(replication: int, folder: str | Path | None = None, seed: int = 
     flags = people.x[:, SITE_COLUMNS]
     site = np.where(flags.any(1), flags.argmax(1) + 1, 0)
     x = np.delete(people.x, np.arange(25)[SITE_COLUMNS], axis=1)
-    people = Records(x, people.w, people.y, people.y0, people.y1, people.mu0, people.mu1)
+    people = Records(x=x, w=people.w, y=people.y, y0=people.y0, y1=people.y1, mu0=people.mu0, mu1=people.mu1)
     rng = np.random.default_rng(np.random.SeedSequence((seed, KEY, 2, replication)))
     return [_two_thirds(people.take(np.flatnonzero(site == s)), rng) for s in range(8)]
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
@@ -40,6 +40,7 @@ CSV_BLOCK_BYTES = 16 * 2**20
 STREAM_BLOCK_BYTES = 2**20
 CHUNK_ROWS = 16384
 ANY_SIZE = 2**63
+Reader = TypeVar("Reader", bound=Callable[..., Any])
 
 
 @contextmanager
@@ -122,7 +123,7 @@ def _parquet_rows(path: Path) -> int:
         return file.metadata.num_rows
 
 
-def _readable(data: str | os.PathLike, max_bytes: int, readers: Mapping[str, Callable]) -> tuple[Path, Callable]:
+def _readable(data: str | os.PathLike[str], max_bytes: int, readers: Mapping[str, Reader]) -> tuple[Path, Reader]:
     """The file's path and the reader of its kind."""
     path = Path(data)
     with told_of(str(path)):
@@ -192,7 +193,7 @@ def _plain(cells: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 @contextmanager
-def _parquet(path: Path) -> Iterator:
+def _parquet(path: Path) -> Iterator[pa.parquet.ParquetFile]:
     import pyarrow.parquet
 
     try:
@@ -235,11 +236,11 @@ def _csv_chunks(path: Path, wanted: Sequence[str], rows: int) -> Iterator[dict[s
     header = _csv_names(path)
     _check_delimiter(header, wanted)
     check_header(header, wanted)
-    ragged = []
+    ragged: list[Any] = []
     try:
         with arrow_csv.open_csv(
                 path, arrow_csv.ReadOptions(use_threads=False, block_size=STREAM_BLOCK_BYTES),
-                arrow_csv.ParseOptions(invalid_row_handler=lambda row: ragged.append(row) or "error"),
+                arrow_csv.ParseOptions(invalid_row_handler=_noting(ragged)),
                 _as_text_columns(wanted)) as reader:
             for batch in reader:
                 table = pa.Table.from_batches([batch])
@@ -300,8 +301,8 @@ def _check_text(data: bytes) -> None:
     except UnicodeDecodeError as problem:
         raise SourceError(f"line {_line(data, problem.start)} is not UTF-8. "
                           "Save the file as UTF-8 (in Excel: 'CSV UTF-8')") from None
-    if (place := _stray_quote(data)) is not None:
-        raise SourceError(f"line {_line(data, place)} has a quotation mark that does not close, or opens no "
+    if (stray := _stray_quote(data)) is not None:
+        raise SourceError(f"line {_line(data, stray)} has a quotation mark that does not close, or opens no "
                           "whole cell. Quote whole cells, and double the marks inside")
 
 
@@ -362,27 +363,35 @@ def _parsed_csv(data: bytes, wanted: Sequence[str]) -> pa.Table:
     """The wanted columns as text, so that what is wrong with a cell can be told; empty cells are null."""
     import pyarrow.csv as arrow_csv
 
-    ragged = []
+    ragged: list[Any] = []
     try:
         return arrow_csv.read_csv(
             pa.py_buffer(data),
             # one thread: only then does Arrow number the rows it refuses
             arrow_csv.ReadOptions(use_threads=False, block_size=CSV_BLOCK_BYTES),
-            arrow_csv.ParseOptions(newlines_in_values=b'"' in data,
-                                   invalid_row_handler=lambda row: ragged.append(row) or "error"),
+            arrow_csv.ParseOptions(newlines_in_values=b'"' in data, invalid_row_handler=_noting(ragged)),
             _as_text_columns(wanted))
     except pa.ArrowException:  # its words quote the row
         raise SourceError(_why_not_csv(ragged)) from None
 
 
-def _as_text_columns(wanted: Sequence[str]):
+def _noting(ragged: list[Any]) -> Callable[[Any], str]:
+    """What Arrow asks about a row of the wrong length: it is noted, and an error."""
+    def handler(row: Any) -> str:
+        ragged.append(row)
+        return "error"
+
+    return handler
+
+
+def _as_text_columns(wanted: Sequence[str]) -> pa.csv.ConvertOptions:
     import pyarrow.csv as arrow_csv
 
     return arrow_csv.ConvertOptions(include_columns=wanted, null_values=[""], strings_can_be_null=True,
                                     column_types=dict.fromkeys(wanted, pa.large_string()))
 
 
-def _why_not_csv(ragged: list) -> str:
+def _why_not_csv(ragged: list[Any]) -> str:
     if not ragged:
         return "the file cannot be read as CSV. Export it again"
     row = ragged[0]

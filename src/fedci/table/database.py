@@ -18,12 +18,17 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from fedci.errors import SizeError, SourceError, UsageError
 from fedci.table.columns import Column, check_header, told_of
+
+if TYPE_CHECKING:
+    import sqlite3
+
+    import sqlalchemy
 
 SCHEME = "sql:"
 ADDRESS, PASSWORD = "FEDCI_DATABASE_URL", "FEDCI_DATABASE_PASSWORD"
@@ -69,7 +74,7 @@ class Query:
                 yield {name: Column(name, _cells([])) for name in wanted}
 
     @contextmanager
-    def _rows(self, rows: int) -> Iterator[tuple[list[str], Iterator[Sequence]]]:
+    def _rows(self, rows: int) -> Iterator[tuple[list[str], Iterator[Sequence[Any]]]]:
         """(names of the columns, chunks of rows) in one read-only transaction that is always rolled back."""
         import sqlalchemy
         from sqlalchemy.exc import DBAPIError, SQLAlchemyError
@@ -137,7 +142,7 @@ def _variable(name: str, site: str) -> tuple[str, str | None]:
     return (own, os.environ[own]) if os.environ.get(own) else (name, os.environ.get(name) or None)
 
 
-def _engine(site: str):
+def _engine(site: str) -> sqlalchemy.Engine:
     import sqlalchemy
 
     variable, value = _variable(ADDRESS, site)
@@ -154,7 +159,7 @@ def _engine(site: str):
     return _made(url, variable, _variable(PASSWORD, site)[1])
 
 
-def _made(url, variable: str, password: str | None):
+def _made(url: sqlalchemy.URL, variable: str, password: str | None) -> sqlalchemy.Engine:
     import sqlalchemy
     from sqlalchemy.pool import NullPool
 
@@ -178,7 +183,7 @@ def _check_driver() -> None:
         raise UsageError("PostgreSQL needs psycopg: run `pip install 'fedci[sql]'`")
 
 
-def _sqlite(database: str | None):
+def _sqlite(database: str | None) -> sqlite3.Connection:
     """A connection that cannot write, to a file that must be there."""
     import sqlite3
     from urllib.parse import quote
@@ -188,12 +193,12 @@ def _sqlite(database: str | None):
     return sqlite3.connect(f"file:{quote(str(Path(database).resolve()))}?mode=ro", uri=True)
 
 
-def _options(engine, rows: int) -> dict[str, Any]:
+def _options(engine: sqlalchemy.Engine, rows: int) -> dict[str, Any]:
     streaming = {"stream_results": True, "max_row_buffer": rows}
     return streaming | ({"postgresql_readonly": True} if engine.dialect.name == "postgresql" else {})
 
 
-def _reason(engine, problem) -> str:
+def _reason(engine: sqlalchemy.Engine, problem: sqlalchemy.exc.DBAPIError) -> str:
     """Why the database did not answer. Its own words only where they cannot hold a cell or a secret."""
     state, words = getattr(problem.orig, "sqlstate", None), " ".join(str(problem.orig).split())
     if state is None and engine.dialect.name == "postgresql":

@@ -20,7 +20,7 @@ class Moments(NamedTuple):
     """Moments of some columns: `values` [4, c] = mean, variance, skewness, excess kurtosis; `count` [c] rows seen."""
 
     values: np.ndarray
-    count: np.ndarray
+    count: np.ndarray  # type: ignore[assignment]  # hides tuple.count, which nobody asks of moments
 
 
 class SiteMoments(NamedTuple):
@@ -63,7 +63,7 @@ def describe(columns: np.ndarray) -> Moments:
     return Moments(_standard_form(mean, *((away**k).sum(0) / safe for k in (2, 3, 4))), count)
 
 
-def _standard_form(mean, m2, m3, m4) -> np.ndarray:
+def _standard_form(mean: np.ndarray, m2: np.ndarray, m3: np.ndarray, m4: np.ndarray) -> np.ndarray:
     """[4, c] mean, variance, skewness, kurtosis; the last three 0 where the spread is only the mean's rounding."""
     varies = m2 > (1e-13 * np.abs(mean)) ** 2
     spread = np.where(varies, m2, 1.0)
@@ -73,15 +73,14 @@ def _standard_form(mean, m2, m3, m4) -> np.ndarray:
 
 def pool(parts: Sequence[Moments]) -> Moments:
     """Moments of all rows together, from the moments of each part."""
-    count = sum(part.count for part in parts)
+    count = sum((part.count for part in parts), np.zeros((), int))
     safe = np.maximum(count, 1)
-    mean = sum(part.count * part.values[0] for part in parts) / safe
-    m2, m3, m4 = (sum(part.count * shifted for part, shifted in ((p, _about(p, mean)[k]) for p in parts)) / safe
-                  for k in range(3))
+    mean = sum((part.count * part.values[0] for part in parts), np.zeros(())) / safe
+    m2, m3, m4 = (sum((part.count * _about(part, mean)[k] for part in parts), np.zeros(())) / safe for k in range(3))
     return Moments(_standard_form(mean, m2, m3, m4), count)
 
 
-def _about(part: Moments, centre) -> tuple:
+def _about(part: Moments, centre: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Second, third and fourth moments of a part about another centre, δ = mean − centre."""
     mean, m2, skew, kurtosis = part.values
     m3, m4, d = skew * m2**1.5, (kurtosis + 3.0) * m2**2, part.values[0] - centre
@@ -139,7 +138,7 @@ def describe_in_model_units(site: SiteMoments, pooled_x: Moments, scale: Scales,
     return np.concatenate([block.T.ravel() for block in blocks])
 
 
-def _rescaled(values, centre, sd, spread):
+def _rescaled(values: np.ndarray, centre: float | np.ndarray, sd: float | np.ndarray, spread: str) -> np.ndarray:
     mean, variance, skewness, kurtosis = values
     second = variance / sd**2 if spread == "variance" else np.sqrt(variance) / sd
     return np.stack([(mean - centre) / sd, second, skewness, kurtosis])

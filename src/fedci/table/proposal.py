@@ -32,7 +32,7 @@ RARE = 10
 """A level that fewer people have is named in a remark."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Look:
     """What a column's cells look like."""
 
@@ -111,26 +111,26 @@ def _look(column: Column) -> Look:
                     return found
             except FedciError:
                 continue
-    return Look(column.name, "text", 0.0)
+    return Look(name=column.name, kind="text", missing=0.0)
 
 
 def _as_binary(column: Column) -> Look | None:
     values = zeros_and_ones(column, "look again")
     known = values[~np.isnan(values)]
     if known.size == 0:
-        return Look(column.name, "empty", 1.0)
-    return Look(column.name, "binary", _share(values)) if np.ptp(known) else None
+        return Look(name=column.name, kind="empty", missing=1.0)
+    return Look(name=column.name, kind="binary", missing=_share(values)) if np.ptp(known) else None
 
 
 def _as_numeric(column: Column) -> Look | None:
     values = numbers(column, "look again")
     known = values[~np.isnan(values)]
     if np.ptp(known) == 0:
-        return Look(column.name, "constant", _share(values))
+        return Look(name=column.name, kind="constant", missing=_share(values))
     whole = bool((known == np.round(known)).all())
     if whole and len(np.unique(known)) == len(values) and IDENTITY.search(column.name):
-        return Look(column.name, "unique", 0.0)
-    return Look(column.name, "numeric", _share(values), range=_round_range(known.min(), known.max()))
+        return Look(name=column.name, kind="unique", missing=0.0)
+    return Look(name=column.name, kind="numeric", missing=_share(values), range=_round_range(known.min(), known.max()))
 
 
 def _share(values: np.ndarray) -> float:
@@ -151,12 +151,13 @@ def _as_words(column: Column) -> Look | None:
     found = sorted((entry["values"], entry["counts"]) for entry in counted.to_pylist())
     missing = float(text.null_count / max(len(text), 1))
     if len(found) == len(text) > FEW_LEVELS:
-        return Look(column.name, "unique", missing)
+        return Look(name=column.name, kind="unique", missing=missing)
     if not 2 <= len(found) <= FEW_LEVELS or not all(is_name(word) for word, _ in found):
-        return Look(column.name, "constant" if len(found) == 1 else "text", missing)
+        return Look(name=column.name, kind="constant" if len(found) == 1 else "text", missing=missing)
     common = max(found, key=lambda entry: entry[1])[0]
     levels = (common, *(word for word, _ in found if word != common))
-    return Look(column.name, "categorical", missing, levels, tuple(word for word, count in found if count < RARE))
+    return Look(name=column.name, kind="categorical", missing=missing, levels=levels,
+                rare=tuple(word for word, count in found if count < RARE))
 
 
 # ── roles ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -169,7 +170,7 @@ def _roles(looks: Sequence[Look]) -> tuple[Guess, ...]:
     return tuple(_role(look, treatment, outcome) for look in looks)
 
 
-def _chosen(looks: Sequence[Look], named: re.Pattern, kinds: Sequence[str], needed: str) -> Look:
+def _chosen(looks: Sequence[Look], named: re.Pattern[str], kinds: Sequence[str], needed: str) -> Look:
     """A column whose name says so and whose cells fit (kinds in order of preference), else the last that fits."""
     fits = [look for kind in kinds for look in looks if look.kind == kind and not look.missing]
     fits = fits or [look for kind in kinds for look in looks if look.kind == kind]
@@ -192,14 +193,14 @@ def _role(look: Look, treatment: Look, outcome: Look) -> Guess:
     return Guess(look, "covariate", _covariate_remark(look))
 
 
-def _named(pattern: re.Pattern, look: Look) -> str:
+def _named(pattern: re.Pattern[str], look: Look) -> str:
     return "" if pattern.search(look.name) else " Its name does not say so"
 
 
 def _covariate_remark(look: Look) -> str:
-    parts = {"binary": ["0 and 1"], "numeric": ["range widened from what this file holds: what can be true?"],
-             "categorical": ["levels as in this file: does the codebook have more? The first is the reference"]}
-    parts = parts[look.kind]
+    remarks = {"binary": "0 and 1", "numeric": "range widened from what this file holds: what can be true?",
+               "categorical": "levels as in this file: does the codebook have more? The first is the reference"}
+    parts = [remarks[look.kind]]
     if look.rare:
         parts.append(f"fewer than {RARE} people each: {', '.join(look.rare)}")
     if look.missing:
@@ -217,8 +218,8 @@ def _study(guesses: Sequence[Guess], name: str) -> Study:
 
 
 def _covariate(look: Look) -> Covariate:
-    return Covariate(name=look.name, type=look.kind, levels=look.levels or None, range=look.range,
-                     missing="impute" if look.missing else None)
+    return Covariate.model_validate({"name": look.name, "type": look.kind, "levels": look.levels or None,
+                                     "range": look.range, "missing": "impute" if look.missing else None})
 
 
 def suggested_name(data: str | Path) -> str:

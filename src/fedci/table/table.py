@@ -8,11 +8,11 @@ the first row of data), and never show a cell: whoever reads a log may not be al
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -43,6 +43,7 @@ from fedci.table.database import SCHEME, Query, query_at
 if TYPE_CHECKING:
     import pandas as pd
 
+T = TypeVar("T")
 SAME = 1e-10
 """Two columns coincide when 1 − |correlation| is below this."""
 DEPENDENT = 1e-12
@@ -53,7 +54,7 @@ SCALE_RATIO = 1e8
 """Standard deviations further apart than this are a mistake in units."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Table:
     """What a site fits with: n rows, d design columns, in the units of the data."""
 
@@ -100,7 +101,7 @@ class Source:
     name: str
     data: pd.DataFrame | str | Path | Query
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_site_id(self.name)
 
     @classmethod
@@ -150,7 +151,7 @@ def problems(study: Study, source: Source) -> list[FedciError]:
     """Everything that keeps this source out of the study, not the first problem only; empty: `source.read` works."""
     found: list[FedciError] = []
 
-    def tried(check, *given):
+    def tried(check: Callable[..., T], *given: Any) -> T | None:
         try:
             with told_of(f"site {source.name!r}"):
                 return check(*given)
@@ -171,7 +172,8 @@ def problems(study: Study, source: Source) -> list[FedciError]:
     return found
 
 
-def _try_columns(study: Study, columns: Mapping[str, Column], tried) -> None:
+def _try_columns(study: Study, columns: Mapping[str, Column],
+                 tried: Callable[..., Any]) -> None:
     """Each check of `_table` by itself, on the columns that are there."""
     rows = len(next(iter(columns.values())).cells)
     tried(_check_rows, study.policy, rows)
@@ -183,8 +185,9 @@ def _try_columns(study: Study, columns: Mapping[str, Column], tried) -> None:
             tried(_check_arms, study.policy, study.treatment, w)
     if study.outcome in columns:
         tried(_outcome, columns[study.outcome])
-    if study.diagnostics.negative_control in columns:
-        tried(_outcome, columns[study.diagnostics.negative_control])
+    control = study.diagnostics.negative_control
+    if control is not None and control in columns:
+        tried(_outcome, columns[control])
     tried(_check_level_shares, study, rows)
     covariates = [one for one in study.covariates if one.name in columns]
     blocks = {one: block for one in covariates
@@ -198,10 +201,7 @@ def _try_columns(study: Study, columns: Mapping[str, Column], tried) -> None:
 
 
 def _try_ids(study: Study, columns: Mapping[str, Column]) -> None:
-    ids = _ids(study, columns)
-    if len(study.ids) == 1:
-        _check_id_words(ids[study.ids[0]])
-    records({name: ids[name].to_numpy(object) for name in study.ids}, study.linkage.dates)
+    _records(study, _ids(study, columns))
 
 
 def design_columns(study: Study) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -241,9 +241,15 @@ def design_from(study: Study, X: Any, site: str) -> tuple[np.ndarray, np.ndarray
 def id_records(study: Study, table: Table) -> list[bytes]:
     """One record for each row, as linkage needs them: none missing, each person once."""
     with told_of(f"site {table.site!r}"):
-        if len(study.ids) == 1:  # with several columns such a word may be a name
-            _check_id_words(table.ids[study.ids[0]])
-        return records({name: table.ids[name].to_numpy(object) for name in study.ids}, study.linkage.dates)
+        return _records(study, table.ids)
+
+
+def _records(study: Study, ids: pd.DataFrame | None) -> list[bytes]:
+    if ids is None:
+        raise UsageError("the study names no ids, and linkage needs them. Name the columns in ids")
+    if len(study.ids) == 1:  # with several columns such a word may be a name
+        _check_id_words(ids[study.ids[0]])
+    return records({name: ids[name].to_numpy(object) for name in study.ids}, study.linkage.dates)
 
 
 def _check_id_words(ids: pd.Series) -> None:
@@ -285,8 +291,9 @@ def _checked_block(study: Study, column: Column, covariate: Covariate) -> np.nda
 def _block(column: Column, covariate: Covariate) -> np.ndarray:
     """[n, 1], or for a categorical [n, levels − 1]; NaN across the row where the value is missing."""
     if covariate.type == "categorical":
-        codes = level_codes(column, covariate.levels)[:, None]
-        indicators = (codes == np.arange(1, len(covariate.levels))).astype(float)
+        levels = covariate.levels or ()
+        codes = level_codes(column, levels)[:, None]
+        indicators = (codes == np.arange(1, len(levels))).astype(float)
         return np.where(np.isnan(codes), np.nan, indicators)
     if covariate.type == "binary":
         return zeros_and_ones(column, "code it 1 for yes and 0 for no")[:, None]
@@ -329,8 +336,8 @@ def _table(study: Study, site: str, columns: Mapping[str, Column]) -> Table:
     names, kinds = design_columns(study)
     warnings = [f"site {site!r}: {warning}" for warning in (*arm_warnings, *_check_design(x, names, kinds))]
     control = study.diagnostics.negative_control
-    return Table(site, x, missing, w, y, names, kinds, _ids(study, columns), tuple(warnings),
-                 _outcome(columns[control]) if control else None)
+    return Table(site=site, x=x, missing=missing, w=w, y=y, columns=names, kinds=kinds, ids=_ids(study, columns),
+                 warnings=tuple(warnings), control=_outcome(columns[control]) if control else None)
 
 
 def _check_rows(policy: Policy, rows: int) -> None:

@@ -14,9 +14,15 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from fedci.benchmark.cost import own_process
-from fedci.benchmark.cost.speed import SITES, asked_again, data_1
+from fedci.benchmark.cost.speed import SITES, asked_again, data_1, fitted
+
+if TYPE_CHECKING:
+    from fedci import Result
+    from fedci.site.site import Site
 
 ROWS, JUDGES = 50, 64
 THEIRS = 187.0
@@ -26,24 +32,22 @@ COURSES = {"authors": {}, **{f"ours, {rounds} rounds": {"optimiser": {
     for rounds in (10, 20, 40, 80, 160)}}
 
 
-def measure(course: str) -> dict:
+def measure(course: str) -> dict[str, Any]:
     from fedci import FedCI
 
     study, sources = data_1(ROWS, "paper", COURSES[course] | {"prediction": {"draws": 8}}, reading="std")
-    fits = [FedCI(study).fit(sources) for _ in range(1 if course == "authors" else 2)]
-    first, again = fits[0].outcome.fit.rounds, fits[-1].outcome.fit.rounds
+    fits = [fitted(FedCI(study), sources) for _ in range(1 if course == "authors" else 2)]
+    first, again = fits[0][0].outcome.fit.rounds, fits[-1][0].outcome.fit.rounds
     return {"course": course, "rounds": len(first), "seconds": first[-1].seconds, "compiled": again[-1].seconds,
-            "objective": judged(fits[0])}
+            "objective": judged(*fits[0])}
 
 
-def judged(result, seed: int = 1, draws: int = JUDGES) -> float:
+def judged(result: Result, sites: Mapping[str, Site], seed: int = 1, draws: int = JUDGES) -> float:
     """L at the fitted Θ under the draws of that seed."""
-    from fedci.model.paper import posterior
-    from fedci.protocol import rounds
-
-    rules, talk = asked_again(result)
-    uniforms = posterior.common_uniforms(seed, 0, draws)
-    return float(talk.follow(rounds.evaluate(rules.model, rules.u, result.outcome.fit.theta, uniforms))[0][0])
+    rules, talk = asked_again(result, sites)
+    optimiser = rules.options.optimiser.model_copy(update={"draws": draws})
+    rules = rules._replace(seed=seed, options=rules.options.model_copy(update={"optimiser": optimiser}))
+    return float(talk.follow(rules.model.evaluation(rules, result.outcome.fit.theta, 0, False))[0][0])
 
 
 def main(arguments: list[str]) -> None:

@@ -13,14 +13,16 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from fedci.benchmark.cost.scale import keep, show
 
 ROWS, D, DRAWS, SIDE, TRIES = 10_000, 20, 4, 1024, 5
 
 
-def least(compute) -> float:
+def least(compute: Callable[[], Any]) -> float:
     """Processor seconds."""
     import jax
 
@@ -32,17 +34,17 @@ def least(compute) -> float:
     return min(found[1:])
 
 
-def measure() -> list[dict]:
+def measure() -> list[dict[str, Any]]:
     import jax
     import jax.numpy as jnp
     import numpy as np
 
-    from fedci.model.paper.paper import model_of
     from fedci.model.shared import evidence, sparse
     from fedci.model.shared.inducing import cut
+    from fedci.model.shared.shared_family import SharedFamily
     from fedci.study.options import preset
 
-    rng, model = np.random.default_rng(0), model_of(preset("default").model, D, D, 10)
+    rng, model = np.random.default_rng(0), SharedFamily(preset("default").model, D, D, 10)
     x, w, y = rng.standard_normal((ROWS, D)), (rng.random(ROWS) < 0.5).astype(float), rng.standard_normal(ROWS)
     site = cut(x, w, y, np.zeros(4), 0, model.kernel, model.options.inducing)
     thetas = model.prior[0] + 0.1 * rng.standard_normal((DRAWS, model.size))

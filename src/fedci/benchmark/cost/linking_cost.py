@@ -16,13 +16,17 @@ import resource
 import sys
 import time
 from collections.abc import Mapping
+from dataclasses import replace
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 
 import numpy as np
 
 from fedci.coordinator.linkage import link
 from fedci.coordinator.talk import Talk
+from fedci.protocol.codec import decode, encode
 from fedci.protocol.engine import InProcessEngine
-from fedci.protocol.messages import Message, decode, encode
+from fedci.protocol.messages import Message
 from fedci.site.site import Site
 from fedci.study.study import Study
 from fedci.table.table import Table
@@ -42,8 +46,9 @@ def make_site(index: int, people: int) -> Site:
     ids = pd.DataFrame({"pid": [f"{number:010}" for number in numbers]})
     w, y = (np.arange(people) % 2).astype(float), rng.standard_normal(people)
     x = rng.standard_normal((people, 1))
-    site = Site(STUDY, Table(SITES[index], x, np.isnan(x), w, y, ("x",), ("numeric",), ids, ()))
-    site.options = STUDY.fit_options()
+    site = Site(STUDY, Table(site=SITES[index], x=x, missing=np.isnan(x), w=w, y=y, columns=("x",), kinds=("numeric",),
+                             ids=ids, warnings=()))
+    site.run = replace(site.run, options=STUDY.fit_options())
     return site
 
 
@@ -52,7 +57,9 @@ class ProcessEngine:
 
     def __init__(self, people: int):
         spawn = multiprocessing.get_context("spawn")
-        self.sites, self.ends, self.workers = SITES, {}, []
+        self.sites = SITES
+        self.ends: dict[str, Connection] = {}
+        self.workers: list[BaseProcess] = []
         for index, name in enumerate(SITES):
             self.ends[name], other = spawn.Pipe()
             self.workers.append(spawn.Process(target=_serve, args=(other, index, people), daemon=True))
@@ -72,7 +79,7 @@ class ProcessEngine:
         return {name: end.recv_bytes().decode() for name, end in self.ends.items()}
 
 
-def _serve(end, index: int, people: int) -> None:
+def _serve(end: Connection, index: int, people: int) -> None:
     site = make_site(index, people)
     begin = time.process_time()
     end.send_bytes(b"ready")
@@ -89,13 +96,13 @@ def used(begin: float) -> str:
 
 def measure(people: int, one_process: bool) -> tuple[float, dict[str, int], dict[str, str]]:
     """(seconds, people left out per site, what each party used)."""
-    engine = (InProcessEngine({name: make_site(s, people) for s, name in enumerate(SITES)}) if one_process
-              else ProcessEngine(people))
+    apart = None if one_process else ProcessEngine(people)
+    engine = apart or InProcessEngine({name: make_site(s, people) for s, name in enumerate(SITES)})
     start, begin = time.perf_counter(), time.process_time()
     linked = link(Talk(engine, "benchmark"), STUDY, bytes(32))
     seconds = time.perf_counter() - start
-    own = {"all parties" if one_process else "coordinator": used(begin)}
-    return seconds, linked.excluded, own if one_process else engine.close() | own
+    own = {"coordinator" if apart else "all parties": used(begin)}
+    return seconds, linked.excluded, apart.close() | own if apart else own
 
 
 def main(arguments: list[str]) -> None:

@@ -11,21 +11,26 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+
+if TYPE_CHECKING:
+    from fedci.coordinator.talk import Talk
+    from fedci.model.family import Rules
 
 NAMES = [f"x{k}" for k in range(20)]
 TRUNK = (64, 56)
 """With 20 covariates: p ≈ 5000."""
 
 
-def prepared(sites: int, rows: int, secure: bool):
+def prepared(sites: int, rows: int, secure: bool) -> tuple[Talk, Rules]:
     """(talk, rules) of a study whose fit is about to begin."""
     from fedci import Source, Study
     from fedci.coordinator import coordinator
     from fedci.coordinator import masked_sums as masks
-    from fedci.coordinator.talk import Talk
+    from fedci.coordinator.talk import PlainSums, Talk
     from fedci.protocol.engine import InProcessEngine
     from fedci.site.site import Site
 
@@ -36,10 +41,9 @@ def prepared(sites: int, rows: int, secure: bool):
     local = {f"site-{s}": Site(study, Source(f"site-{s}", frame).read(study)) for s, frame in enumerate(frames)}
     talk, options = Talk(InProcessEngine(local), "bench"), study.fit_options()
     coordinator.handshake(talk, study, options)
-    talk.sums = masks.agree(talk) if secure else talk.sums
+    sums = masks.agree(talk) if secure else PlainSums()
     layout = coordinator.agree_units(talk, study, options)
-    talk.model = layout.model
-    return talk, coordinator.rules_of(layout, options, 0)
+    return talk.on(coordinator.terms_of(layout, study, sums)), coordinator.rules_of(layout, options, 0)
 
 
 def _people(rows: int, seed: int) -> pd.DataFrame:
@@ -48,12 +52,13 @@ def _people(rows: int, seed: int) -> pd.DataFrame:
     return pd.DataFrame(x, columns=NAMES).assign(w=w, y=x[:, 0] + w + rng.normal(size=rows))
 
 
-def measure(sites: int, rows: int, repeats: int) -> dict:
+def measure(sites: int, rows: int, repeats: int) -> dict[str, Any]:
     """Medians of rounds taken in turns, so that whatever else the machine does falls on both."""
     from fedci.protocol import rounds
 
     both = {secure: prepared(sites, rows, secure) for secure in (False, True)}
-    theta = np.asarray(both[True][1].model.start(0))
+    talk, rules = both[False]
+    theta = np.asarray(talk.follow(rounds.start(rules))[0])
     seconds: dict[bool, list[float]] = {False: [], True: []}
     for repeat in range(repeats + 1):
         for secure, (talk, rules) in both.items():

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +21,7 @@ from fedci.network.provision import COORDINATOR, new_network
 OPTIONS = {"optimiser": {"rounds": 40, "tolerance": 0.0}, "prediction": {"draws": 16}}
 
 
-def measure(out: Path, count: int, say=print) -> float:
+def measure(out: Path, count: int, say: Callable[[str], None] = print) -> float:
     """The median latency of a round, in seconds."""
     names = [f"site-{number:02d}" for number in range(count)]
     study = rehearsal.make_study(sites=names, options=OPTIONS)
@@ -38,7 +39,7 @@ def measure(out: Path, count: int, say=print) -> float:
     return latency
 
 
-def _seconds(out: Path, names) -> tuple[np.ndarray, np.ndarray]:
+def _seconds(out: Path, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
     """([rounds − 1] seconds of each round but the first, which compiles; and of its slowest sites)."""
     seen, _ = kit.events(out / "kits" / COORDINATOR / kit.RUN)
     rounds = np.diff([event["seconds"] for event in seen if event["event"] == "round"])
@@ -47,7 +48,7 @@ def _seconds(out: Path, names) -> tuple[np.ndarray, np.ndarray]:
     return rounds, spent["AskStatistics"][2:len(rounds) + 2] + spent["PullBack"][1:len(rounds) + 1]
 
 
-def _slowest(out: Path, names, kind: str) -> np.ndarray:
+def _slowest(out: Path, names: Sequence[str], kind: str) -> np.ndarray:
     """[exchanges] seconds of the slowest site in each exchange of a kind."""
     each = []
     for name in names:

@@ -7,11 +7,12 @@ import os
 import signal
 import subprocess
 import sys
+from typing import Any
 
 from fedci.model.programs import FRESH
 
 
-def told(module: str, *arguments: str, limit: float | None = None, cores: int | None = None):
+def told(module: str, *arguments: str, limit: float | None = None, cores: int | None = None) -> Any:
     """The JSON that `python -m module arguments` prints last; None: it was ended at the limit, with all that it had
     started. `cores`: it may use so many. Packages' warnings to their own users are left out: a forest repeats them for
     every tree."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from fedci.benchmark.run.methods import Fits, Outcome, Variant
 from fedci.benchmark.run.protocols import Answer, scores
 from fedci.synthetic.datasets import Split, combined, synthetic
 
-VARIANTS = {
+VARIANTS: dict[str, dict[str, Any]] = {
     "classic": {},
     "weight_sd 0.05": {"model": {"weight_sd": 0.05}},
     "weight_sd 0.3": {"model": {"weight_sd": 0.3}},
@@ -36,7 +37,7 @@ Figures = dict[str, float]
 
 
 def rows_of_table() -> dict[str, Callable[[Sequence[Split]], Figures]]:
-    def fitted(options, mode="fed"):
+    def fitted(options: dict[str, Any], mode: str = "fed") -> Callable[[Sequence[Split]], Figures]:
         return lambda splits: figures(Variant("classic", options), splits, mode)
 
     return ({name: fitted(options) for name, options in VARIANTS.items()}
@@ -60,29 +61,29 @@ def ridge_t_learner(splits: Sequence[Split]) -> Figures:
     return _scored(Outcome([Answer(arms[1](split.test.x) - arms[0](split.test.x)) for split in splits]), splits)
 
 
-def _ridge(x: np.ndarray, y: np.ndarray):
+def _ridge(x: np.ndarray, y: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
     """Ridge on centred, scaled columns; the penalty with the least leave-one-out error of a grid."""
     centre, scale, level = x.mean(0), x.std(0) + 1e-12, y.mean()
     u, s, vt = np.linalg.svd((x - centre) / scale, full_matrices=False)
     shares = [s**2 / (s**2 + penalty) for penalty in np.logspace(-2, 4, 25)]
     coefficients = u.T @ (y - level)
 
-    def left_out(share):
+    def left_out(share: np.ndarray) -> float:
         leverage = np.sum(u**2 * share, 1) + 1.0 / len(y)
-        return np.mean(((y - level - u @ (share * coefficients)) / (1.0 - np.minimum(leverage, 0.999))) ** 2)
+        return float(np.mean(((y - level - u @ (share * coefficients)) / (1.0 - np.minimum(leverage, 0.999))) ** 2))
 
     best = min(shares, key=left_out)
     beta = vt.T @ (best * coefficients / s)
     return lambda new: level + (new - centre) / scale @ beta
 
 
-def measure(method: Callable, data: str, replications: int) -> list[list[Figures]]:
+def measure(method: Callable[..., Any], data: str, replications: int) -> list[list[Figures]]:
     """Figures by number of sources, then replication."""
     return [[method(synthetic(data, r)[:m]) for r in range(replications)] for m in SOURCES]
 
 
 def row(name: str, found: list[list[Figures]]) -> str:
-    def means(field, form):
+    def means(field: str, form: str) -> str:
         values = [np.mean([one.get(field, np.nan) for one in cell]) for cell in found]
         return "–" if np.isnan(values).any() else " / ".join(format(v, form) for v in values)
 

@@ -16,8 +16,12 @@ import resource
 import sys
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from fedci.benchmark.cost import own_process
+
+if TYPE_CHECKING:
+    from fedci.synthetic.datasets import Split
 
 NEW = 400
 PEERS = {"CausalForestDML": "causal_forest_as_it_is", "DMLOrthoForest": "ortho_forest"}
@@ -26,13 +30,13 @@ ASKED = 500
 """New people that DMLOrthoForest is asked about: it fits anew for each of them."""
 
 
-def _data(sites: int, rows: int):
+def _data(sites: int, rows: int) -> list[Split]:
     from fedci.synthetic.datasets import Sizes, synthetic
 
     return synthetic("DATA-1", 0, sizes=Sizes(sites, train=rows, test=NEW, validation=1))
 
 
-def measure(sites: int, rows: int, options: dict) -> tuple[dict, list[dict]]:
+def measure(sites: int, rows: int, options: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """(cost and error, each round) of one fit in this process, with compilation."""
     import jax
     import numpy as np
@@ -64,7 +68,7 @@ def measure(sites: int, rows: int, options: dict) -> tuple[dict, list[dict]]:
                            "few": int(one.few)} for one in fit.rounds]
 
 
-def measure_peer(name: str, sites: int, rows: int) -> dict:
+def measure_peer(name: str, sites: int, rows: int) -> dict[str, Any]:
     """A forest on the rows of all sites in one table, with all cores; fitting and asking apart."""
     from importlib.metadata import version
 
@@ -93,7 +97,7 @@ def _cores() -> int:
     return len(os.sched_getaffinity(0))
 
 
-def keep(rows: list[dict], path: Path) -> None:
+def keep(rows: list[dict[str, Any]], path: Path) -> None:
     """Appended to a table; a new one gets its header."""
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh = not path.exists()
@@ -105,7 +109,7 @@ def keep(rows: list[dict], path: Path) -> None:
                          for row in rows)
 
 
-def show(row: dict, header: bool) -> None:
+def show(row: dict[str, Any], header: bool) -> None:
     if header:
         print("| " + " | ".join(row) + " |\n|" + "---|" * len(row))
     shown = (f"{value:.4g}" if isinstance(value, float) else str(value) for value in row.values())
@@ -123,8 +127,9 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--peer", help=argparse.SUPPRESS)
     told = parser.parse_args(arguments)
     if told.one:
-        size = tuple(map(int, told.one.split("x")))
-        print(json.dumps(measure_peer(told.peer, *size) if told.peer else measure(*size, json.loads(told.options))))
+        sites, rows = map(int, told.one.split("x"))
+        options = json.loads(told.options)
+        print(json.dumps(measure_peer(told.peer, sites, rows) if told.peer else measure(sites, rows, options)))
         return
     for number, size in enumerate(told.sizes):
         row, rounds = own_process.told(__spec__.name, "--one", size, "--options", told.options)

@@ -14,8 +14,16 @@ import os
 import resource
 import sys
 import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 from fedci.benchmark.cost import own_process
+
+if TYPE_CHECKING:
+    from fedci import FedCI, Result, Source, Study
+    from fedci.coordinator.talk import Talk
+    from fedci.model.family import Rules
+    from fedci.site.site import Site
 
 SIZES = (50, 200, 800, 2000)
 SITES = 5
@@ -23,7 +31,7 @@ ONCE = 500
 """Rows above which one fit of five rounds, and 32 draws of the effects, is enough to wait for."""
 
 
-def measure(rows: int, rounds: int | None) -> dict:
+def measure(rows: int, rounds: int | None) -> dict[str, Any]:
     """One cold fit, one warm fit and a mean evaluation for DATA-1 with `rows` per site."""
     start = time.perf_counter()
     from fedci import FedCI
@@ -32,13 +40,13 @@ def measure(rows: int, rounds: int | None) -> dict:
     changes |= {"prediction": {"draws": 32}} if rows > ONCE else {}
     study, sources = data_1(rows, "classic", changes)
     loaded = time.perf_counter()
-    result = FedCI(study).fit(sources)
+    result, sites = fitted(FedCI(study), sources)
     cold = warm = time.perf_counter()
     if rows <= ONCE:
-        result = FedCI(study).fit(sources)
+        result, sites = fitted(FedCI(study), sources)
         warm = time.perf_counter()
     fit = result.outcome.fit
-    return {"rows": rows, "ms per evaluation": 1e3 * seconds_per_evaluation(result, 3 if rows > 400 else 50),
+    return {"rows": rows, "ms per evaluation": 1e3 * seconds_per_evaluation(result, sites, 3 if rows > 400 else 50),
             "fit, cold (s)": cold - loaded, "fit, warm (s)": warm - cold if rows <= ONCE else float("nan"),
             "import and data (s)": loaded - start,
             "rounds": len(fit.rounds), "verdict": fit.verdict,
@@ -46,7 +54,8 @@ def measure(rows: int, rounds: int | None) -> dict:
             "peak (MiB)": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
 
 
-def data_1(rows: int, preset: str, changes: dict, reading: str = "variance"):
+def data_1(rows: int, preset: str, changes: dict[str, Any], 
+           reading: Literal["variance", "std"] = "variance") -> tuple[Study, list[Source]]:
     """(study, sources) of DATA-1 with `rows` a site."""
     from fedci import Source, Study
     from fedci.synthetic.datasets import Sizes, synthetic
@@ -57,21 +66,28 @@ def data_1(rows: int, preset: str, changes: dict, reading: str = "variance"):
     return study, [Source(f"site-{s}", split.train.frame()) for s, split in enumerate(splits)]
 
 
-def asked_again(result):
+def fitted(estimator: FedCI, sources: Sequence[Source]) -> tuple[Result, dict[str, Site]]:
+    """(the result, its sites as they stand after the fit)."""
+    sites = estimator.sites([source.read(estimator.study) for source in sources])
+    return estimator.fit_sites(sites), sites
+
+
+def asked_again(result: Result, sites: Mapping[str, Site]) -> tuple[Rules, Talk]:
     """(the fit's rules, a talk with its sites), to evaluate the objective once more."""
-    from fedci.coordinator.coordinator import Talk, rules_of
+    from fedci.coordinator.coordinator import rules_of
+    from fedci.coordinator.talk import Talk, Terms
     from fedci.protocol.engine import InProcessEngine
 
     outcome = result.outcome
     return (rules_of(outcome.layout, outcome.options, outcome.seed),
-            Talk(InProcessEngine(result.local), "bench", outcome.layout.model))
+            Talk(InProcessEngine(sites), "bench", Terms(model=outcome.layout.model)))
 
 
-def seconds_per_evaluation(result, repeats: int) -> float:
+def seconds_per_evaluation(result: Result, sites: Mapping[str, Site], repeats: int) -> float:
     """One objective and gradient at the fitted Θ: draws, a message to and from each site, data-free terms."""
     from fedci.protocol import rounds
 
-    rules, talk = asked_again(result)
+    rules, talk = asked_again(result, sites)
     start = time.perf_counter()
     for _ in range(repeats):
         talk.follow(rounds.evaluation(rules, rounds.begin(rules, result.outcome.fit.theta)))

@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 from fedci.benchmark.cost import own_process
 
@@ -47,7 +48,7 @@ def people(path: Path, names: list[str], count: int) -> None:
             writer.write_table(pa.table(dict(zip(names, x.T, strict=True)), schema))
 
 
-def predicted(result: str, table: str, out: str) -> dict:
+def predicted(result: str, table: str, out: str) -> dict[str, Any]:
     """In this process: seconds and memory of the command's work."""
     import jax
 

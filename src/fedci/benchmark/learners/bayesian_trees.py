@@ -7,10 +7,13 @@ and stays there; long burn-in, because few proposals split on the treatment.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
 from fedci.benchmark.learners.common import propensity
-from fedci.benchmark.learners.estimate import Predictor, of_draws
+from fedci.benchmark.learners.estimate import Estimate, Predictor, of_draws
 
 SAMPLER = {"num_gfr": 0, "num_burnin": 500, "num_mcmc": 250}
 BART_CHAINS, BCF_CHAINS = 4, 2
@@ -39,14 +42,14 @@ def bcf(x: np.ndarray, w: np.ndarray, y: np.ndarray, seed: int) -> Predictor:
     model.sample(X_train=x, Z_train=w.astype(float), y_train=y, propensity_train=treated(x), **SAMPLER,
                  general_params=_general(seed, BCF_CHAINS))
 
-    def predict(new: np.ndarray):
+    def predict(new: np.ndarray) -> Estimate:
         asked = {"X": new, "propensity": treated(new), "terms": "y_hat"}
         return of_draws(*(model.predict(Z=np.full(len(new), float(j)), **asked) for j in (0, 1)))
 
     return predict
 
 
-def _sampled(x: np.ndarray, y: np.ndarray, seed: int):
+def _sampled(x: np.ndarray, y: np.ndarray, seed: int) -> Callable[[np.ndarray], np.ndarray]:
     """Draws [p, draws] of E[y | x] for new x."""
     from stochtree import BARTModel
 
@@ -57,5 +60,5 @@ def _sampled(x: np.ndarray, y: np.ndarray, seed: int):
     return lambda new: model.predict(X=new, terms="y_hat")
 
 
-def _general(seed: int, chains: int) -> dict:
+def _general(seed: int, chains: int) -> dict[str, Any]:
     return {"random_seed": seed, "num_chains": chains, "num_threads": 1}

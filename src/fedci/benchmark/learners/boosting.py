@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from functools import cache
 from itertools import product
+from typing import Any
 
 import numpy as np
 
@@ -31,7 +32,7 @@ def x_learner(x: np.ndarray, w: np.ndarray, y: np.ndarray, seed: int) -> Predict
 
     def predict(new: np.ndarray) -> Estimate:
         mu0, mu1 = model.models_mu_c[1].predict(new), model.models_mu_t[1].predict(new)
-        return Estimate(model.predict(new, p=treated(new))[:, 0], mu0=_double(mu0), mu1=_double(mu1))
+        return Estimate(cate=model.predict(new, p=treated(new))[:, 0], mu0=_double(mu0), mu1=_double(mu1))
 
     return predict
 
@@ -54,12 +55,12 @@ def r_learner(x: np.ndarray, w: np.ndarray, y: np.ndarray, seed: int) -> Predict
         share = treated(new)
         effect, outcome, _ = model.predict(new, p=share, return_components=True)
         mu0 = outcome - share * effect[:, 0]
-        return Estimate(effect[:, 0], mu0=mu0, mu1=mu0 + effect[:, 0])
+        return Estimate(cate=effect[:, 0], mu0=mu0, mu1=mu0 + effect[:, 0])
 
     return predict
 
 
-def _regressor(seed: int):
+def _regressor(seed: int) -> Any:
     return _tuned_class()(n_jobs=1, random_state=seed)
 
 
@@ -69,7 +70,7 @@ def _tuned_class() -> type:
     import xgboost
 
     class TunedRegressor(xgboost.XGBRegressor):
-        def fit(self, X, y, *, sample_weight=None):
+        def fit(self, X: np.ndarray, y: np.ndarray, *, sample_weight: np.ndarray | None = None) -> Any:
             rows = xgboost.DMatrix(X, label=y, weight=sample_weight, nthread=1)
             self.set_params(**_best(rows, self.random_state))
             return super().fit(X, y, sample_weight=sample_weight)
@@ -77,7 +78,7 @@ def _tuned_class() -> type:
     return TunedRegressor
 
 
-def _best(rows, seed: int) -> dict:
+def _best(rows: Any, seed: int) -> dict[str, Any]:
     """The options of least cross-validated error; ties go to the simpler trees, which come first."""
     import xgboost
     from sklearn.model_selection import KFold
@@ -85,7 +86,7 @@ def _best(rows, seed: int) -> dict:
     n = rows.num_row()
     split = list(KFold(min(FOLDS, n), shuffle=True, random_state=seed).split(np.empty(n)))
 
-    def error(options: dict) -> tuple[float, int]:
+    def error(options: dict[str, Any]) -> tuple[float, int]:
         fixed = {"objective": "reg:squarederror", "nthread": 1, "seed": seed}
         curve = xgboost.cv(options | fixed, rows, num_boost_round=ROUNDS, folds=split, metrics="rmse",
                            early_stopping_rounds=PATIENCE, as_pandas=False, seed=seed)["test-rmse-mean"]

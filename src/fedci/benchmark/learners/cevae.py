@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 
@@ -32,12 +33,12 @@ def cevae(x: np.ndarray, w: np.ndarray, y: np.ndarray, seed: int) -> Predictor:
         with _alone(seed):
             means = [_outcomes(network, part) for part in torch.as_tensor(new, dtype=torch.float32).split(BATCH)]
         mu0, mu1 = (centre + scale * np.concatenate(arm) for arm in zip(*means, strict=True))
-        return Estimate(mu1 - mu0, mu0=mu0, mu1=mu1)
+        return Estimate(cate=mu1 - mu0, mu0=mu0, mu1=mu1)
 
     return predict
 
 
-def _names_apart(network) -> None:
+def _names_apart(network: Any) -> None:
     """One root for model and guide, as Pyro asks for, so that their parameters have different names.
 
     Without it (pyro 1.9.2) `t_nn`, `y0_nn` and `y1_nn` of both share names, and the model's stay at their start.
@@ -48,7 +49,7 @@ def _names_apart(network) -> None:
     root.model, root.guide = network.model, network.guide
 
 
-def _outcomes(network, x) -> tuple[np.ndarray, np.ndarray]:
+def _outcomes(network: Any, x: Any) -> tuple[np.ndarray, np.ndarray]:
     """E[y | x, do(t)] for t = 0, 1, as `CEVAE.ite` computes them before it takes their difference."""
     import pyro
     import torch

@@ -6,6 +6,7 @@ import logging
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 
@@ -43,7 +44,7 @@ def folds(w: np.ndarray, most: int = 5) -> int:
     return max(2, min(most, int(np.bincount(w, minlength=2).min())))
 
 
-def treatment_model(x: np.ndarray, w: np.ndarray, seed: int):
+def treatment_model(x: np.ndarray, w: np.ndarray, seed: int) -> Any:
     """Logistic regression of w on standardised x, its ridge penalty chosen by stratified cross-validation."""
     from sklearn.linear_model import LogisticRegressionCV
     from sklearn.model_selection import StratifiedKFold

@@ -11,7 +11,7 @@ LEVELS = (0.025, 0.975)
 """Ends of the 95% intervals."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Estimate:
     """Effects for p new people; None where the method has no such output."""
 
@@ -35,5 +35,6 @@ def of_draws(mu0: np.ndarray, mu1: np.ndarray) -> Estimate:
     effect = mu1 - mu0
     low, high = np.quantile(effect, LEVELS, axis=1)
     average = effect.mean(0)
-    ate = (float(average.mean()), *(float(end) for end in np.quantile(average, LEVELS)))
-    return Estimate(effect.mean(1), low, high, mu0.mean(1), mu1.mean(1), ate)
+    first, last = np.quantile(average, LEVELS)
+    ate = (float(average.mean()), float(first), float(last))
+    return Estimate(cate=effect.mean(1), low=low, high=high, mu0=mu0.mean(1), mu1=mu1.mean(1), ate=ate)

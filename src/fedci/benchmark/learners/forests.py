@@ -5,6 +5,8 @@ The interval of the ATE is econml's: the root mean square of the people's standa
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from fedci.benchmark.learners.common import folds, standardiser, treatment_model
@@ -57,7 +59,7 @@ def causal_forest_as_it_is(x: np.ndarray, w: np.ndarray, y: np.ndarray, seed: in
     return _causal_forest(x, w, y, random_state=seed)
 
 
-def _causal_forest(x: np.ndarray, w: np.ndarray, y: np.ndarray, **settings) -> Predictor:
+def _causal_forest(x: np.ndarray, w: np.ndarray, y: np.ndarray, **settings: Any) -> Predictor:
     from econml.dml import CausalForestDML
 
     forest = CausalForestDML(discrete_treatment=True, n_jobs=JOBS, **settings)
@@ -65,9 +67,10 @@ def _causal_forest(x: np.ndarray, w: np.ndarray, y: np.ndarray, **settings) -> P
     return lambda new: _inferred(forest, new)
 
 
-def _inferred(forest, x: np.ndarray) -> Estimate:
+def _inferred(forest: Any, x: np.ndarray) -> Estimate:
     found = forest.effect_inference(x)
     low, high = found.conf_int(alpha=0.05)
     average = found.population_summary(alpha=0.05)
-    ate = (float(average.mean_point), *(float(end) for end in average.conf_int_mean(alpha=0.05)))
-    return Estimate(found.point_estimate, low, high, ate=ate)
+    first, last = average.conf_int_mean(alpha=0.05)
+    ate = (float(average.mean_point), float(first), float(last))
+    return Estimate(cate=found.point_estimate, low=low, high=high, ate=ate)

@@ -7,6 +7,9 @@ hyper-parameters' uncertainty out. Ridge: penalty by leave-one-out; no intervals
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
 from fedci.benchmark.learners.common import standardiser
@@ -36,12 +39,12 @@ def ridge(x: np.ndarray, w: np.ndarray, y: np.ndarray, seed: int) -> Predictor:
 
     def predict(new: np.ndarray) -> Estimate:
         mu0, mu1 = (arm.predict(new) for arm in arms)
-        return Estimate(mu1 - mu0, mu0=mu0, mu1=mu1)
+        return Estimate(cate=mu1 - mu0, mu0=mu0, mu1=mu1)
 
     return predict
 
 
-def _gp_arms(x: np.ndarray, w: np.ndarray, y: np.ndarray, seed: int, length) -> Predictor:
+def _gp_arms(x: np.ndarray, w: np.ndarray, y: np.ndarray, seed: int, length: Any) -> Predictor:
     units = standardiser(x)
     arms = [_gp_arm(units(x[w == j]), y[w == j], seed, length) for j in (0, 1)]
 
@@ -49,12 +52,14 @@ def _gp_arms(x: np.ndarray, w: np.ndarray, y: np.ndarray, seed: int, length) -> 
         (mu0, cov0), (mu1, cov1) = (arm(units(new)) for arm in arms)
         effect, cov = mu1 - mu0, cov0 + cov1
         half, mean, half_mean = Z95 * _root(np.diag(cov)), float(effect.mean()), float(Z95 * _root(cov.mean()))
-        return Estimate(effect, effect - half, effect + half, mu0, mu1, (mean, mean - half_mean, mean + half_mean))
+        return Estimate(cate=effect, low=effect - half, high=effect + half, mu0=mu0, mu1=mu1,
+                        ate=(mean, mean - half_mean, mean + half_mean))
 
     return predict
 
 
-def _gp_arm(x: np.ndarray, y: np.ndarray, seed: int, length):
+def _gp_arm(x: np.ndarray, y: np.ndarray, seed: int,
+            length: Any) -> Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]:
     """Mean [p] and covariance [p, p] of the arm's expected outcome: scikit-learn's, less the outcome noise in it."""
     from sklearn.gaussian_process import GaussianProcessRegressor
     from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
@@ -71,6 +76,6 @@ def _gp_arm(x: np.ndarray, y: np.ndarray, seed: int, length):
     return predict
 
 
-def _root(variance):
+def _root(variance: np.ndarray) -> np.ndarray:
     """Standard deviation; rounding may leave a variance a hair below 0."""
     return np.sqrt(np.maximum(variance, 0.0))

@@ -19,8 +19,8 @@ def ingredient_table(summaries: Summaries) -> str:
     above = (f"√PEHE of federated fits under P2: mean ± standard error over {usual} replications, or [n]; *in italics "
              f"below it, the variant's − FedCI's over the replications both have*: above 0 where FedCI is better. On "
              f"IHDP, where a few replications carry the mean, the medians in parentheses. All variants, FedCI as well, "
-             f"ran by the commands below: where those are of an earlier day, FedCI's figures differ a little from "
-             f"those above.\n\n")
+             f"ran by commands of their own: where those are of an earlier day, FedCI's figures differ a little from "
+             f"those of the data sets' pages.\n\n")
     text = _table(found, lambda group: _errors(summaries, group, usual, notes))
     return above + text + notes.lines() if found else ""
 

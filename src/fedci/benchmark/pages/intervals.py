@@ -24,7 +24,8 @@ UPPER_BOUND = ("econml's interval of the ATE is an upper bound (the root mean sq
 
 # --- intervals
 
-def _joined(summaries: Summaries, groups: Sequence[Group], figure: str, form=number) -> str:
+def _joined(summaries: Summaries, groups: Sequence[Group], figure: str,
+            form: Callable[[float], str] = number) -> str:
     """'0.81 / 0.86 / 0.93', one for each number of sources."""
     found = [find(summaries, group) for group in groups]
     means = [summary.of(figure).mean if summary else math.nan for summary in found]
@@ -38,7 +39,8 @@ def _replications(summaries: Summaries, groups: Sequence[Group]) -> str:
     return str(counts[0]) if len(set(counts)) == 1 else " / ".join(map(str, counts))
 
 
-def _lines(summaries: Summaries, dataset: str, average: str, line: Callable) -> tuple[list[int], list, Notes]:
+def _lines(summaries: Summaries, dataset: str, average: str,
+           line: Callable[[Summaries, list[Group], Notes], list[str]]) -> tuple[list[int], list[list[str]], Notes]:
     """(numbers of sources, a line for each method with intervals of the CATE or of the `average`, footnotes)."""
     found = [s for s in select(summaries, dataset=dataset, protocol="P2")
              if s.of("coverage").count or s.of(average).count]

@@ -75,7 +75,7 @@ def reason(text: str) -> str:
 class Notes:
     """Footnotes of one table; the same text has one mark."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.texts: list[str] = []
 
     def mark(self, text: str) -> str:

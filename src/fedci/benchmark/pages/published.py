@@ -15,7 +15,7 @@ FEDCI_PROTOCOL, BASELINE_PROTOCOL = "P1", "P3"
 """FedCI saw the outcome of a test person, the baselines did not."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Published:
     """One row of a table at one number of sources: mean and standard error over 10 replications.
 
@@ -47,7 +47,8 @@ def published() -> dict[tuple[str, str, str, int], Published]:
 
 def _row(line: dict[str, str]) -> Published:
     figures = {name: Decimal(line[name]) for name in ("pehe", "pehe_se", "ate_error", "ate_se")}
-    return Published(line["dataset"], line["method"], line["mode"], int(line["sources"]), **figures)
+    return Published(dataset=line["dataset"], method=line["method"], mode=line["mode"], sources=int(line["sources"]),
+                     **figures)
 
 
 def datasets() -> tuple[str, ...]:

@@ -11,6 +11,7 @@ import math
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -18,10 +19,12 @@ from fedci.benchmark.pages.figures import BLUE, GREEN, GREY, ORANGE, PURPLE, STY
 from fedci.errors import UsageError
 
 BEGIN, END = "<!-- scale: begin -->", "<!-- scale: end -->"
+Row = dict[str, Any]
+"""Column → number, or text where it is none."""
 COLOURS = (BLUE, ORANGE, GREEN, PURPLE, GREY)
 
 
-def read(folder: Path, name: str) -> list[dict]:
+def read(folder: Path, name: str) -> list[Row]:
     path = folder / f"{name}.csv"
     if not path.exists():
         return []
@@ -29,7 +32,7 @@ def read(folder: Path, name: str) -> list[dict]:
         return [{key: _number(value) for key, value in row.items()} for row in csv.DictReader(file)]
 
 
-def _number(text: str):
+def _number(text: str) -> str | int | float:
     try:
         value = float(text)
     except ValueError:
@@ -37,35 +40,35 @@ def _number(text: str):
     return int(value) if value.is_integer() and "." not in text else value
 
 
-def plain(fits: Sequence[dict]) -> list[dict]:
+def plain(fits: Sequence[Row]) -> list[Row]:
     """Default options; of a size on a device the newest."""
     newest = {(row["device"], row["cores"], row["sites"], row["rows"]): row for row in fits if row["options"] == "{}"}
     return [newest[key] for key in sorted(newest)]
 
 
-def lines(fits: Sequence[dict], along: str, fixed: str) -> list[tuple[str, list[dict]]]:
+def lines(fits: Sequence[Row], along: str, fixed: str) -> list[tuple[str, list[Row]]]:
     """(name, fits in order) for each device and value of `fixed` with two sizes at least."""
-    groups: dict[tuple, list[dict]] = {}
+    groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in plain(fits):
         groups.setdefault((row["device"], row["cores"], row[fixed]), []).append(row)
     return [(f"{place(row := found[0])}, {row[fixed]:,} {'sites' if fixed == 'sites' else 'rows a site'}",
-             sorted(found, key=lambda one: one[along]))
+             sorted(found, key=lambda row: row[along]))
             for found in groups.values() if len(found) > 1]
 
 
-def place(row: dict) -> str:
+def place(row: Row) -> str:
     if row["device"] != "cpu":
         return row["device"]
     return f"{row['cores']} core{'s' if row['cores'] > 1 else ''}"
 
 
-def exponent(found: Sequence[dict], along: str, what: str) -> float:
+def exponent(found: Sequence[Row], along: str, what: str) -> float:
     """Between the smallest size and the largest."""
     first, last = found[0], found[-1]
     return math.log(last[what] / first[what]) / math.log(last[along] / first[along])
 
 
-def draw(folder: Path, fits: list[dict], rounds: list[dict]) -> list[tuple[str, str]]:
+def draw(folder: Path, fits: list[Row], rounds: list[Row]) -> list[tuple[str, str]]:
     """(file name, caption) of each figure drawn."""
     import matplotlib
     from matplotlib.figure import Figure
@@ -103,13 +106,13 @@ def draw(folder: Path, fits: list[dict], rounds: list[dict]) -> list[tuple[str, 
     return made
 
 
-def _save(figure, path: Path) -> None:
+def _save(figure: Any, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, metadata={"Date": None, "Creator": None})
 
 
-def _traces(rounds: list[dict]) -> list[tuple[str, list[int], np.ndarray]]:
-    groups: dict[tuple, list[dict]] = {}
+def _traces(rounds: list[Row]) -> list[tuple[str, list[int], np.ndarray]]:
+    groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in rounds:
         if row["options"] == "{}" and not row["few"]:
             groups.setdefault((row["sites"], row["rows"], row["device"]), []).append(row)
@@ -127,7 +130,7 @@ HEAD = ("where", "seconds", "of it effects", "a round (s)", "rounds (of them on 
         "within 0.1 nat a site after", "error (P2)", "peak GiB", "MB a site")
 
 
-def _row(name: str, row: dict) -> str:
+def _row(name: str, row: Row) -> str:
     cells = (name, place(row), f"{row['seconds']:.0f}", f"{row['effects']:.0f}", f"{row['a round']:.2f}",
              f"{row['rounds']} ({row['first']})", str(row["to 0.1"]), f"{row['error']:.3g}", f"{row['GiB']:.1f}",
              f"{row['MB a site']:.0f}")
@@ -138,7 +141,7 @@ def _head(first: str) -> list[str]:
     return ["| " + " | ".join((first, *HEAD)) + " |", "|" + "---|" * (len(HEAD) + 1)]
 
 
-def tables(fits, peers, hot) -> list[str]:
+def tables(fits: list[Row], peers: list[Row], hot: list[Row]) -> list[str]:
     text = [*_head("sites × rows"), *(_row(f"{row['sites']} × {row['rows']:,}", row) for row in plain(fits))]
     changed = [row for row in fits if row["options"] != "{}"]
     if changed:
@@ -162,7 +165,7 @@ def tables(fits, peers, hot) -> list[str]:
     return text
 
 
-def _ratios(fits, changed) -> list[str]:
+def _ratios(fits: list[Row], changed: list[Row]) -> list[str]:
     """The default beside other options at the same size in the same place."""
     ours = {(row["device"], row["cores"], row["sites"], row["rows"]): row for row in plain(fits)}
     both = ((row, ours.get((row["device"], row["cores"], row["sites"], row["rows"]))) for row in changed)
@@ -171,7 +174,7 @@ def _ratios(fits, changed) -> list[str]:
             f"{own['seconds'] / row['seconds']:.2f} times" for row, own in both if own]
 
 
-def _peers(fits, peers) -> list[str]:
+def _peers(fits: list[Row], peers: list[Row]) -> list[str]:
     text = ["The forests of econml on the same rows in one table, with the same cores, in the same run (`--peers`): "
             "CausalForestDML as the package has it, DMLOrthoForest with fewer trees (200), penalties chosen once, and "
             "asked about 500 people only:", "",

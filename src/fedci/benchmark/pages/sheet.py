@@ -36,7 +36,7 @@ def _figures(summaries: Summaries | None, summary: Summary | None) -> list[tuple
 
 
 def _paired(summaries: Summaries | None, summary: Summary | None, figure: str) -> list[tuple[str, float]]:
-    one = paired_to_ours(summaries, summary.group, figure) if summary else None
+    one = paired_to_ours(summaries, summary.group, figure) if summaries is not None and summary else None
     values = (one.difference, one.se, one.wins, one.count) if one else (math.nan,) * 4
     columns = ("minus_fedci", "minus_fedci_se", "fedci_wins", "common_replications")
     return [(f"{figure}_{name}", value) for name, value in zip(columns, values, strict=True)]
@@ -44,8 +44,8 @@ def _paired(summaries: Summaries | None, summary: Summary | None, figure: str) -
 
 def _published(summary: Summary | None, figure: str) -> list[tuple[str, float]]:
     """Beside the protocol the paper used."""
-    same = summary and summary.group.protocol == paper_protocol(summary.group.method)
-    one = printed(summary.group) if same else None
+    same = summary is not None and summary.group.protocol == paper_protocol(summary.group.method)
+    one = printed(summary.group) if summary is not None and same else None
     mean, se = map(float, one.of(figure)) if one else (math.nan, math.nan)
     return [(f"{figure}_published", mean), (f"{figure}_published_se", se)]
 

@@ -10,7 +10,7 @@ import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -45,7 +45,7 @@ class Statistic(NamedTuple):
     mean: float
     se: float
     median: float
-    count: int
+    count: int  # type: ignore[assignment]  # hides tuple.count, which nobody asks of figures
 
 
 class Paired(NamedTuple):
@@ -55,7 +55,7 @@ class Paired(NamedTuple):
     se: float
     wins: int
     """Replications in which ours is strictly better."""
-    count: int
+    count: int  # type: ignore[assignment]  # hides tuple.count, which nobody asks of figures
     ours: float
     theirs: float
     """Means over the same replications."""
@@ -116,8 +116,8 @@ def paired(theirs: Summary, ours: Summary, figure: str) -> Paired | None:
     a, b = theirs.values(figure), ours.values(figure)
     difference = statistic(a[replication] - b[replication] for replication in both)
     wins = sum(a[replication] > b[replication] for replication in both)
-    means = [summary.over(figure, both).mean for summary in (ours, theirs)]
-    return Paired(difference.mean, difference.se, wins, difference.count, *means, difference.median)
+    return Paired(difference.mean, difference.se, wins, difference.count, ours.over(figure, both).mean,
+                  theirs.over(figure, both).mean, difference.median)
 
 
 def summarise(cells: Iterable[Cell]) -> dict[Group, Summary]:
@@ -163,22 +163,22 @@ def is_baseline(method: str) -> bool:
     return not is_ours(method) and method != LIMIT
 
 
-def _order(group: Group) -> tuple:
+def _order(group: Group) -> tuple[Any, ...]:
     return (dataset_order(group.dataset), group.protocol, method_order(group.method), mode_order(group.mode),
             group.sources)
 
 
-def dataset_order(dataset: str) -> tuple:
+def dataset_order(dataset: str) -> tuple[int, str]:
     name = dataset.split("/")[0]
     return (DATASETS.index(name) if name in DATASETS else len(DATASETS), dataset)
 
 
-def method_order(method: str) -> tuple:
+def method_order(method: str) -> tuple[int, str]:
     place = METHODS.index(method) if method in METHODS else len(METHODS)
     return (place + (method == LIMIT), method)
 
 
-def mode_order(mode: str) -> tuple:
+def mode_order(mode: str) -> tuple[int, str]:
     return (MODES.index(mode) if mode in MODES else len(MODES), mode)
 
 
@@ -206,13 +206,13 @@ def paired_to_ours(summaries: Summaries, group: Group, figure: str) -> Paired | 
     return paired(theirs, ours, figure) if theirs and ours else None
 
 
-def select(summaries: Summaries, **wanted) -> list[Summary]:
+def select(summaries: Summaries, **wanted: str | int) -> list[Summary]:
     """Those whose group has the wanted values, in order: select(summaries, dataset="data-1", protocol="P2")."""
     return [summary for group, summary in summaries.items()
             if all(getattr(group, name) == value for name, value in wanted.items())]
 
 
-def names(found: Iterable[Summary], part: str) -> list:
+def names(found: Iterable[Summary], part: str) -> list[Any]:
     """Values of one part of the groups ('dataset', 'sources', …), each once, in order."""
     return list(dict.fromkeys(getattr(summary.group, part) for summary in found))
 

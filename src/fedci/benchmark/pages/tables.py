@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from fedci.benchmark.pages.markdown import (
     ERRORS,
@@ -21,11 +22,13 @@ from fedci.benchmark.pages.markdown import (
 from fedci.benchmark.pages.published import BASELINE_PROTOCOL, BLOCKS, FEDCI_PROTOCOL, Published, published
 from fedci.benchmark.pages.published import METHODS as PAPER_METHODS
 from fedci.benchmark.pages.published import numbers_of_sources as published_sources
+from fedci.benchmark.pages.standing import peers
 from fedci.benchmark.pages.summary import (
     LIMIT,
     OURS,
     PAPER,
     Group,
+    Paired,
     Statistic,
     Summaries,
     Summary,
@@ -35,7 +38,6 @@ from fedci.benchmark.pages.summary import (
     is_ours,
     main_mode,
     numbers_of_sources,
-    paired,
     paired_to_ours,
     repeats,
     rows_of,
@@ -55,7 +57,7 @@ def leaders(candidates: Iterable[Summary], figure: str, places: int) -> set[Grou
     """The groups with the least means."""
     means = {summary.group: summary.of(figure).mean for summary in candidates}
     known = [group for group, mean in means.items() if not math.isnan(mean)]
-    return set(sorted(known, key=means.get)[:places])
+    return set(sorted(known, key=lambda group: means[group])[:places])
 
 
 def _text(found: Statistic, usual: int, median: bool) -> str:
@@ -194,34 +196,42 @@ def _difference(summaries: Summaries, group: Group, figure: str) -> str:
     return f"{plus_minus(found.difference, found.se, sign='+')} ({found.wins} of {found.count})"
 
 
+class Compared(NamedTuple):
+    """A baseline beside federated FedCI."""
+
+    group: Group
+    figure: str
+    paired: Paired
+
+
 def shortfalls(summaries: Summaries, dataset: str, protocol: str = "P2") -> str:
     """Where federated FedCI does not beat a baseline that has the combined rows, from the paired differences."""
     groups = [s.group for s in select(summaries, dataset=dataset, protocol=protocol, mode="com")
               if is_baseline(s.group.method)]
-    compared = [(group, figure, paired_to_ours(summaries, group, figure)) for figure in ERRORS
-                for group in sorted(groups, key=lambda group: group.sources)]
-    compared = [one for one in compared if one[2] is not None]
+    compared = [Compared(group, figure, paired) for figure in ERRORS
+                for group in sorted(groups, key=lambda group: group.sources)
+                if (paired := paired_to_ours(summaries, group, figure)) is not None]
     if not compared:
         return f"- **{title(dataset)}**: nothing to compare under {protocol}.\n"
-    behind = [one for one in compared if one[2].difference <= 0]
-    close = [one for one in compared if 0 < one[2].difference < 2 * one[2].se]
+    behind = [rival for rival in compared if rival.paired.difference <= 0]
+    close = [rival for rival in compared if 0 < rival.paired.difference < 2 * rival.paired.se]
     return _verdict(title(dataset), behind, len(compared)) + "".join(map(_behind, behind)) + _close(close)
 
 
-def _verdict(name: str, behind: Sequence, comparisons: int) -> str:
+def _verdict(name: str, behind: Sequence[Compared], comparisons: int) -> str:
     if not behind:
         return f"- **{name}**: none; FedCI has the lower mean error in {comparisons} of {comparisons} comparisons.\n"
     return f"- **{name}**: FedCI does not beat the baseline in {len(behind)} of {comparisons} comparisons:\n"
 
 
-def _behind(one: tuple) -> str:
-    group, figure, found = one
+def _behind(rival: Compared) -> str:
+    group, figure, found = rival
     gap = "level with it" if found.difference == 0 else f"worse by {plus_minus(-found.difference, found.se)}"
     return (f"  - {ERRORS[figure]}, {in_words(group.sources)}: {group.method} {number(found.theirs)}, FedCI "
             f"{number(found.ours)}, {gap} (better in {found.wins} of {found.count} replications).\n")
 
 
-def _close(close: Sequence[tuple]) -> str:
+def _close(close: Sequence[Compared]) -> str:
     if not close:
         return ""
     cells: dict[str, list[str]] = {}
@@ -236,8 +246,8 @@ def headline(summaries: Summaries, protocol: str = "P2") -> str:
     """√PEHE of federated FedCI, of the best baseline that has the combined rows, and of the parametric limit."""
     rows = [_headline_row(summaries, ours) for ours in select(summaries, protocol=protocol, method=OURS, mode="fed")]
     header = ["data set", "sources", "FedCI, federated", "best baseline on combined rows", "its √PEHE",
-              "FedCI's on the same replications", "difference, paired", "FedCI better in", "replications compared",
-              "parametric limit"]
+              "FedCI's on the same replications", "FedCI ÷ baseline", "difference, paired", "FedCI better in",
+              "replications compared", "parametric limit"]
     return table(header, rows) if rows else ""
 
 
@@ -250,30 +260,29 @@ def _headline_row(summaries: Summaries, ours: Summary) -> list[str]:
 
 
 def _best_baseline(summaries: Summaries, ours: Summary) -> list[str]:
-    """Name, its √PEHE and ours, difference, wins and replications. All are over the replications both have, and the
-    best is the one with the least difference: one that was run on a few easy ones is held against FedCI on those."""
-    group = ours.group
-    rivals = [s for s in select(summaries, dataset=group.dataset, protocol=group.protocol, sources=group.sources,
-                                mode="com") if is_baseline(s.group.method)]
-    compared = [(found, theirs) for theirs in rivals if (found := paired(theirs, ours, "pehe"))]
-    if not compared:
-        return [NONE] * 6
-    found, theirs = min(compared, key=lambda one: one[0].difference)
-    both = common(theirs, ours, "pehe")
-    means = [plus_minus(*summary.over("pehe", both)[:2]) for summary in (theirs, ours)]
-    return [theirs.group.method, *means, plus_minus(found.difference, found.se, sign="+"),
-            f"{found.wins} of {found.count}", f"{found.count} of {len(ours.done)}"]
+    """Name, its √PEHE and ours, ratio, difference, wins and replications, all over the replications both have: one
+    that was run on a few easy ones is held against FedCI on those."""
+    rivals = peers(summaries, ours)
+    if not rivals:
+        return [NONE] * 7
+    best, difference = rivals[0], rivals[0].paired
+    both = common(best.summary, ours, "pehe")
+    means = [plus_minus(*summary.over("pehe", both)[:2]) for summary in (best.summary, ours)]
+    return [best.method, *means, plus_minus(best.relative, best.relative_se),
+            plus_minus(difference.difference, difference.se, sign="+"),
+            f"{difference.wins} of {difference.count}", f"{difference.count} of {len(ours.done)}"]
 
 
 # --- failures
 
 def failure_table(summaries: Summaries) -> str:
     """Methods with replications that gave no figures, a line for each data set and mode, whatever the protocols."""
-    found: dict[tuple, dict[int, Summary]] = {}
+    found: dict[tuple[str, str, str], dict[int, Summary]] = {}
     for (dataset, _, method, mode, sources), summary in summaries.items():
         if summary.failures:
             found.setdefault((dataset, method, mode), {})[sources] = summary
-    rows = [_failure_row(*key, by_sources) for key, by_sources in found.items()]
+    rows = [_failure_row(dataset, method, mode, by_sources)
+            for (dataset, method, mode), by_sources in found.items()]
     return table(["data set", "method", "sources: failed of all", "first reason"], rows) if rows else "None.\n"
 
 

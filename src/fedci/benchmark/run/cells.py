@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from typing import Any
 
 from fedci.errors import SourceError
 
@@ -16,7 +17,7 @@ MODES = ("fed", "com", "loc", "agg")
 PROTOCOLS = ("P1", "P2", "P3")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Cell:
     """NaN (empty in the file) where a method has no such output."""
 
@@ -48,7 +49,7 @@ class Cell:
     """Why there are no figures."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SiteEffect:
     """The estimated average expected effect at source 1, as more sources take part."""
 
@@ -88,7 +89,7 @@ def _cut_to_whole_lines(path: Path) -> None:
                 path.unlink()
 
 
-def read(path: Path, kind: type = Cell) -> list:
+def read(path: Path, kind: type = Cell) -> list[Any]:
     """Rows of a file, without a last line cut short; none if there is no file."""
     if not path.exists():
         return []
@@ -98,7 +99,7 @@ def read(path: Path, kind: type = Cell) -> list:
 
 def latest(rows: Iterable[Cell]) -> list[Cell]:
     """One row per key, the last: a method that was run again replaces its earlier figures, failures included."""
-    found: dict[tuple, dict[str, Cell]] = {}
+    found: dict[tuple[Any, ...], dict[str, Cell]] = {}
     for row in rows:
         key = (row.dataset, row.method, row.mode, row.sources, row.replication)
         kept = found.setdefault(key, {})
@@ -113,19 +114,19 @@ def latest_effects(rows: Iterable[SiteEffect]) -> list[SiteEffect]:
     return list({(row.dataset, row.method, row.sources, row.replication): row for row in rows}.values())
 
 
-def _parsed(lines: csv.DictReader, kind: type, path: Path) -> Iterator:
+def _parsed(lines: csv.DictReader[str], kind: type, path: Path) -> Iterator[Any]:
     types = {field.name: field.type for field in fields(kind)}
     if lines.fieldnames != list(types):
         raise SourceError(f"'{path}' is no file of benchmark results: needs the columns {', '.join(types)}")
     for number, line in enumerate(lines, start=2):
         try:
-            yield kind(**{name: _value(line[name], types[name]) for name in types})
+            yield kind(**{name: _value(line[name], str(types[name])) for name in types})
         except (TypeError, ValueError):
             raise SourceError(f"'{path}', line {number}: not a row of benchmark results; remove it and run again") \
                 from None
 
 
-def _value(text: str, kind: str):
+def _value(text: str, kind: str) -> str | int | float:
     if kind == "str":
         return text
     if kind == "int":
@@ -133,7 +134,7 @@ def _value(text: str, kind: str):
     return float(text) if text else NAN
 
 
-def _written(value) -> str:
+def _written(value: object) -> str:
     if isinstance(value, float):
         return "" if math.isnan(value) else f"{value:.6g}"
     return str(value)

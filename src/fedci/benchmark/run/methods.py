@@ -15,9 +15,11 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fedci.benchmark.learners.estimate import Predictor
 from fedci.benchmark.run import oracle
 from fedci.benchmark.run.baselines import LEARNERS, Estimate, Learner, check_installed
 from fedci.benchmark.run.cells import Cell, SiteEffect
@@ -27,6 +29,11 @@ from fedci.effect import Effect
 from fedci.errors import FedciError, UsageError
 from fedci.study.options import nearest, preset
 from fedci.synthetic.datasets import Records, Split, combined
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from fedci.result.result import Result
 
 ORACLE = "oracle"
 LONGEST_REASON = 200
@@ -39,7 +46,7 @@ class Variant:
     """FedCI with a preset and changes to it."""
 
     preset: str
-    options: Mapping = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
 
 
 ALONE = {"model": {"inter_dependency": False}}
@@ -105,9 +112,9 @@ class Fits:
     splits: Sequence[Split]
     seed: int
     imputation: bool = True
-    made: dict = field(default_factory=dict)
+    made: dict[tuple[Any, ...], Any] = field(default_factory=dict)
 
-    def once(self, key: tuple, make: Callable):
+    def once(self, key: tuple[Any, ...], make: Callable[[], Any]) -> Any:
         """(what `make()` gave, its seconds); the error it raised, raised again."""
         if key not in self.made:
             start = time.perf_counter()
@@ -141,17 +148,20 @@ def cells(name: str, suite: Suite, replication: int, counts: Sequence[int], mode
     fits = Fits(splits, seed + replication, imputation)
     for count in counts:
         for mode in modes:
-            key = {"dataset": suite.label, "method": name, "mode": mode, "sources": count, "replication": replication}
+            key: dict[str, Any] = {"dataset": suite.label, "method": name, "mode": mode, "sources": count,
+                                   "replication": replication}
             try:
                 outcome = _outcome(name, suite, fits, mode, count)
             except Exception as error:  # whatever a package raises becomes its row
                 yield Cell(**key, protocol="P2", failed=_reason(error))
                 continue
             for protocol, figures in scores(outcome.answers, fits.first(count), outcome.averages).items():
-                yield Cell(**key, protocol=protocol, **figures, **outcome.cost)
+                facts: dict[str, Any] = {**key, **figures, **outcome.cost}
+                yield Cell(protocol=protocol, **facts)
             if outcome.effect and mode == "fed":
-                truth = float(splits[0].train.cate.mean())
-                yield SiteEffect(suite.label, name, count, replication, *outcome.effect, truth)
+                mean, sd, low, high = outcome.effect
+                yield SiteEffect(dataset=suite.label, method=name, sources=count, replication=replication, mean=mean,
+                                 sd=sd, low=low, high=high, truth=float(splits[0].train.cate.mean()))
 
 
 def _reason(error: Exception) -> str:
@@ -173,8 +183,7 @@ def fedci(variant: Variant, fits: Fits, mode: str, count: int) -> Outcome:
     """FedCI on the first `count` sources in a mode."""
     fitted = partial(fedci_fit, variant, seed=fits.seed, imputation=fits.imputation)
     if mode == "loc":
-        alone = [fits.once(("fed", s), lambda s=s: fitted([fits.splits[s]]))[0]
-                 for s in range(count)]
+        alone = [fits.once(("fed", s), partial(fitted, [fits.splits[s]]))[0] for s in range(count)]
         return _side_by_side(alone)
     if mode == "com":
         return fits.once(("com", count), lambda: fitted(fits.first(count), together=True))[0]
@@ -207,14 +216,16 @@ def fedci_fit(variant: Variant, splits: Sequence[Split], seed: int, together: bo
     traffic = sum(t.sent + t.received for t in result.traffic.values()) / len(result.traffic)
     cost = {"seconds": seconds, "rounds": float(len(result.outcome.fit.rounds)), "bytes": traffic}
     truth = float(combined([split.train for split in splits]).cate.mean())
-    return Outcome(answers, [Average(*ate.interval(), truth)], cost, (first.mean, first.sd, *first.interval()))
+    low, high = ate.interval()
+    return Outcome(answers, [Average(low, high, truth)], cost, (first.mean, first.sd, *first.interval()))
 
 
 def _kept(people: Records, columns: np.ndarray) -> Records:
-    return Records(people.x[:, columns], people.w, people.y, people.y0, people.y1, people.mu0, people.mu1)
+    return Records(x=people.x[:, columns], w=people.w, y=people.y, y0=people.y0, y1=people.y1, mu0=people.mu0,
+                   mu1=people.mu1)
 
 
-def _answer(result, cate: Effect, imputation: bool, frame, site: str) -> Answer:
+def _answer(result: Result, cate: Effect, imputation: bool, frame: pd.DataFrame, site: str) -> Answer:
     realised = result.effect_posterior(frame, site, outcome_noise=True)
     if not imputation:
         return Answer(cate.mean, cate.interval(), realised.interval())
@@ -252,7 +263,7 @@ def _rows(fits: Fits, start: int, count: int) -> Records:
     return combined([split.train for split in fits.splits[start:start + count]])
 
 
-def _predictor(learner: Learner, fits: Fits, start: int, count: int):
+def _predictor(learner: Learner, fits: Fits, start: int, count: int) -> tuple[Predictor, float]:
     rows, seed = _rows(fits, start, count), fits.seed * len(fits.splits) + start
     return fits.once(("fit", start, count), lambda: learner.learn(rows.x, rows.w, rows.y, seed))
 
@@ -267,7 +278,8 @@ def _average(learner: Learner, fits: Fits, start: int, count: int) -> Average:
     """Of the people fitted on, as for FedCI; its seconds are not counted."""
     (predict, _), rows = _predictor(learner, fits, start, count), _rows(fits, start, count)
     found, _ = fits.once(("average", start, count), lambda: predict(rows.x))
-    return Average(*found.ate[1:], float(rows.cate.mean()))
+    _, low, high = found.ate
+    return Average(low, high, float(rows.cate.mean()))
 
 
 def _bagged(learner: Learner, fits: Fits, alone: Sequence[Outcome], count: int) -> Outcome:
@@ -278,9 +290,9 @@ def _bagged(learner: Learner, fits: Fits, alone: Sequence[Outcome], count: int) 
 
 
 def _mean_estimate(each: Sequence[Estimate]) -> Estimate:
-    parts = {name: None if getattr(each[0], name) is None else np.mean([getattr(one, name) for one in each], axis=0)
-             for name in ("cate", "mu0", "mu1")}
-    return Estimate(parts["cate"], mu0=parts["mu0"], mu1=parts["mu1"])
+    arms = [None if getattr(each[0], name) is None else np.mean([getattr(one, name) for one in each], axis=0)
+            for name in ("mu0", "mu1")]
+    return Estimate(cate=np.mean([one.cate for one in each], axis=0), mu0=arms[0], mu1=arms[1])
 
 
 # --- the limit
@@ -294,5 +306,6 @@ def _oracle(suite: Suite, fits: Fits, count: int) -> Outcome:
     answers = [of_estimate(predict(split.test.x, s), split.test) for s, split in enumerate(splits)]
     seconds = time.perf_counter() - start
     rows = combined([split.train for split in splits])
-    average = predict(rows.x, np.repeat(np.arange(count), [len(split.train) for split in splits])).ate
-    return Outcome(answers, [Average(*average[1:], float(rows.cate.mean()))], {"seconds": seconds})
+    found = predict(rows.x, np.repeat(np.arange(count), [len(split.train) for split in splits]))
+    averages = [] if found.ate is None else [Average(*found.ate[1:], float(rows.cate.mean()))]
+    return Outcome(answers, averages, {"seconds": seconds})

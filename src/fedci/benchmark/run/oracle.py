@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -195,10 +196,10 @@ def _posterior(form: Form, rows: Records, place: np.ndarray) -> tuple[np.ndarray
     best = min(found, key=lambda one: one.cost)
     if not best.success:
         raise NumericalError(f"the limit was not found in {best.nfev} steps")
-    return best.x, np.linalg.qr(best.jac, mode="r")
+    return best.x, np.asarray(np.linalg.qr(best.jac, mode="r"))
 
 
-def stacked(form: Form, rows: Records, place: np.ndarray) -> tuple[Callable, Callable]:
+def stacked(form: Form, rows: Records, place: np.ndarray) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """The residuals (μ_w(x) − y, (θ − m)/s) [n + k] as a function of θ, and their derivatives [n + k, k]."""
     own = (rows.w, np.arange(len(rows)))
 
@@ -216,4 +217,5 @@ def _estimate(mu: np.ndarray, slopes: np.ndarray, root: np.ndarray) -> Estimate:
     effect, spread = mu[1] - mu[0], solve_triangular(root, (slopes[1] - slopes[0]).T, trans="T")
     low, high = effect + np.outer(ndtri(LEVELS), np.linalg.norm(spread, axis=0))
     ends = effect.mean() + ndtri(LEVELS) * np.linalg.norm(spread.mean(1))
-    return Estimate(effect, low, high, mu[0], mu[1], (float(effect.mean()), *(float(end) for end in ends)))
+    return Estimate(cate=effect, low=low, high=high, mu0=mu[0], mu1=mu[1],
+                    ate=(float(effect.mean()), float(ends[0]), float(ends[1])))

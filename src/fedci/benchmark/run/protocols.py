@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -46,13 +47,14 @@ class Average:
 
 def of_estimate(found: Estimate, people: Records) -> Answer:
     """A baseline's answer. With outcome models, it imputes the outcome nobody saw: w̃ (y − μ̂_{1−w}(x))."""
-    ends = None if found.low is None else (found.low, found.high)
-    if found.mu0 is None:
+    ends = None if found.low is None or found.high is None else (found.low, found.high)
+    if found.mu0 is None or found.mu1 is None:
         return Answer(found.cate, ends)
     return Answer(found.cate, ends, imputed=np.where(people.w == 1, people.y - found.mu0, found.mu1 - people.y))
 
 
-def scores(answers: Sequence[Answer], splits: Sequence[Split], averages: Sequence[Average]) -> dict[str, dict]:
+def scores(answers: Sequence[Answer], splits: Sequence[Split],
+           averages: Sequence[Average]) -> dict[str, dict[str, Any]]:
     """{protocol: figures of a Cell}, over the test people of all sources; P1 only where a method imputes."""
     people = combined([split.test for split in splits])
     realised = people.y1 - people.y0

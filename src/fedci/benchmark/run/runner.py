@@ -19,11 +19,12 @@ from datetime import UTC, datetime
 from importlib import metadata
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
+from typing import Any
 
 from fedci.benchmark.run import cells, methods
 from fedci.benchmark.run.baselines import LEARNERS
 from fedci.benchmark.run.cells import Cell, SiteEffect
-from fedci.benchmark.run.suites import Choice, suite
+from fedci.benchmark.run.suites import Choice, Suite, suite
 from fedci.errors import UsageError
 from fedci.model.programs import FRESH
 from fedci.result.result import versions
@@ -35,7 +36,7 @@ FEW = 3
 """Replications of a slow method, unless more are asked for."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Plan:
     """What to run."""
 
@@ -52,7 +53,7 @@ class Plan:
     """Whether FedCI is scored under P1, which takes about as long as the rest."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Task:
     """One method on one replication of one data set."""
 
@@ -73,38 +74,40 @@ Rows = list[Cell | SiteEffect]
 Told = Callable[[Task, Rows], None]
 
 
-def tasks(plan: Plan, finished: set[tuple]) -> list[Task]:
+def tasks(plan: Plan, finished: set[tuple[Any, ...]]) -> list[Task]:
     """What is left to do, replication by replication, so that an early end still compares like with like."""
     found = [_task(plan, choice, method, replication, finished) for replication in range(plan.replications)
              for choice in plan.choices for method in plan.methods]
     return [task for task in found if task is not None]
 
 
-def _task(plan: Plan, choice: Choice, method: str, replication: int, finished: set[tuple]) -> Task | None:
+def _task(plan: Plan, choice: Choice, method: str, replication: int, finished: set[tuple[Any, ...]]) -> Task | None:
     data = suite(choice)
     slow = method in LEARNERS and LEARNERS[method].slow
-    limits = [plan.slow_replications] * slow + [data.replications] * (data.replications is not None)
-    if method == methods.ORACLE and data.form is None or any(replication >= limit for limit in limits):
+    limits = [plan.slow_replications if slow else None, data.replications]
+    beyond = any(limit is not None and replication >= limit for limit in limits)
+    if method == methods.ORACLE and data.form is None or beyond:
         return None
     modes = tuple(mode for mode in methods.modes_of(method) if mode in plan.modes)
     counts = tuple(count for count in _counts(plan, data) if any(
         (choice.label, method, mode, count, replication) not in finished for mode in modes))
-    return Task(choice, method, replication, counts, modes, plan.seed, plan.imputation) if counts and modes else None
+    return Task(choice=choice, method=method, replication=replication, counts=counts, modes=modes, seed=plan.seed,
+                imputation=plan.imputation) if counts and modes else None
 
 
-def _counts(plan: Plan, data) -> Sequence[int]:
+def _counts(plan: Plan, data: Suite) -> Sequence[int]:
     counts = plan.counts or data.counts
     if not all(1 <= count <= data.most for count in counts):
         raise UsageError(f"--sources {' '.join(map(str, counts))}: {data.label} has 1 to {data.most} sources")
     return counts
 
 
-def finished(out: Path, retry: bool) -> set[tuple]:
+def finished(out: Path, retry: bool) -> set[tuple[Any, ...]]:
     """Keys of the rows on disk; with `retry`, without those that failed."""
     return {_key(cell) for cell in cells.latest(cells.read(out / CELLS)) if not (retry and cell.failed)}
 
 
-def _key(cell: Cell) -> tuple:
+def _key(cell: Cell) -> tuple[Any, ...]:
     return cell.dataset, cell.method, cell.mode, cell.sources, cell.replication
 
 
@@ -185,7 +188,8 @@ class Worker:
             return self.pipe.recv()
         except (EOFError, ConnectionError):
             task = self.task
-            return [Cell(task.choice.label, task.method, mode, count, task.replication, "P2", failed=DIED)
+            return [Cell(dataset=task.choice.label, method=task.method, mode=mode, sources=count,
+                         replication=task.replication, protocol="P2", failed=DIED)
                     for count in task.counts for mode in task.modes]
 
     def next(self, task: Task) -> Worker:
@@ -206,8 +210,8 @@ class Worker:
 
 
 def _ready(workers: Sequence[Worker]) -> list[Worker]:
-    by_pipe = {worker.pipe: worker for worker in workers}
-    return [by_pipe[pipe] for pipe in wait(list(by_pipe))]
+    heard = wait([worker.pipe for worker in workers])
+    return [worker for worker in workers if worker.pipe in heard]
 
 
 def _serve(pipe: Connection, core: int | None) -> None:

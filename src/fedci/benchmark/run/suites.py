@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -23,14 +23,18 @@ GENERATORS = {"heterogeneous": datasets.heterogeneous, "overlap": datasets.overl
               "own-surfaces": datasets.own_surfaces, "interactions": datasets.interactions, "null": datasets.null}
 
 
-@dataclass(frozen=True)
+Reading = Literal["variance", "std"]
+Parameters = Literal["once", "per-replication"]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Choice:
     """What a user asks for: a name, and how the paper's ambiguities are read."""
 
     name: str
-    reading: Literal["variance", "std"] = "variance"
+    reading: Reading = "variance"
     """N(m, 2·I) of the paper: variance 2 or standard deviation 2."""
-    parameters: Literal["once", "per-replication"] = "once"
+    parameters: Parameters = "once"
     rows: int = 50
     """Training records a source, of the generators."""
     folder: str | None = None
@@ -40,12 +44,13 @@ class Choice:
     @property
     def label(self) -> str:
         """The name in tables: a variation has its own, so that it never mixes with another."""
-        variations = [self.reading] * (self.reading != "variance") + [self.parameters] * (self.parameters != "once")
+        variations: list[str] = [self.reading] * (self.reading != "variance")
+        variations += [self.parameters] * (self.parameters != "once")
         variations += [f"{self.rows}-rows"] * (self.rows != 50) + [f"seed-{self.seed}"] * (self.seed != SEED)
         return "/".join([self.name, *variations])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Suite:
     """A data set: replications of several sources with known truth."""
 
@@ -73,14 +78,14 @@ def suite(choice: Choice) -> Suite:
     _refuse_variations(choice, {"reading": "variance", "parameters": "once"})
     load = partial(GENERATORS[choice.name], seed=choice.seed, sizes=_sizes(choice))
     form = (choice.name, "variance") if choice.name in FORMULAS else None
-    return Suite(choice.label, load, (1, 3, 5), 5, form=form)
+    return Suite(label=choice.label, load=load, counts=(1, 3, 5), most=5, form=form)
 
 
 def _paper(choice: Choice) -> Suite:
     name = PAPER_SETS[choice.name]
     load = partial(datasets.synthetic, name, reading=choice.reading, parameters=choice.parameters, seed=choice.seed,
                    sizes=_sizes(choice))
-    return Suite(choice.label, load, (1, 3, 5), 5, form=(name, choice.reading))
+    return Suite(label=choice.label, load=load, counts=(1, 3, 5), most=5, form=(name, choice.reading))
 
 
 def _sizes(choice: Choice) -> Sizes:
@@ -92,12 +97,13 @@ def _sizes(choice: Choice) -> Sizes:
 def _ihdp(choice: Choice) -> Suite:
     _refuse_variations(choice, {"reading": "variance", "parameters": "once", "rows": 50})
     if choice.name == "ihdp-sites":
-        return Suite(choice.label, partial(ihdp.trial_sites, folder=choice.folder, seed=choice.seed), (8,), 8, 10)
+        return Suite(label=choice.label, load=partial(ihdp.trial_sites, folder=choice.folder, seed=choice.seed),
+                     counts=(8,), most=8, replications=10)
     load = partial(ihdp.thirds, folder=choice.folder, shuffled=choice.name == "ihdp-shuffled", seed=choice.seed)
-    return Suite(choice.label, load, (1, 2, 3), 3, 10, form=("IHDP", "variance"))
+    return Suite(label=choice.label, load=load, counts=(1, 2, 3), most=3, replications=10, form=("IHDP", "variance"))
 
 
-def _refuse_variations(choice: Choice, fixed: dict) -> None:
+def _refuse_variations(choice: Choice, fixed: dict[str, Any]) -> None:
     for name, value in fixed.items():
         if getattr(choice, name) != value:
             raise UsageError(f"--{name} {getattr(choice, name)}: the data set {choice.name} has no such variation; "
@@ -106,7 +112,7 @@ def _refuse_variations(choice: Choice, fixed: dict) -> None:
 
 def is_binary(splits: Sequence[Split]) -> np.ndarray:
     """[d] which covariates are 0 or 1 for everyone fitted on: a study calls them binary, and may keep constant ones."""
-    return np.isin(combined([split.train for split in splits]).x, (0.0, 1.0)).all(0)
+    return np.asarray(np.isin(combined([split.train for split in splits]).x, (0.0, 1.0)).all(0))
 
 
 def varying(splits: Sequence[Split]) -> np.ndarray:

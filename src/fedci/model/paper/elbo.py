@@ -18,35 +18,28 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 from jax.scipy.linalg import solve_triangular
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float
 
 from fedci.model import covariance, kernels
+from fedci.model.exact import ExactRows, batch_size, observed_covariance
+from fedci.model.family import Theta
 from fedci.model.paper import means, posterior, wishart
-from fedci.model.paper.paper import MOMENTS, Model, Theta, Vector
+from fedci.model.paper.paper import MOMENTS, PaperModel
 from fedci.model.paper.posterior import Roots
-from fedci.model.parallel import on_processor
+from fedci.model.rows import Scalar, Vector
+from fedci.study.options import WishartOptions
 
-BATCH_ELEMENTS = 2**21
-"""A GPU evaluates draws side by side while their covariances hold at most this many numbers (16 MiB)."""
-
-
-class SiteArrays(NamedTuple):
-    """A site's rows in model units, padded so that sites of different size share one compilation."""
-
-    x: Float[Array, "n d"]
-    w: Int[Array, "n"]
-    y: Float[Array, "n"]
-    mask: Float[Array, "n"]
-    """1 for a person, 0 for padding; padding has no influence on any result."""
-    u: Float[Array, "q"]
-    index: Int[Array, ""]
+Quadratic = tuple[Array, Array]
+"""(Σ_j weight_j b_jᵀC⁻¹b_j, log|C|)."""
+Saved = tuple[Array, Array, Array, Array]
+"""(C^{−1/2}, C^{−1/2}b, b_jᵀC⁻¹b_j, weight): what the way back needs."""
 
 
 class Residual(NamedTuple):
@@ -58,7 +51,8 @@ class Residual(NamedTuple):
     g_variance: Float[Array, ""]
 
 
-def site_term(model: Model, theta: Theta, roots: Roots, site: SiteArrays, jitter: Float[Array, ""]) -> Float[Array, ""]:
+def site_term(model: PaperModel, theta: Theta, roots: Roots, site: ExactRows,
+              jitter: Scalar) -> Float[Array, ""]:
     """E_q[log p(y^s | g^s, Φ, Σ)], (Φ, Σ) averaged over the draws."""
     h, g_variance = posterior.g_at_site(model, theta, site.u, site.index)
     residual = Residual(kernels.cross(model.kernel, theta["kernel"], site.x, site.x),
@@ -67,31 +61,18 @@ def site_term(model: Model, theta: Theta, roots: Roots, site: SiteArrays, jitter
 
 
 def draw_term(residual: Residual, root_phi: Float[Array, "2 2"], root_sigma: Float[Array, "2 2"],
-              site: SiteArrays, jitter: Float[Array, ""]) -> Float[Array, ""]:
+              site: ExactRows, jitter: Scalar) -> Float[Array, ""]:
     """E_q(g)[log p(y^s | g^s, Φ, Σ)] for one (Φ, Σ)."""
     z = covariance.arms(site.w) @ root_phi * site.mask[:, None]
-    e = site.mask * site.y - jnp.sum(z * (residual.mean + residual.h), 1)
+    e = site.mask * site.y - jnp.sum(z * (residual.mean + residual.h[None]), 1)
     c = observed_covariance(root_phi, root_sigma, residual.k, site, jitter)
     quadratic, log_det = weighted_quadratic(c, jnp.column_stack([e, z]), jnp.array([1.0, 0.0, 0.0]).at[1:].set(
         residual.g_variance))
     return -0.5 * (quadratic + log_det + jnp.sum(site.mask) * math.log(2.0 * math.pi))
 
 
-def observed_covariance(root_phi, root_sigma, k, site: SiteArrays, jitter) -> Float[Array, "n n"]:
-    """K_obs of the site's people, and a unit diagonal for its padding (which then adds 0 to every term)."""
-    phi, sigma = root_phi @ root_phi.T, root_sigma @ root_sigma.T
-    return steady(jnp.outer(site.mask, site.mask) * covariance.observed(phi, sigma, k, site.w), site, jitter)
-
-
-def steady(c: Float[Array, "n n"], site: SiteArrays, jitter) -> Float[Array, "n n"]:
-    """Jitter for people, relative to their mean variance; a unit diagonal for padding."""
-    rows = jnp.sum(site.mask)
-    lift = jitter * jnp.trace(c) / jnp.maximum(rows, 1.0)
-    return c + jnp.diag(jnp.where(site.mask > 0, lift, 1.0))
-
-
 @jax.custom_vjp
-def weighted_quadratic(c: Float[Array, "n n"], b: Float[Array, "n k"], weight: Float[Array, "k"]):
+def weighted_quadratic(c: Float[Array, "n n"], b: Float[Array, "n k"], weight: Float[Array, "k"]) -> Quadratic:
     """(Σ_j weight_j b_jᵀC⁻¹b_j, log|C|), with the gradients in closed form: ∂ = −X diag(weight) Xᵀ and C⁻¹.
 
     X = C⁻¹b. Cheaper and steadier than differentiating through the Cholesky factor.
@@ -99,7 +80,8 @@ def weighted_quadratic(c: Float[Array, "n n"], b: Float[Array, "n k"], weight: F
     return _weighted_quadratic_forward(c, b, weight)[0]
 
 
-def _weighted_quadratic_forward(c, b, weight):
+def _weighted_quadratic_forward(c: Float[Array, "n n"], b: Float[Array, "n k"],
+                                weight: Float[Array, "k"]) -> tuple[Quadratic, Saved]:
     chol = jnp.linalg.cholesky(c)
     inverse_root = solve_triangular(chol, jnp.eye(c.shape[0]), lower=True)
     white = inverse_root @ b
@@ -108,19 +90,25 @@ def _weighted_quadratic_forward(c, b, weight):
     return (each @ weight, log_det), (inverse_root, white, each, weight)
 
 
-def _weighted_quadratic_backward(saved, cotangents):
+def _weighted_quadratic_backward(saved: Saved, cotangents: Quadratic) -> tuple[Array, Array, Array]:
     inverse_root, white, each, weight = saved
     by_quadratic, by_log_det = cotangents
     x = inverse_root.T @ white
-    c_bar = by_log_det * (inverse_root.T @ inverse_root) - by_quadratic * (x * weight) @ x.T
-    return c_bar, 2.0 * by_quadratic * x * weight, by_quadratic * each
+    c_bar = by_log_det * (inverse_root.T @ inverse_root) - by_quadratic * (x * weight[None]) @ x.T
+    return c_bar, 2.0 * by_quadratic * x * weight[None], by_quadratic * each
 
 
 weighted_quadratic.defvjp(_weighted_quadratic_forward, _weighted_quadratic_backward)
 
 
+Summed = tuple[Array, Residual]
+"""Of the draws so far: (value, gradient in the residual)."""
+Gradient = tuple[tuple[Residual, Roots], ExactRows, Scalar]
+"""((gradient in the residual, in the draws), and what has none)."""
+
+
 @jax.custom_vjp
-def _mean_over_draws(residual: Residual, roots, site: SiteArrays, jitter):
+def _mean_over_draws(residual: Residual, roots: Roots, site: ExactRows, jitter: Scalar) -> Float[Array, ""]:
     """Average of `draw_term` over the draws.
 
     Its gradient is summed draw by draw on the way forward: memory stays at a few n × n matrices however many
@@ -129,12 +117,13 @@ def _mean_over_draws(residual: Residual, roots, site: SiteArrays, jitter):
     return _mean_over_draws_forward(residual, roots, site, jitter)[0]
 
 
-def _mean_over_draws_forward(residual, roots, site, jitter):
+def _mean_over_draws_forward(residual: Residual, roots: Roots, site: ExactRows,
+                             jitter: Scalar) -> tuple[Float[Array, ""], Gradient]:
     draws, n = roots.phi.shape[0], site.x.shape[0]
     batch = batch_size(draws, n)
     term = jax.vmap(jax.value_and_grad(draw_term, argnums=(0, 1, 2)), in_axes=(None, 0, 0, None, None))
 
-    def add_batch(total, batch_roots):
+    def add_batch(total: Summed, batch_roots: Roots) -> tuple[Summed, tuple[Array, Array]]:
         value, (by_residual, by_phi, by_sigma) = term(residual, *batch_roots, site, jitter)
         summed = jax.tree.map(lambda leaf: leaf.sum(0), (value, by_residual))
         return jax.tree.map(jnp.add, total, summed), (by_phi, by_sigma)
@@ -147,13 +136,13 @@ def _mean_over_draws_forward(residual, roots, site, jitter):
     return value / draws, (gradient, site, jitter)
 
 
-def _mean_over_draws_backward(saved, cotangent):
+def _mean_over_draws_backward(saved: Gradient, cotangent: Float[Array, ""]) -> tuple[Residual, Roots, Any, Any]:
     (by_residual, by_roots), site, jitter = saved
     scaled = jax.tree.map(lambda leaf: cotangent * leaf, (by_residual, by_roots))
-    return *scaled, jax.tree.map(_no_gradient, site), jnp.zeros_like(jitter)
+    return scaled[0], scaled[1], jax.tree.map(_no_gradient, site), jnp.zeros_like(jitter)
 
 
-def _no_gradient(leaf):
+def _no_gradient(leaf: Array) -> Vector:
     """The zero cotangent JAX asks for: float0 for integers. Data are not differentiated."""
     if jnp.issubdtype(leaf.dtype, jnp.floating):
         return jnp.zeros_like(leaf)
@@ -163,16 +152,7 @@ def _no_gradient(leaf):
 _mean_over_draws.defvjp(_mean_over_draws_forward, _mean_over_draws_backward)
 
 
-def batch_size(draws: int, n: int) -> int:
-    """How many draws are side by side: one on a processor (`model.parallel`), on a GPU the largest divisor of `draws`
-    whose covariances stay within BATCH_ELEMENTS."""
-    if on_processor():
-        return 1
-    fitting = [b for b in range(1, draws + 1) if draws % b == 0 and b * n * n <= BATCH_ELEMENTS]
-    return max(fitting, default=1)
-
-
-def global_term(model: Model, theta: Theta, u: Float[Array, "m q"]) -> Float[Array, ""]:
+def global_term(model: PaperModel, theta: Theta, u: Float[Array, "m q"]) -> Float[Array, ""]:
     """− KL(q(g)‖p(g)) − KL(q(Φ)‖p(Φ)) − KL(q(Σ)‖p(Σ)) + log priors of μ's weights and of the kernels' logs."""
     options = model.options
     total = -wishart.divergence(wishart.posterior(options.phi, theta["phi"]), wishart.prior(options.phi))
@@ -182,7 +162,7 @@ def global_term(model: Model, theta: Theta, u: Float[Array, "m q"]) -> Float[Arr
     return total + log_prior(model, theta)
 
 
-def log_prior(model: Model, theta: Theta) -> Float[Array, ""]:
+def log_prior(model: PaperModel, theta: Theta) -> Float[Array, ""]:
     """Gaussian priors of the point estimates, up to a constant: μ's weights around 0, log-scales of k and γ around
     their start. κ has none: it belongs to q, and what q may be is not ours to prefer."""
     total = jnp.zeros(())
@@ -197,30 +177,31 @@ def log_prior(model: Model, theta: Theta) -> Float[Array, ""]:
     return total
 
 
-def _weights(tree: dict) -> dict:
+def _weights(tree: Theta) -> Theta:
     """The weights without the biases: a shift of the outcome is not penalised."""
     return {key: _weights(value) if isinstance(value, dict) else value
             for key, value in tree.items() if key != "bias"}
 
 
-def _sum_of_squares(tree) -> Float[Array, ""]:
+def _sum_of_squares(tree: Theta) -> Float[Array, ""]:
     return sum((jnp.sum(leaf**2) for leaf in jax.tree.leaves(tree)), start=jnp.zeros(()))
 
 
 @partial(jax.jit, static_argnames="model")
-def evaluate_site(model: Model, vector: Float[Array, "p"], roots: Roots, site: SiteArrays, jitter):
+def evaluate_site(model: PaperModel, vector: Float[Array, "p"], roots: Roots, site: ExactRows,
+                  jitter: Scalar) -> tuple[Array, tuple[Array, Roots]]:
     """(site term, (gradient in Θ, gradient in the draws)): what a site answers each round.
 
     Compiled once per model and padded shape, so sites of one size class share it.
     """
-    def term(v, r):
+    def term(v: Float[Array, "p"], r: Roots) -> Float[Array, ""]:
         return site_term(model, model.unravel(v), r, site, jitter)
 
     return jax.value_and_grad(term, argnums=(0, 1))(vector, roots)
 
 
 @partial(jax.jit, static_argnames="model")
-def evaluate_global(model: Model, vector: Float[Array, "p"], u: Float[Array, "m q"]):
+def evaluate_global(model: PaperModel, vector: Float[Array, "p"], u: Float[Array, "m q"]) -> tuple[Array, Array]:
     """(data-free term, its gradient in Θ): what the coordinator adds each round."""
     return jax.value_and_grad(lambda v: global_term(model, model.unravel(v), u))(vector)
 
@@ -233,15 +214,16 @@ class Drawn(NamedTuple):
     """[2, L, 2, 2, k]: ∂(Φ^{1/2}, Σ^{1/2})/∂(the k parameters of q(Φ) and q(Σ))."""
 
 
-def draw(model: Model, vector: Vector, uniforms: Vector) -> Drawn:
+def draw(model: PaperModel, vector: Vector, uniforms: Vector) -> Drawn:
     """(Φ^{1/2}, Σ^{1/2}) for Θ and the uniforms, with their derivative: eight parameters only, so it is cheap, and the
     gradient needs no second pass through the quantile function."""
-    options, places = (model.options.phi, model.options.sigma), wishart_places(model)
-    roots, jacobian = jax.device_get(_draw(*options, np.concatenate([vector[place] for place in places]), uniforms))
+    places = wishart_places(model)
+    roots, jacobian = jax.device_get(_draw(model.options.phi, model.options.sigma,
+                                           np.concatenate([vector[place] for place in places]), uniforms))
     return Drawn(Roots(*roots), jacobian)
 
 
-def pull_back(model: Model, jacobian: Vector, by_roots: Roots) -> np.ndarray:
+def pull_back(model: PaperModel, jacobian: Vector, by_roots: tuple[Vector, Vector]) -> np.ndarray:
     """The sites' summed gradient in the draws, as a gradient in Θ: Σ_l ⟨by_roots_l, ∂roots_l/∂Θ⟩."""
     gradient, at = np.zeros(model.size), 0
     small = np.tensordot(np.stack(by_roots), jacobian, 4)
@@ -252,18 +234,20 @@ def pull_back(model: Model, jacobian: Vector, by_roots: Roots) -> np.ndarray:
     return gradient
 
 
-def wishart_places(model: Model) -> tuple[slice, slice]:
+def wishart_places(model: PaperModel) -> tuple[slice, slice]:
     """Where the parameters of q(Φ) and of q(Σ) stand in the vector."""
     return model.place("phi"), model.place("sigma")
 
 
 @partial(jax.jit, static_argnums=(0, 1))
-def _draw(phi, sigma, small, uniforms):
+def _draw(phi: WishartOptions, sigma: WishartOptions, small: Float[Array, "k"],
+          uniforms: Float[Array, "L 6"]) -> tuple[Float[Array, "2 L 2 2"], Float[Array, "2 L 2 2 k"]]:
     """(roots [2, L, 2, 2], their derivative in `small`): compiled once for all models with these Wishart options."""
     unravel = ravel_pytree([wishart.init(phi), wishart.init(sigma)])[1]
 
-    def roots(values):
-        both = jnp.stack(posterior.wishart_roots(phi, sigma, *unravel(values), uniforms))
+    def roots(values: Float[Array, "k"]) -> tuple[Array, Array]:
+        of_phi, of_sigma = unravel(values)
+        both = jnp.stack(posterior.wishart_roots(phi, sigma, of_phi, of_sigma, uniforms))
         return both, both
 
     jacobian, both = jax.jacfwd(roots, has_aux=True)(small)

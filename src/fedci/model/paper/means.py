@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +18,7 @@ from jaxtyping import Array, Float, Int
 
 from fedci.study.options import MeanOptions
 
-Params = dict
+Params = dict[str, Any]
 
 
 @runtime_checkable
@@ -32,10 +32,10 @@ class Mean(Protocol):
 class Zero:
     """x → (0, 0)."""
 
-    def init(self, rng, dim, sites) -> Params:
+    def init(self, rng: np.random.Generator, dim: int, sites: int) -> Params:
         return {}
 
-    def evaluate(self, params, x, site):
+    def evaluate(self, params: Params, x: Float[Array, "d"], site: Int[Array, ""]) -> Float[Array, "2"]:
         return jnp.zeros(2)
 
 
@@ -43,10 +43,10 @@ class Zero:
 class Linear:
     """x → b + xᵀW, W of d × 2, started at 0."""
 
-    def init(self, rng, dim, sites) -> Params:
+    def init(self, rng: np.random.Generator, dim: int, sites: int) -> Params:
         return {"weight": jnp.zeros((dim, 2)), "bias": jnp.zeros(2)}
 
-    def evaluate(self, params, x, site):
+    def evaluate(self, params: Params, x: Float[Array, "d"], site: Int[Array, ""]) -> Float[Array, "2"]:
         return params["bias"] + x @ params["weight"]
 
 
@@ -54,10 +54,10 @@ class Linear:
 class Table:
     """site → its own free pair, started at 0."""
 
-    def init(self, rng, dim, sites) -> Params:
+    def init(self, rng: np.random.Generator, dim: int, sites: int) -> Params:
         return {"value": jnp.zeros((sites, 2))}
 
-    def evaluate(self, params, x, site):
+    def evaluate(self, params: Params, x: Float[Array, "d"], site: Int[Array, ""]) -> Float[Array, "2"]:
         return params["value"][site]
 
 
@@ -68,17 +68,17 @@ class Network:
     trunk: tuple[int, ...]
     head: tuple[int, ...] = ()
 
-    def init(self, rng, dim, sites) -> Params:
+    def init(self, rng: np.random.Generator, dim: int, sites: int) -> Params:
         top = self.trunk[-1] if self.trunk else dim
         params = {"trunk": _layers(rng, (dim, *self.trunk))}
         return params | {f"head{j}": _layers(rng, (top, *self.head, 1)) for j in (0, 1)}
 
-    def evaluate(self, params, x, site):
+    def evaluate(self, params: Params, x: Float[Array, "d"], site: Int[Array, ""]) -> Float[Array, "2"]:
         for layer in _in_order(params["trunk"]):
             x = jax.nn.relu(_affine(layer, x))
         return jnp.concatenate([self._head(params[f"head{j}"], x) for j in (0, 1)])
 
-    def _head(self, params, x):
+    def _head(self, params: Params, x: Float[Array, "d"]) -> Float[Array, "1"]:
         *hidden, last = _in_order(params)
         for layer in hidden:
             x = jax.nn.relu(_affine(layer, x))
@@ -91,23 +91,23 @@ def _layers(rng: np.random.Generator, widths: tuple[int, ...]) -> Params:
             for i, (fan_in, fan_out) in enumerate(pairwise(widths))}
 
 
-def _uniform(rng, fan_in, shape):
+def _uniform(rng: np.random.Generator, fan_in: int, shape: tuple[int, ...]) -> Float[Array, "..."]:
     bound = 1.0 / math.sqrt(fan_in)
     return jnp.asarray(rng.uniform(-bound, bound, shape))
 
 
-def _in_order(layers: Params) -> list:
+def _in_order(layers: Params) -> list[Params]:
     return [layers[f"layer{i}"] for i in range(len(layers))]
 
 
-def _affine(layer, x):
+def _affine(layer: Params, x: Float[Array, "d"]) -> Float[Array, "k"]:
     return x @ layer["weight"] + layer["bias"]
 
 
 def build(options: MeanOptions) -> Mean:
-    if options.kind == "network":
-        return Network(tuple(options.trunk), tuple(options.head))
-    return {"zero": Zero, "linear": Linear, "table": Table}[options.kind]()
+    kinds: dict[str, Mean] = {"zero": Zero(), "linear": Linear(), "table": Table(),
+                              "network": Network(tuple(options.trunk), tuple(options.head))}
+    return kinds[options.kind]
 
 
 def over_rows(mean: Mean, params: Params, x: Float[Array, "n d"], site: Int[Array, ""]) -> Float[Array, "n 2"]:

@@ -1,6 +1,6 @@
-"""The model of one study: which kernels and means, for how many covariates and sites; and the vector Θ.
+"""The paper's model, its parameters: which kernels and means, for how many covariates and sites; and the vector Θ.
 
-Θ is a nested dict of arrays in the code and one float64 vector on the wire; `Model.unravel` goes between them.
+Θ is a nested dict of arrays in the code and one float64 vector on the wire; `PaperModel.unravel` goes between them.
 
     kernel             k            shared by all sites
     mean               μ            shared by all sites
@@ -13,7 +13,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -22,18 +24,19 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 
 from fedci.model import kernels
-from fedci.model.description import Description, Theta, names_of
+from fedci.model.family import Family, Theta, names_of
 from fedci.model.paper import means, wishart
-from fedci.model.shared.shared import SharedModel
-from fedci.study.options import ModelOptions, SharedOptions
+from fedci.model.rows import Vector
+from fedci.study.options import ModelOptions
 
-Vector = np.ndarray | jax.Array
 MOMENTS = 4
 """Mean, variance (or sd), skewness, excess kurtosis."""
 
 
-class Model(Description):
-    """Kernels and means of the model `paper`, and the vector Θ."""
+class PaperModel(Family):
+    """Kernels and means, and the vector Θ; what it does stands in `paper_family`."""
+
+    options: ModelOptions
 
     @property
     def x_moments(self) -> slice:
@@ -64,26 +67,26 @@ class Model(Description):
     def posterior_mean(self) -> means.Mean:
         return means.build(self.options.posterior_mean)
 
-    def init(self, seed: int) -> Theta:
+    def initial(self, seed: int) -> Theta:
         """Θ at the start; only networks draw on the seed."""
         rng = np.random.default_rng(np.random.SeedSequence((seed, 0)))
-        theta = {"kernel": self.kernel.init(self.covariates),
-                 "mean": self.mean.init(rng, self.covariates, self.sites),
-                 "phi": wishart.init(self.options.phi),
-                 "sigma": wishart.init(self.options.sigma)}
+        theta: Theta = {"kernel": self.kernel.init(self.covariates),
+                        "mean": self.mean.init(rng, self.covariates, self.sites),
+                        "phi": wishart.init(self.options.phi),
+                        "sigma": wishart.init(self.options.sigma)}
         return theta | (self._init_source_level(rng) if self.options.inter_dependency else {})
 
-    def _init_source_level(self, rng) -> Theta:
+    def _init_source_level(self, rng: np.random.Generator) -> Theta:
         x_dim = MOMENTS * self.described
         return {"source_kernel": self.source_kernel.init(x_dim),
                 "source_mean": self.source_mean.init(rng, x_dim, self.sites),
                 "posterior_kernel": self.posterior_kernel.init(self.u_dim),
                 "posterior_mean": self.posterior_mean.init(rng, self.u_dim, self.sites)}
 
-    def start(self, seed: int) -> Float[Array, "p"]:
-        return ravel_pytree(self.init(seed))[0]
+    def first_vector(self, seed: int) -> Float[Array, "p"]:
+        return ravel_pytree(self.initial(seed))[0]
 
-    def unravel(self, vector: Float[Array, "p"]) -> Theta:
+    def unravel(self, vector: Vector) -> Theta:
         return _unraveller(self)(vector)
 
     @property
@@ -99,24 +102,18 @@ class Model(Description):
         return names_of(_shapes(self))
 
 
-@lru_cache(maxsize=256)
-def model_of(options: ModelOptions | SharedOptions, covariates: int, described: int, sites: int) -> Model | SharedModel:
-    """The one model of these values in this process: comparing it with itself costs nothing."""
-    return (SharedModel if options.family == "shared" else Model)(options, covariates, described, sites)
+@lru_cache(maxsize=64)
+def _shapes(model: PaperModel) -> Theta:
+    return jax.tree.map(lambda leaf: np.zeros(leaf.shape), model.initial(0))
 
 
 @lru_cache(maxsize=64)
-def _shapes(model: Model) -> Theta:
-    return jax.tree.map(lambda leaf: np.zeros(leaf.shape), model.init(0))
-
-
-@lru_cache(maxsize=64)
-def _unraveller(model: Model):
+def _unraveller(model: PaperModel) -> Callable[[Any], Theta]:
     return ravel_pytree(jax.tree.map(jnp.asarray, _shapes(model)))[1]
 
 
 @lru_cache(maxsize=256)
-def _places(model: Model) -> dict[str, slice]:
+def _places(model: PaperModel) -> dict[str, slice]:
     places, at = {}, 0
     for name, part in sorted(_shapes(model).items()):
         size = sum(leaf.size for leaf in jax.tree.leaves(part))

@@ -20,8 +20,9 @@ from jaxtyping import Array, Float, Int
 from scipy.stats import qmc
 
 from fedci.model import kernels
+from fedci.model.family import Theta
 from fedci.model.paper import means, wishart
-from fedci.model.paper.paper import Model, Theta
+from fedci.model.paper.paper import PaperModel
 from fedci.study.options import WishartOptions
 
 UNIFORMS = 6
@@ -56,13 +57,13 @@ def common_uniforms(seed: int, stream: int, draws: int) -> np.ndarray:
     return points
 
 
-def roots(model: Model, theta: Theta, uniforms: Float[Array, "L 6"]) -> Roots:
+def roots(model: PaperModel, theta: Theta, uniforms: Float[Array, "L 6"]) -> Roots:
     """Draws of (Φ, Σ) from q, one per row of uniforms."""
     return wishart_roots(model.options.phi, model.options.sigma, theta["phi"], theta["sigma"], uniforms)
 
 
-def wishart_roots(phi: WishartOptions, sigma: WishartOptions, phi_params: dict, sigma_params: dict,
-                  uniforms: Float[Array, "L 6"]) -> Roots:
+def wishart_roots(phi: WishartOptions, sigma: WishartOptions, phi_params: wishart.Params,
+                  sigma_params: wishart.Params, uniforms: Float[Array, "L 6"]) -> Roots:
     """`roots` from the two parts of Θ it needs: compiled once for all models with these options."""
     q_phi, q_sigma = wishart.posterior(phi, phi_params), wishart.posterior(sigma, sigma_params)
     dof = jnp.array([q_phi.dof, q_phi.dof - 1.0, q_sigma.dof, q_sigma.dof - 1.0])
@@ -72,7 +73,8 @@ def wishart_roots(phi: WishartOptions, sigma: WishartOptions, phi_params: dict, 
                                        wishart.root_draw(q_sigma, c[2:], z[1])))(chi2, normals)
 
 
-def g_at_site(model: Model, theta: Theta, u: Float[Array, "q"], site: Int[Array, ""]):
+def g_at_site(model: PaperModel, theta: Theta, u: Float[Array, "q"],
+              site: Int[Array, ""]) -> tuple[Float[Array, "2"], Float[Array, ""]]:
     """(h(u^s) [2], U_ss): mean and variance of g^s under q, the same variance for both arms."""
     if not model.options.inter_dependency:
         return jnp.zeros(2), jnp.zeros(())
@@ -80,27 +82,27 @@ def g_at_site(model: Model, theta: Theta, u: Float[Array, "q"], site: Int[Array,
     return model.posterior_mean.evaluate(theta["posterior_mean"], u, site), variance
 
 
-def g_posterior(model: Model, theta: Theta, u: Float[Array, "m q"]) -> SourceLevel:
+def g_posterior(model: PaperModel, theta: Theta, u: Float[Array, "m q"]) -> SourceLevel:
     cov = kernels.cross(model.posterior_kernel, theta["posterior_kernel"], u, u)
     return SourceLevel(_by_site(model.posterior_mean, theta["posterior_mean"], u), _steady(model, cov))
 
 
-def g_prior(model: Model, theta: Theta, u: Float[Array, "m q"]) -> SourceLevel:
+def g_prior(model: PaperModel, theta: Theta, u: Float[Array, "m q"]) -> SourceLevel:
     x = u[:, model.x_moments]
     cov = kernels.cross(model.source_kernel, theta["source_kernel"], x, x)
     return SourceLevel(_by_site(model.source_mean, theta["source_mean"], x), _steady(model, cov))
 
 
-def _by_site(mean: means.Mean, params, inputs):
+def _by_site(mean: means.Mean, params: means.Params, inputs: Float[Array, "m k"]) -> Float[Array, "m 2"]:
     return jax.vmap(lambda row, s: mean.evaluate(params, row, s))(inputs, jnp.arange(inputs.shape[0]))
 
 
-def _steady(model: Model, cov):
+def _steady(model: PaperModel, cov: Float[Array, "m m"]) -> Float[Array, "m m"]:
     """Sites with alike moments make M and U nearly singular: the source level needs more jitter than 1e-10."""
     return cov + (_steadier(model) - 1.0) * jnp.diag(jnp.diag(cov))
 
 
-def _steadier(model: Model) -> float:
+def _steadier(model: PaperModel) -> float:
     """The factor of the diagonal of M and U; the sites' U_ss carries it too, so that there is one q."""
     return 1.0 + max(model.options.jitter, 1e-8)
 
@@ -114,16 +116,16 @@ def divergence_g(q: SourceLevel, p: SourceLevel) -> Float[Array, ""]:
     return 0.5 * (2.0 * (trace - gap.shape[0] + volumes) + jnp.sum(gap * cho_solve((chol_p, True), gap)))
 
 
-def _log_det(chol):
+def _log_det(chol: Float[Array, "m m"]) -> Float[Array, ""]:
     return 2.0 * jnp.sum(jnp.log(jnp.diag(chol)))
 
 
 def draw_g(law: SourceLevel, normals: Float[Array, "L m 2"]) -> Float[Array, "L m 2"]:
     """g_j = h_j + U^{1/2} ξ_j for each draw: the paper's reparameterisation."""
-    return law.mean + jnp.einsum("st,ltj->lsj", jnp.linalg.cholesky(law.cov), normals)
+    return law.mean[None] + jnp.einsum("st,ltj->lsj", jnp.linalg.cholesky(law.cov), normals)
 
 
-def g_elsewhere(model: Model, theta: Theta, u: Float[Array, "m q"], x_new: Float[Array, "k"],
+def g_elsewhere(model: PaperModel, theta: Theta, u: Float[Array, "m q"], x_new: Float[Array, "k"],
                 g: Float[Array, "L m 2"], normals: Float[Array, "L 2"]) -> Float[Array, "L 2"]:
     """Draws of g at a site outside the study with covariate moments x̃*: p(g* | g) of the source-level GP.
 
@@ -137,5 +139,5 @@ def g_elsewhere(model: Model, theta: Theta, u: Float[Array, "m q"], x_new: Float
     is_table = model.options.source_mean.kind == "table"
     r_new = jnp.mean(p.mean, 0) if is_table else model.source_mean.evaluate(
         theta["source_mean"], x_new, jnp.asarray(0))
-    mean = r_new + jnp.einsum("s,lsj->lj", weights, g - p.mean)
+    mean = r_new[None] + jnp.einsum("s,lsj->lj", weights, g - p.mean[None])
     return mean + jnp.sqrt(jnp.maximum(own - weights @ across, 0.0)) * normals

@@ -21,7 +21,7 @@ from jaxtyping import Array, Float
 
 from fedci.study.options import WishartOptions
 
-Params = dict
+Params = dict[str, Array]
 LEAST_DOF = 2.0
 """The paper asks for d ≥ 2; below, the density is unbounded at singular matrices."""
 
@@ -69,7 +69,7 @@ def posterior(options: WishartOptions, params: Params) -> Wishart:
     return Wishart(jnp.array([[sd[0] ** 2, off], [off, sd[1] ** 2]]), dof)
 
 
-def _correlation(options: WishartOptions, params: Params):
+def _correlation(options: WishartOptions, params: Params) -> Float[Array, ""] | float:
     if not options.learn_correlation:
         return _prior_correlation(options)
     raw = params["raw_correlation"]
@@ -95,16 +95,16 @@ def divergence(q: Wishart, p: Wishart) -> Float[Array, ""]:
             + 0.5 * (q.dof - p.dof) * (digamma(0.5 * q.dof) + digamma(0.5 * (q.dof - 1.0))))
 
 
-def _trace_of_ratio(v, w):
+def _trace_of_ratio(v: Float[Array, "2 2"], w: Float[Array, "2 2"]) -> Float[Array, ""]:
     """tr V⁻¹W of symmetric 2 × 2 matrices."""
     return (v[1, 1] * w[0, 0] + v[0, 0] * w[1, 1] - 2.0 * v[0, 1] * w[0, 1]) / _det(v)
 
 
-def _det(v):
+def _det(v: Float[Array, "2 2"]) -> Float[Array, ""]:
     return v[0, 0] * v[1, 1] - v[0, 1] * v[1, 0]
 
 
-def _log_gamma2(a):
+def _log_gamma2(a: Float[Array, ""]) -> Float[Array, ""]:
     """log Γ₂(a) = ½ log π + log Γ(a) + log Γ(a − ½)."""
     return 0.5 * math.log(math.pi) + gammaln(a) + gammaln(a - 0.5)
 
@@ -136,7 +136,7 @@ def gamma_quantile(a: Float[Array, "*k"], u: Float[Array, "*k"]) -> Float[Array,
     return x - (gammainc(a, x) - u) / density
 
 
-def _halley(a, t, u):
+def _halley(a: Float[Array, "*k"], t: Float[Array, "*k"], u: Float[Array, "*k"]) -> Float[Array, "*k"]:
     """t with P(a, eᵗ) = u, until every step is below 1e-4: the error left is its cube, and the last, differentiable
     step of the caller squares that. The start is so good that one step is the rule.
 
@@ -145,7 +145,7 @@ def _halley(a, t, u):
     """
     log_gamma = gammaln(a)
 
-    def improve(carry):
+    def improve(carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
         t, _, count = carry
         x = jnp.exp(t)
         slope = jnp.maximum(jnp.exp(a * t - x - log_gamma), 1e-300)
@@ -154,7 +154,7 @@ def _halley(a, t, u):
         step = jnp.clip(r / (1.0 - bend), -1.0, 1.0)
         return t - step, jnp.max(jnp.abs(step)), count + 1
 
-    def unsettled(carry):
+    def unsettled(carry: tuple[Array, Array, Array]) -> Array:
         return (carry[1] > 1e-4) & (carry[2] < 30)
 
-    return jax.lax.while_loop(unsettled, improve, (t, jnp.asarray(jnp.inf), 0))[0]
+    return jax.lax.while_loop(unsettled, improve, (t, jnp.asarray(jnp.inf), jnp.asarray(0)))[0]

@@ -2,9 +2,8 @@
 
 For people x ~ N(0, I) on the model's scale, and each draw of (θ, β̃), the parts of a function h(x) = Σ_b h_b(x) are
 
-    lines             β of x and of its common slope
-    direction k       the hinges along t_k
-    own functions     f^s: E[f(x)²] under its own law
+    of the blocks     each with the name that its block gives it (`basis.Part`): lines, direction 1 … K
+    sites' own        f^s: E[f(x)²] under its own law
 
 and a part's share is Var_x h_b(x) / Σ_b Var_x h_b(x), averaged over the draws: of the outcome, h = (μ₀ + μ₁)/2, and of
 the effect, h = μ₁ − μ₀. Parts may move together, so that shares describe and do not decompose.
@@ -20,44 +19,64 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from fedci.model import kernels
-from fedci.model.law import SharedDraws
-from fedci.model.shared import basis
+from fedci.model.family import Theta
+from fedci.model.shared.basis import Part
+from fedci.model.shared.evidence import SharedDraws
 from fedci.model.shared.shared import SharedModel, own_root
 
 PEOPLE = 512
 ARMS = {"outcome": (0.5, 0.5), "effect": (-1.0, 1.0)}
 
 
-class Drivers(NamedTuple):
-    """Averages over the draws."""
+OWN = Part("sites' own", "the sites' own functions")
 
-    shares: Float[Array, "2 K+2"]
-    """Of (outcome, effect): lines, direction 1 … K, own functions."""
-    weights: Float[Array, "d K"]
-    """A, each direction scaled to length 1."""
+
+class Drivers(NamedTuple):
+    """Averages over the draws, by part."""
+
+    shares: Float[Array, "2 P"]
+    """Of (outcome, effect)."""
+    weights: Float[Array, "d P"]
+    """The direction a part bends along, scaled to length 1; 0 for a part that has none."""
+
+
+def parts_of(model: SharedModel) -> list[Part]:
+    """Those of the blocks in their order, then the sites' own functions."""
+    return [*{block.part.name: block.part for block in model.layout.blocks if block.part is not None}.values(), OWN]
 
 
 def drivers(model: SharedModel, draws: SharedDraws) -> Drivers:
     x = jnp.asarray(np.random.default_rng(0).standard_normal((PEOPLE, model.covariates)))
-    found = jax.vmap(lambda theta, beta: _of_theta(model, theta, beta, x))(draws.theta, draws.beta)
-    return Drivers(*(np.asarray(part).mean(0) for part in found))
+    by_draw = jax.vmap(lambda theta, beta: _of_theta(model, theta, beta, x))(draws.theta, draws.beta)
+    return Drivers(*(np.asarray(values).mean(0) for values in by_draw))
 
 
-def _of_theta(model: SharedModel, vector: Float[Array, "p"], beta: Float[Array, "B q"], x) -> Drivers:
+def _of_theta(model: SharedModel, vector: Float[Array, "p"], beta: Float[Array, "B q"],
+              x: Float[Array, "n d"]) -> Drivers:
     theta = model.unravel(vector)
-    weights = basis.directions(theta)
-    weights = weights / jnp.maximum(jnp.linalg.norm(weights, axis=0), 1e-12)
     shares = jnp.stack([_shares(model, theta, beta, x, jnp.array(arms)) for arms in ARMS.values()])
-    return Drivers(shares, weights)
+    return Drivers(shares, _weights(model, theta))
 
 
-def _shares(model: SharedModel, theta: dict, beta: Float[Array, "B q"], x, arms: Float[Array, "2"]):
-    z = basis.rows(theta, x, jnp.broadcast_to(arms, (x.shape[0], 2)), model.options.knots)
-    along = 2 * model.options.knots
-    hinges = z.shape[1] - along * model.options.directions
-    ends = [(2, hinges)] + [(hinges + k * along, hinges + (k + 1) * along) for k in range(model.options.directions)]
-    shared = [jnp.mean(jnp.var(z[:, a:b] @ beta[:, a:b].T, axis=0)) for a, b in ends]
+def _weights(model: SharedModel, theta: Theta) -> Float[Array, "d P"]:
+    nowhere = jnp.zeros(model.covariates)
+    weights = jnp.stack([nowhere if part.along is None else part.along(theta) for part in parts_of(model)], 1)
+    return weights / jnp.maximum(jnp.linalg.norm(weights, axis=0), 1e-12)[None]
+
+
+def _shares(model: SharedModel, theta: Theta, beta: Float[Array, "B q"], x: Float[Array, "n d"],
+            arms: Float[Array, "2"]) -> Float[Array, "P"]:
+    z = model.layout.rows(theta, x, jnp.broadcast_to(arms, (x.shape[0], 2)))
+    columns = [_columns(model, part) for part in parts_of(model) if part is not OWN]
+    shared = [jnp.mean(jnp.var(z[:, at] @ beta[:, at].T, axis=0)) for at in columns]
     root = own_root(theta)
     own = arms @ (root @ root.T) @ arms * jnp.mean(kernels.diagonal(model.kernel, theta["kernel"], x))
     parts = jnp.stack([*shared, own])
     return parts / parts.sum()
+
+
+def _columns(model: SharedModel, part: Part) -> np.ndarray:
+    """The part's entries of z and β̃."""
+    layout = model.layout
+    blocks = [layout.coefficients[block.name] for block in layout.blocks if block.part and block.part.name == part.name]
+    return np.concatenate([np.arange(place.start, place.stop) for place in blocks])

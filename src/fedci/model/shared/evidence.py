@@ -18,23 +18,17 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache, partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.scipy.linalg import cho_solve, solve_triangular
+from jax.scipy.linalg import cho_solve
 from jaxtyping import Array, Float
 
-from fedci.model import covariance, kernels
-from fedci.model.paper.elbo import BATCH_ELEMENTS, SiteArrays, observed_covariance
 from fedci.model.parallel import each, over_draws
-from fedci.model.shared import basis, sparse
-from fedci.model.shared.inducing import Blocks
-from fedci.model.shared.shared import SharedModel, noise_root, own_root
-
-FEW_ROWS = 100
-"""A site with fewer computes all draws in one thread."""
+from fedci.model.rows import BetaLaw, Rows, Scalar, Vector
+from fedci.model.shared.shared import SharedModel
 
 
 class Statistics(NamedTuple):
@@ -53,99 +47,69 @@ def shapes(model: SharedModel, draws: int) -> dict[str, tuple[int, ...]]:
     return {"gram": (draws, q * (q + 1) // 2), "cross": (draws, q), "square": (draws,), "log_det": (draws,)}
 
 
-Kept = sparse.Grams | tuple[()]
-"""What a site keeps of its statistics for their pull-back: a large one's sums over its rows, which took the time."""
-
-
-def of_draw(model: SharedModel, vector: Float[Array, "p"], site: SiteArrays | Blocks, jitter,
-            kept: Kept = ()) -> Statistics:
-    """(T, v, c, l) of a site for one θ, without the leading axis; of a large one from its sums over rows (`kept`)."""
-    if isinstance(site, Blocks):
-        gram, *others = sparse.of_draw(model, vector, site, jitter, kept or None)
-        return Statistics(gram[np.triu_indices(model.columns)], *others)
-    theta = model.unravel(vector)
-    z = site.mask[:, None] * basis.rows(theta, site.x, covariance.arms(site.w), model.options.knots)
-    chol = jnp.linalg.cholesky(site_covariance(model, theta, site, jitter))
-    white = solve_triangular(chol, jnp.column_stack([z, site.mask * site.y]), lower=True)
-    gram = white.T @ white
-    q = model.columns
-    return Statistics(gram[np.triu_indices(q)], gram[:q, q], gram[q, q], 2.0 * jnp.sum(jnp.log(jnp.diag(chol))))
-
-
-def site_covariance(model: SharedModel, theta: dict, site: SiteArrays, jitter) -> Float[Array, "n n"]:
-    """C: f^s and noise at the site's rows; a unit diagonal for padding."""
-    k = kernels.cross(model.kernel, theta["kernel"], site.x, site.x)
-    return observed_covariance(own_root(theta), noise_root(theta), k, site, jitter)
+def of_draw(model: SharedModel, vector: Float[Array, "p"], rows: Rows, jitter: Scalar, sums: Any) -> Statistics:
+    """(T, v, c, l) of a site for one θ, without the leading axis; `sums`: over its rows, where it keeps them."""
+    gram, cross, square, log_det = rows.statistics(model, vector, jitter, sums)
+    return Statistics(gram[np.triu_indices(model.columns)], cross, square, log_det)
 
 
 @partial(jax.jit, static_argnames="model")
-def _first_half(model: SharedModel, vectors: Float[Array, "L p"], site: SiteArrays | Blocks,
-                jitter) -> tuple[Statistics, Kept]:
-    def one(vector):
-        kept = sparse.grams_of(model, vector, site, jitter) if isinstance(site, Blocks) else ()
-        return of_draw(model, vector, site, jitter, kept), kept
+def _first_half(model: SharedModel, vectors: Float[Array, "L p"], rows: Rows, jitter: Scalar) -> tuple[Statistics, Any]:
+    def of_theta(vector: Float[Array, "p"]) -> tuple[Statistics, Any]:
+        sums = rows.sums_over_rows(model, vector, jitter)
+        return of_draw(model, vector, rows, jitter, sums), sums
 
-    return each(one, vectors, _at_once(vectors, site))
+    return each(of_theta, vectors, rows.at_once(vectors.shape[0]))
 
 
 @partial(jax.jit, static_argnames="model")
-def _second_half(model: SharedModel, vectors: Float[Array, "L p"], site: SiteArrays | Blocks, jitter,
-                 cotangents: Statistics, kept: Kept) -> Float[Array, "L p"]:
-    def one(all_three):
-        vector, cotangent, sums = all_three
-        back = jax.vjp(lambda v, s: of_draw(model, v, site, jitter, s), vector, sums)[1]
+def _second_half(model: SharedModel, vectors: Float[Array, "L p"], rows: Rows, jitter: Scalar,
+                 cotangents: Statistics, sums: Any) -> Float[Array, "L p"]:
+    def of_theta(parts: tuple[Array, Statistics, Any]) -> Float[Array, "p"]:
+        vector, cotangent, own = parts
+        back = jax.vjp(lambda v, s: of_draw(model, v, rows, jitter, s), vector, own)[1]
         direct, by_sums = back(cotangent)
-        if not isinstance(site, Blocks):
+        if not jax.tree.leaves(own):
             return direct
-        return direct + jax.vjp(lambda v: sparse.grams_of(model, v, site, jitter), vector)[1](by_sums)[0]
+        return direct + jax.vjp(lambda v: rows.sums_over_rows(model, v, jitter), vector)[1](by_sums)[0]
 
-    return each(one, (vectors, cotangents, kept), _at_once(vectors, site))
-
-
-def first_half(model: SharedModel, vectors, site: SiteArrays | Blocks, jitter) -> tuple[Statistics, Kept]:
-    """What a site answers to the first exchange of a round, and what it keeps for the second."""
-    if is_small(site):
-        return _first_half(model, vectors, site, jitter)
-    return over_draws(lambda part: _first_half(model, part, site, jitter), vectors)
+    return each(of_theta, (vectors, cotangents, sums), rows.at_once(vectors.shape[0]))
 
 
-def second_half(model: SharedModel, vectors, site: SiteArrays | Blocks, jitter, cotangents: Statistics, kept: Kept):
+def first_half(model: SharedModel, vectors: Vector, rows: Rows, jitter: Scalar) -> tuple[Statistics, Any]:
+    """What a site answers to the first exchange of a round, and the sums over its rows that it keeps for the second."""
+    if rows.is_small():
+        return _first_half(model, vectors, rows, jitter)
+    return over_draws(lambda part: _first_half(model, part, rows, jitter), vectors)
+
+
+def second_half(model: SharedModel, vectors: Vector, rows: Rows, jitter: Scalar, cotangents: Statistics,
+                sums: Any) -> Float[Array, "L p"]:
     """∂/∂θ_l of ⟨statistics, cotangents⟩ [L, p]: what a site answers to the second exchange."""
-    if is_small(site):
-        return _second_half(model, vectors, site, jitter, cotangents, kept)
-    every = vectors, cotangents, kept
-    return over_draws(lambda part: _second_half(model, part[0], site, jitter, *part[1:]), every)
+    if rows.is_small():
+        return _second_half(model, vectors, rows, jitter, cotangents, sums)
+    every = vectors, cotangents, sums
+    return over_draws(lambda part: _second_half(model, part[0], rows, jitter, *part[1:]), every)
 
 
-def is_small(site: SiteArrays | Blocks) -> bool:
-    """Whether sharing its draws out among the cores takes longer than it spares."""
-    return isinstance(site, SiteArrays) and site.x.shape[0] < FEW_ROWS
+def statistics(model: SharedModel, vectors: Vector, rows: Rows, jitter: Scalar) -> Statistics:
+    return first_half(model, vectors, rows, jitter)[0]
 
 
-def statistics(model: SharedModel, vectors, site: SiteArrays | Blocks, jitter) -> Statistics:
-    return first_half(model, vectors, site, jitter)[0]
-
-
-def pull_back(model: SharedModel, vectors, site: SiteArrays | Blocks, jitter, cotangents: Statistics):
+def pull_back(model: SharedModel, vectors: Vector, rows: Rows, jitter: Scalar,
+              cotangents: Statistics) -> Float[Array, "L p"]:
     """Both halves, where nothing was kept."""
-    return second_half(model, vectors, site, jitter, cotangents, first_half(model, vectors, site, jitter)[1])
+    return second_half(model, vectors, rows, jitter, cotangents, first_half(model, vectors, rows, jitter)[1])
 
 
-def _at_once(vectors, site: SiteArrays | Blocks) -> int:
-    """Draws whose covariances fit in BATCH_ELEMENTS together; of a large site all."""
-    draws = vectors.shape[0]
-    return draws if isinstance(site, Blocks) else int(min(draws, max(1, BATCH_ELEMENTS // site.x.shape[0] ** 2)))
+class SharedDraws(NamedTuple):
+    """L draws of θ, and B of β̃ for each."""
+
+    theta: Float[Array, "L p"]
+    beta: Float[Array, "L B q"]
 
 
-class Collapsed(NamedTuple):
-    """β̃ | y, θ_l ~ N(mean, P⁻¹) for each draw."""
-
-    mean: Float[Array, "L q"]
-    chol: Float[Array, "L q q"]
-    """Lower root of P."""
-
-
-def posterior_of_draw(gram: Float[Array, "h"], cross: Float[Array, "q"]):
+def posterior_of_draw(gram: Float[Array, "h"], cross: Float[Array, "q"]) -> tuple[Array, Array]:
     """(mean, root of P) for one draw."""
     q = cross.shape[0]
     upper = jnp.zeros((q, q)).at[np.triu_indices(q)].set(gram)
@@ -154,11 +118,12 @@ def posterior_of_draw(gram: Float[Array, "h"], cross: Float[Array, "q"]):
 
 
 @jax.jit
-def collapse(total: Statistics) -> Collapsed:
-    return Collapsed(*each(lambda one: posterior_of_draw(*one), (total.gram, total.cross)))
+def collapse(total: Statistics) -> BetaLaw:
+    """β̃ | y, θ_l ~ N(P⁻¹v, P⁻¹) for each draw."""
+    return BetaLaw(*each(lambda sums: posterior_of_draw(*sums), (total.gram, total.cross)))
 
 
-def log_evidence_of_draw(total: Statistics, people: Float[Array, ""]) -> Float[Array, ""]:
+def log_evidence_of_draw(total: Statistics, people: Scalar) -> Float[Array, ""]:
     """log p(y | θ) from one draw's sums."""
     mean, chol = posterior_of_draw(total.gram, total.cross)
     log_det = 2.0 * jnp.sum(jnp.log(jnp.diag(chol)))
@@ -166,9 +131,9 @@ def log_evidence_of_draw(total: Statistics, people: Float[Array, ""]) -> Float[A
 
 
 @jax.jit
-def log_evidence(total: Statistics, people) -> tuple[Float[Array, "L"], Statistics]:
+def log_evidence(total: Statistics, people: Scalar) -> tuple[Float[Array, "L"], Statistics]:
     """(log p(y | θ_l), its derivative in the sums) for each draw."""
-    return each(lambda one: jax.value_and_grad(log_evidence_of_draw)(one, people), total)
+    return each(lambda sums: jax.value_and_grad(log_evidence_of_draw)(sums, people), total)
 
 
 # --- q(θ): a Gaussian with a diagonal, as one vector [means, log sds]
@@ -190,7 +155,8 @@ def draw(q: np.ndarray, normals: np.ndarray) -> np.ndarray:
     return mean + np.exp(log_sd) * normals
 
 
-def objective(model: SharedModel, q: np.ndarray, normals: np.ndarray, values: np.ndarray, by_theta: np.ndarray):
+def objective(model: SharedModel, q: np.ndarray, normals: np.ndarray, values: np.ndarray,
+              by_theta: np.ndarray) -> tuple[float, np.ndarray]:
     """(L, ∂L/∂q) from each draw's log p(y | θ_l) and its gradient in θ_l."""
     _, log_sd = np.split(q, 2)
     value, by_mean, by_log_sd = _divergence(model, q)
@@ -201,7 +167,7 @@ def objective(model: SharedModel, q: np.ndarray, normals: np.ndarray, values: np
     return float(values.mean() + tails.mean() - value), np.concatenate([gradient[0] - by_mean, by_width])
 
 
-def _divergence(model: SharedModel, q: np.ndarray):
+def _divergence(model: SharedModel, q: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
     """The part of KL(q‖p) in closed form, and its gradient in (mean, log sd).
 
         Gaussian priors   Σ log(s_p/s_q) + (s_q² + (m_q − m_p)²)/(2 s_p²) − ½
@@ -220,7 +186,7 @@ def log_tails(model: SharedModel, thetas: np.ndarray) -> tuple[np.ndarray, np.nd
         log t_ν(u) = log Γ((ν+1)/2) − log Γ(ν/2) − ½ log(νπ) − log s − ½(ν+1) log(1 + u²/ν),      u = (θ − m)/s
     """
     (mean, sd), heavy, dof = model.prior, model.heavy_tailed, model.options.tails
-    if not heavy.any():
+    if dof is None or not heavy.any():
         return np.zeros(len(thetas)), np.zeros_like(thetas)
     u = np.where(heavy, (thetas - mean) / sd, 0.0)
     level = math.lgamma(0.5 * (dof + 1.0)) - math.lgamma(0.5 * dof) - 0.5 * math.log(dof * math.pi)

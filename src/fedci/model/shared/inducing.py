@@ -1,4 +1,4 @@
-"""A large site's rows, in blocks, and the few inputs through which its own function f^s is learnt.
+"""A large site's rows cut into blocks, and the few inputs through which its own function f^s is learnt.
 
 Rows are sorted by arm and cut into blocks of one arm each: every sum over people then is a sum over blocks, memory is
 that of one block, and counts of blocks come in classes so that sites of like size share a compilation.
@@ -10,15 +10,14 @@ function is least known given those before it (the pivots of a Cholesky factor o
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array
 
 from fedci.model import kernels
 from fedci.model.parallel import on_processor
+from fedci.model.shared.sparse import Blocks
 
 BLOCK = {"cpu": (256, 256), "gpu": (256, 16384)}
 """Rows worked on at a time, least and most: on a processor they stay in its cache, a GPU wants more to do at once."""
@@ -28,28 +27,10 @@ PAIRS = 256
 """Rows of each arm on which the part of f^s that the inducing inputs miss is judged for sums over people."""
 
 
-class Blocks(NamedTuple):
-    """A site's rows in model units: k blocks of b rows."""
-
-    x: Float[Array, "k b d"]
-    y: Float[Array, "k b"]
-    mask: Float[Array, "k b"]
-    """1 for a person, 0 for padding."""
-    arm: Int[Array, "k"]
-    row: Int[Array, "k b"]
-    """The person's place among the site's rows; padding has the number of rows."""
-    inducing: Float[Array, "M d"]
-    pairs: Float[Array, "2 s d"]
-    """Some rows of each arm."""
-    paired: Float[Array, "2 s"]
-    """1 where `pairs` holds a person."""
-    u: Float[Array, "q"]
-    index: Int[Array, ""]
-
-
 def cut(x: np.ndarray, w: np.ndarray, y: np.ndarray, u: np.ndarray, index: int, kernel: kernels.Kernel, count: int,
-        block: int | None = None, inducing: np.ndarray | None = None) -> Blocks:
-    """The site's rows as blocks, with `count` inducing inputs (or as many as there are rows), or with those given."""
+        block: int | None = None, inducing: np.ndarray | None = None, weight: np.ndarray | None = None) -> Blocks:
+    """The site's rows as blocks, with `count` inducing inputs (or as many as there are rows), or with those given.
+    Without weights, all are 1 (`model.likelihood`)."""
     if x.dtype != np.float64 or y.dtype != np.float64:
         raise TypeError(f"rows must be float64, got {x.dtype} and {y.dtype}")
     block = block or _block_here(len(x))
@@ -59,9 +40,11 @@ def cut(x: np.ndarray, w: np.ndarray, y: np.ndarray, u: np.ndarray, index: int, 
     place = np.where(people, row, 0)
     pairs, paired = zip(*(_some(x[w == arm]) for arm in (0, 1)), strict=True)
     arm = np.repeat([0, 1], [len(blocks) for blocks in rows])
+    weight = np.ones(len(x)) if weight is None else weight
     return Blocks(*map(jnp.asarray, (
         x[place] * people[..., None], y[place] * people, people.astype(float), arm, row,
-        x[choose(kernel, x, count)] if inducing is None else inducing, np.stack(pairs), np.stack(paired), u, index)))
+        x[choose(kernel, x, count)] if inducing is None else inducing, np.stack(pairs), np.stack(paired), u, index,
+        np.where(people, weight[place], 1.0))))
 
 
 def bytes_needed(rows: int, d: int, width: int, block: int | None = None) -> int:
@@ -117,8 +100,8 @@ def choose(kernel: kernels.Kernel, x: np.ndarray, count: int) -> np.ndarray:
     return picked[pivots]
 
 
-def _column(kernel: kernels.Kernel, params: kernels.Params, x: np.ndarray, one: np.ndarray):
-    return _columns(kernel, params, jnp.asarray(x), jnp.asarray(one)[None])[:, 0]
+def _column(kernel: kernels.Kernel, params: kernels.Params, x: np.ndarray, pivot: np.ndarray) -> Array:
+    return _columns(kernel, params, jnp.asarray(x), jnp.asarray(pivot)[None])[:, 0]
 
 
 _columns = jax.jit(kernels.cross, static_argnums=0)

@@ -6,15 +6,19 @@ It is the paper's section 3.4 (β_jᵀω(x), β Gaussian) with β integrated out
 constant of k. All other unknowns stand in one vector θ with independent priors, Gaussian but for a (Student's t: few
 covariates may carry a direction), and q(θ) is Gaussian with a diagonal:
 
-    directions [d, K], direction_scale [K], direction_common [K]         A
-    linear, common [3], hinges [K, 3]                                    roots of β's prior, as (log sd, log sd, angle)
-    phi [3], kernel {…}                                  Φ^{1/2} in units of the noise; length-scale and scales of k
-    noise [2]                                                            log sd of ε in each arm
+    directions, direction_scale, direction_common                        A
+    linear, common, hinges                                               roots of β's prior
+    phi, kernel                                          Φ^{1/2} in units of the noise; length-scale and scales of k
+    noise                                                                log sd of ε in each arm
+
+`priors` has their shapes, laws and reasons; `basis` what they mean for β.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -22,18 +26,27 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 
-from fedci.model.description import Description, Theta, names_of
-from fedci.model.shared import basis
+from fedci.model import kernels
+from fedci.model.family import Family, Theta, names_of
+from fedci.model.rows import Vector
+from fedci.model.shared import basis, priors
+from fedci.study.options import SharedOptions
 
 
-class SharedModel(Description):
-    """θ, its prior and its place in one vector."""
+class SharedModel(Family):
+    """θ, its prior and its place in one vector; what it does stands in `shared_family`."""
+
+    options: SharedOptions
+
+    @property
+    def layout(self) -> basis.Layout:
+        """Of ω(x) and of β̃."""
+        return _layout(self)
 
     @property
     def columns(self) -> int:
         """q."""
-        options = self.options
-        return basis.columns(self.covariates, options.directions, options.knots, options.common)
+        return self.layout.size
 
     @property
     def size(self) -> int:
@@ -50,50 +63,66 @@ class SharedModel(Description):
         """[p] which of θ have Student's t, with their sd as its scale."""
         return _heavy_tailed(self)
 
-    def unravel(self, vector: Float[Array, "p"]) -> Theta:
+    @property
+    def starts(self) -> Theta:
+        """`priors.starts`."""
+        return priors.starts(self.options, self.covariates)
+
+    @property
+    def ridge(self) -> Theta:
+        """`priors.ridge`."""
+        return priors.ridge(self.options, self.covariates)
+
+    def design(self, theta: Theta, x: Float[Array, "n d"], arms: Float[Array, "n 2"]) -> Float[Array, "n q"]:
+        """z of each person, `arms` picking (or weighing) the two outcomes."""
+        return self.layout.rows(theta, x, arms)
+
+    def k(self, theta: Theta, x: Float[Array, "n d"]) -> Float[Array, "n n"]:
+        return kernels.cross(self.kernel, theta["kernel"], x, x)
+
+    def roots(self, theta: Theta) -> tuple[Float[Array, "2 2"], Float[Array, "2 2"]]:
+        """(Φ^{1/2}, Σ^{1/2})."""
+        return own_root(theta), noise_root(theta)
+
+    def unravel(self, vector: Vector) -> Theta:
         return _unraveller(self)(vector)
 
     def ravel(self, theta: Theta) -> np.ndarray:
-        return np.asarray(ravel_pytree(theta)[0])
+        return _vector(theta)
 
     def names(self) -> list[str]:
-        return names_of(_priors(self))
+        return names_of(_means(self))
 
 
 @lru_cache(maxsize=64)
-def _priors(model: SharedModel, part: int = 0) -> Theta:
-    """θ filled with its prior means (part 0) or standard deviations (part 1)."""
-    d, k = model.covariates, model.options.directions
+def _layout(model: SharedModel) -> basis.Layout:
+    return basis.layout_of(model.options, model.covariates)
 
-    def matrix(mean: float, sd: float = 1.0, shape: tuple = ()) -> np.ndarray:
-        return np.broadcast_to(((mean, mean, 0.0), (sd, sd, 0.7))[part], (*shape, 3)).copy()
 
+@lru_cache(maxsize=64)
+def _means(model: SharedModel) -> Theta:
+    return priors.means(model.options, model.covariates)
+
+
+def _vector(theta: Theta) -> np.ndarray:
     with jax.ensure_compile_time_eval():  # may be asked for first while something is traced
-        kernel = jax.tree.map(np.asarray, model.kernel.init(d))
-    bent = {"directions": np.full((d, k), (0.0, 1.0)[part]),
-            "direction_scale": np.full(k, (0.0, 0.5)[part]), "hinges": matrix(-0.3, shape=(k,))}
-    shared = {"direction_common": np.full(k, (0.0, 1.0)[part]), "common": matrix(-1.0)}
-    return bent | (shared if model.options.common else {}) | {
-        "linear": matrix(-1.0), "phi": matrix(-0.5, 0.5),
-        "kernel": kernel if part == 0 else jax.tree.map(lambda leaf: np.full(leaf.shape, 0.6), kernel),
-        "noise": np.full(2, (-1.5, 1.2)[part])}
+        return np.asarray(ravel_pytree(theta)[0])
 
 
 @lru_cache(maxsize=64)
 def _prior(model: SharedModel) -> tuple[np.ndarray, np.ndarray]:
-    with jax.ensure_compile_time_eval():
-        return tuple(np.asarray(ravel_pytree(_priors(model, part))[0]) for part in (0, 1))
+    return _vector(_means(model)), _vector(priors.sds(model.options, model.covariates))
 
 
 @lru_cache(maxsize=64)
 def _heavy_tailed(model: SharedModel) -> np.ndarray:
-    return np.array([name.startswith("directions[") and model.options.tails is not None for name in model.names()])
+    return _vector(priors.heavy(model.options, model.covariates)) == 1.0
 
 
 @lru_cache(maxsize=64)
-def _unraveller(model: SharedModel):
+def _unraveller(model: SharedModel) -> Callable[[Any], Theta]:
     with jax.ensure_compile_time_eval():
-        return ravel_pytree(jax.tree.map(jnp.asarray, _priors(model)))[1]
+        return ravel_pytree(jax.tree.map(jnp.asarray, _means(model)))[1]
 
 
 def own_root(theta: Theta) -> Float[Array, "2 2"]:

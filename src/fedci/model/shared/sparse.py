@@ -6,43 +6,141 @@ Titsias' bound replaces C = K_obs + D by Q + D and pays for what Q misses,
 
     log N(y; Zβ̃, C) ≥ log N(y; Zβ̃, Q + D) − ½ Σ_i Φ[w_i, w_i] (k̇(x_i, x_i) − ‖ψ(x_i)‖²)/σ²_{w_i}      for every β̃
 
-so it bounds the evidence too, equals it when U holds all rows, and rises with M. All columns of a person's row of Z and
+so it bounds the evidence too, equals it when U holds all rows, and rises with M. (1/σ² stands for each row's own
+precision ω_i: weight_i times its arm's, see `model.likelihood`.) All columns of a person's row of Z and
 of the root of Q are columns of φ(x) = [ω(x), ψ(x)] times numbers that depend on the arm only:
 
-    z_i = S_{w_i}ᵀφ(x_i)      Q = WWᵀ, W_i = V_{w_i}ᵀφ(x_i)      G_a = Σ_{w_i=a} (φ_i, y_i)(φ_i, y_i)ᵀ is all it needs
+    z_i = S_{w_i}ᵀφ(x_i)      Q = WWᵀ, W_i = V_{w_i}ᵀφ(x_i)     all it needs: G_a = Σ_{w_i=a} weight_i (φ, y)_i(φ, y)_iᵀ
 
     B = I + Σ_a V_aᵀG_aV_a/σ_a²      T = Σ_a S_aᵀG_aS_a/σ_a² − (WᵀD⁻¹Z)ᵀB⁻¹(WᵀD⁻¹Z)      |Q + D| = |B| Π_a σ_a^{2n_a}
 
-Effects: given y, h's coefficients are N(B⁻¹WᵀD⁻¹(y − Zβ̃), B⁻¹), and sums over people need Σ_i φ(x_i) only, which is the
-row of G_a at φ's constant.
+Effects: given y, h's coefficients are N(B⁻¹WᵀD⁻¹(y − Zβ̃), B⁻¹), and sums over people need Σ_i φ(x_i) only.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import partial
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.linalg import cho_solve, solve_triangular
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
+from fedci.effect import WEIGHTS
 from fedci.model import kernels
+from fedci.model.family import Theta
+from fedci.model.parallel import over_draws
+from fedci.model.rows import (
+    Arms,
+    BetaLaw,
+    LeftOut,
+    Moments,
+    Scalar,
+    SiteEffects,
+    SufficientSums,
+    Vector,
+    merged,
+    same_shape,
+)
 from fedci.model.shared import basis
-from fedci.model.shared.inducing import Blocks
+from fedci.model.shared.evidence import SharedDraws
 from fedci.model.shared.shared import SharedModel, noise_root, own_root
 
-POPULATIONS = ((1.0, 1.0), (0.0, 1.0), (1.0, 0.0))
-"""Weights of (controls, treated) in: all, treated, control."""
+
+class Blocks(NamedTuple):
+    """A site's rows in model units: k blocks of b rows."""
+
+    x: Float[Array, "k b d"]
+    y: Float[Array, "k b"]
+    mask: Float[Array, "k b"]
+    """1 for a person, 0 for padding."""
+    arm: Int[Array, "k"]
+    row: Int[Array, "k b"]
+    """The person's place among the site's rows; padding has the number of rows."""
+    inducing: Float[Array, "M d"]
+    pairs: Float[Array, "2 s d"]
+    """Some rows of each arm."""
+    paired: Float[Array, "2 s"]
+    """1 where `pairs` holds a person."""
+    u: Float[Array, "q"]
+    index: Int[Array, ""]  # type: ignore[assignment]  # hides tuple.index, which nobody asks of rows
+    weight: Float[Array, "k b"]
+    """Of each row's precision (`model.likelihood`); 1 for padding."""
+
+    def people(self) -> int:
+        return int(self.mask.sum())
+
+    def is_small(self) -> bool:
+        return False
+
+    def at_once(self, draws: int) -> int:
+        return draws
+
+    def sums_over_rows(self, model: SharedModel, vector: Float[Array, "p"], jitter: Scalar) -> Grams:
+        theta = model.unravel(vector)
+        return grams(model, theta, self, inducing_root(model, theta, self.inducing, jitter))
+
+    def statistics(self, model: SharedModel, vector: Float[Array, "p"], jitter: Scalar, sums: Grams) -> SufficientSums:
+        return of_draw(model, vector, self, jitter, sums)
+
+    def known(self, model: SharedModel, draws: SharedDraws, jitter: Scalar) -> Learnt:
+        """The rows are passed over once, for all people to come."""
+        return over_draws(lambda part: _learnt(model, self, part, jitter), draws)
+
+    def effects(self, model: SharedModel, vector: Vector, draws: SharedDraws, correlations: Vector,
+                jitter: Scalar) -> SiteEffects:
+        """One pass over the rows for each θ."""
+        return over_draws(lambda part: _effects(model, self, part, correlations, jitter), draws)
+
+    def realised(self, model: SharedModel, vector: Vector, draws: SharedDraws, correlations: Vector,
+                 jitter: Scalar) -> Iterator[tuple[np.ndarray, Moments]]:
+        known = self.known(model, draws, jitter)
+        for i, (place, mask) in enumerate(zip(np.asarray(self.row), np.asarray(self.mask) > 0, strict=True)):
+            block = Block(self.x[i], self.y[i], self.weight[i], self.arm[i])
+            each = jax.device_get(over_draws(partial(_realised, model, block, correlations), known))
+            yield place[mask], Moments(each.mean[..., mask], each.var[..., mask])
+
+    def left_out(self, model: SharedModel, vector: Vector, draws: SharedDraws, beta: BetaLaw,
+                 jitter: Scalar) -> LeftOut:
+        def of_draw(draw: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+            vector, mean, root = draw
+            return _left_out(model, vector, mean, root, self, jitter)
+
+        parts = jax.lax.map(of_draw, (draws.theta, beta.mean, beta.root))
+        rows = self.row.ravel()
+
+        def in_order(part: Array) -> Array:
+            flat = part.reshape(part.shape[0], rows.size, *part.shape[3:])
+            return jnp.zeros((part.shape[0], rows.size + 1, *part.shape[3:])).at[:, rows].set(flat)
+
+        return LeftOut(*map(in_order, parts))
+
+
+class Block(NamedTuple):
+    """b people of one arm, as predictions see them."""
+
+    x: Float[Array, "*k b d"]
+    y: Float[Array, "*k b"]
+    weight: Float[Array, "*k b"]
+    arm: Int[Array, "*k"]
+
+
+Passed = tuple[Array, Array, Array, Array, Array]
+"""(x, y, mask, weight, arm) of a block that a pass over the rows sees."""
+MeanAndVariance = tuple[Array, Array]
+"""Of some effects, for each β̃; the variance is the same for all."""
 
 
 class Grams(NamedTuple):
     """Sums over a site's people, by arm."""
 
     both: Float[Array, "2 f+1 f+1"]
-    """Σ (φ, y)(φ, y)ᵀ."""
+    """Σ weight (φ, y)(φ, y)ᵀ."""
     own: Float[Array, "2"]
-    """Σ k̇(x_i, x_i)."""
+    """Σ weight k̇(x_i, x_i)."""
 
 
 class Maps(NamedTuple):
@@ -52,15 +150,15 @@ class Maps(NamedTuple):
     w: Float[Array, "2 f h"]
 
 
-def features(model: SharedModel, theta: dict, x: Float[Array, "b d"], root: Float[Array, "M M"],
+def features(model: SharedModel, theta: Theta, x: Float[Array, "b d"], root: Float[Array, "M M"],
              inducing: Float[Array, "M d"]) -> Float[Array, "b f"]:
     """φ(x) = [ω(x), ψ(x)]; `root` is K̇_UU^{−1/2}, lower."""
-    omega = [part for _, part in basis.blocks(theta, x, model.options.knots)]
     rest = kernels.split(model.kernel, theta["kernel"]).rest
-    return jnp.concatenate([*omega, rest(x, inducing) @ root.T], 1)
+    return jnp.concatenate([*model.layout.omega(theta, x), rest(x, inducing) @ root.T], 1)
 
 
-def inducing_root(model: SharedModel, theta: dict, inducing: Float[Array, "M d"], jitter) -> Float[Array, "M M"]:
+def inducing_root(model: SharedModel, theta: Theta, inducing: Float[Array, "M d"],
+                  jitter: Scalar) -> Float[Array, "M M"]:
     """K̇_UU^{−1/2}: a product with it costs less than a triangular solve for each block."""
     k = kernels.split(model.kernel, theta["kernel"]).rest(inducing, inducing)
     m = k.shape[0]
@@ -68,38 +166,70 @@ def inducing_root(model: SharedModel, theta: dict, inducing: Float[Array, "M d"]
     return solve_triangular(jnp.linalg.cholesky(k + lift * jnp.eye(m)), jnp.eye(m), lower=True)
 
 
-def grams(model: SharedModel, theta: dict, site: Blocks, root: Float[Array, "M M"]) -> Grams:
+def grams(model: SharedModel, theta: Theta, site: Blocks, root: Float[Array, "M M"]) -> Grams:
     """One pass over the rows; the gradient makes each block's φ again instead of keeping it."""
     own = kernels.split(model.kernel, theta["kernel"]).own
 
     @jax.checkpoint
-    def of_block(x, y, mask):
-        both = mask[:, None] * jnp.column_stack([features(model, theta, x, root, site.inducing), y])
-        return Grams(both.T @ both, jnp.sum(mask * own(x)))
+    def of_block(x: Float[Array, "b d"], y: Float[Array, "b"], mask: Float[Array, "b"],
+                 weight: Float[Array, "b"]) -> Grams:
+        both = jnp.column_stack([features(model, theta, x, root, site.inducing), y])
+        both = (mask * jnp.sqrt(weight))[:, None] * both
+        return Grams(both.T @ both, jnp.sum(mask * weight * own(x)))
 
-    def add(total, block):
-        x, y, mask, arm = block
-        return jax.tree.map(lambda sums, more: sums.at[arm].add(more), total, of_block(x, y, mask)), None
+    def add(total: Grams, block: Passed) -> tuple[Grams, None]:
+        x, y, mask, weight, arm = block
+        return jax.tree.map(lambda sums, more: sums.at[arm].add(more), total, of_block(x, y, mask, weight)), None
 
     width = width_of(model, site) + 1
     start = Grams(jnp.zeros((2, width, width)), jnp.zeros(2))
-    return jax.lax.scan(add, start, (site.x, site.y, site.mask, site.arm))[0]
+    return jax.lax.scan(add, start, (site.x, site.y, site.mask, site.weight, site.arm))[0]
+
+
+class Totals(NamedTuple):
+    """Sums over a site's people, by arm, in which everybody counts alike: what sums of effects need."""
+
+    people: Float[Array, "2"]
+    phi: Float[Array, "2 f"]
+    """Σ φ(x_i)."""
+    y: Float[Array, "2"]
+    missed: Float[Array, "2"]
+    """Σ (k̇(x_i, x_i) − ‖ψ(x_i)‖²)."""
+    noise: Float[Array, "2"]
+    """Σ 1/weight_i."""
+
+
+def totals(model: SharedModel, theta: Theta, site: Blocks, root: Float[Array, "M M"]) -> Totals:
+    """One pass over the rows."""
+    def add(total: Totals, block: Passed) -> tuple[Totals, None]:
+        x, y, mask, weight, arm = block
+        phi = features(model, theta, x, root, site.inducing)
+        more = Totals(jnp.sum(mask), mask @ phi, mask @ y, mask @ _left(model, theta, x, phi), jnp.sum(mask / weight))
+        return jax.tree.map(lambda sums, part: sums.at[arm].add(part), total, more), None
+
+    zero = jnp.zeros(2)
+    start = Totals(zero, jnp.zeros((2, width_of(model, site))), zero, zero, zero)
+    return jax.lax.scan(add, start, (site.x, site.y, site.mask, site.weight, site.arm))[0]
 
 
 def width_of(model: SharedModel, site: Blocks) -> int:
     """f."""
-    return model.columns // 2 + site.inducing.shape[0]
+    return model.layout.width + site.inducing.shape[0]
 
 
-def maps(model: SharedModel, theta: dict, inducing: int) -> Maps:
+def own_columns(model: SharedModel) -> slice:
+    """Where ψ stands in φ = [ω, ψ]."""
+    return slice(model.layout.width, None)
+
+
+def maps(model: SharedModel, theta: Theta, inducing: int) -> Maps:
     """S_a, V_a."""
-    found = basis.blocks(theta, jnp.zeros((1, model.covariates)), model.options.knots)
-    sizes = [part.shape[1] for _, part in found] + [inducing]
-    places = np.split(np.eye(sum(sizes)), np.cumsum(sizes)[:-1], axis=1)
-    z = [jnp.concatenate([r[a, i] * place for (r, _), place in zip(found, places, strict=False) for i in (0, 1)], 1)
-         for a in (0, 1)]
+    layout, places = model.layout, np.eye(model.layout.width + inducing)
+    z = [jnp.concatenate([r[a, i] * places[:, layout.columns[name]] for name, r in layout.roots(theta).items()
+                          for i in (0, 1)], 1) for a in (0, 1)]
     scales, phi = kernels.split(model.kernel, theta["kernel"]), own_root(theta)
-    own = jnp.concatenate([scales.constant * places[0], scales.linear * places[1], places[-1]], 1)
+    own = jnp.concatenate([scales.constant * places[:, layout.columns[basis.LEVELS]],
+                           scales.linear * places[:, layout.columns[basis.LINES]], places[:, own_columns(model)]], 1)
     w = [jnp.concatenate([phi[a, i] * own for i in (0, 1)], 1) for a in (0, 1)]
     return Maps(jnp.stack(z), jnp.stack(w))
 
@@ -120,18 +250,13 @@ class Solved(NamedTuple):
     root: Float[Array, "M M"]
 
 
-def grams_of(model: SharedModel, vector: Float[Array, "p"], site: Blocks, jitter) -> Grams:
-    """All that takes a pass over the rows."""
-    theta = model.unravel(vector)
-    return grams(model, theta, site, inducing_root(model, theta, site.inducing, jitter))
-
-
-def solve(model: SharedModel, theta: dict, site: Blocks, jitter, total: Grams | None = None) -> Solved:
+def solve(model: SharedModel, theta: Theta, site: Blocks, jitter: Scalar,
+          total: Grams | None = None) -> Solved:
     """`total`: the sums over rows, where they are there already."""
     root = inducing_root(model, theta, site.inducing, jitter)
     total = grams(model, theta, site, root) if total is None else total
     placed = maps(model, theta, site.inducing.shape[0])
-    precision = jnp.exp(-2.0 * theta["noise"])
+    precision = model.likelihood.arm_precision(theta["noise"])
     weighted = total.both * precision[:, None, None]
     inner, with_y = weighted[:, :-1, :-1], weighted[:, :-1, -1]
     across = jnp.einsum("afg,agq->afq", inner, placed.z)
@@ -142,22 +267,23 @@ def solve(model: SharedModel, theta: dict, site: Blocks, jitter, total: Grams | 
 
 
 def missed(model: SharedModel, solved: Solved) -> Float[Array, "2"]:
-    """Σ_{i: w_i=a} (k̇(x_i, x_i) − ‖ψ(x_i)‖²)."""
-    first = model.columns // 2
-    psi = jnp.diagonal(solved.grams.both, axis1=1, axis2=2)[:, first:-1]
+    """Σ_{i: w_i=a} weight_i (k̇(x_i, x_i) − ‖ψ(x_i)‖²)."""
+    psi = jnp.diagonal(solved.grams.both, axis1=1, axis2=2)[:, :-1][:, own_columns(model)]
     return jnp.maximum(solved.grams.own - jnp.sum(psi, 1), 0.0)
 
 
-def of_draw(model: SharedModel, vector: Float[Array, "p"], site: Blocks, jitter, total: Grams | None = None):
+def of_draw(model: SharedModel, vector: Float[Array, "p"], site: Blocks, jitter: Scalar,
+            total: Grams | None = None) -> SufficientSums:
     """(T, v, c, l) of a large site for one θ; what the bound pays stands in l."""
     theta = model.unravel(vector)
     s = solve(model, theta, site, jitter, total)
     white = solve_triangular(s.chol, jnp.column_stack([s.wz, s.wy]), lower=True)
     explained = white.T @ white
     q = model.columns
-    people = s.grams.both[:, 0, 0]
+    people = jnp.zeros(2).at[site.arm].add(jnp.sum(site.mask, 1))
     phi = own_root(theta)
     log_det = 2.0 * jnp.sum(jnp.log(jnp.diag(s.chol))) - people @ jnp.log(s.precision)
+    log_det = log_det - jnp.sum(site.mask * jnp.log(site.weight))
     paid = jnp.sum(s.precision * jnp.sum(phi**2, 1) * missed(model, s))
     square = jnp.sum(s.precision * s.grams.both[:, -1, -1])
     return (s.zz - explained[:q, :q], s.zy - explained[:q, q], square - explained[q, q], log_det + paid)
@@ -176,33 +302,69 @@ class Learnt(NamedTuple):
     root: Float[Array, "M M"]
     inducing: Float[Array, "M d"]
 
+    def effects_at(self, model: SharedModel, vector: Vector, draws: SharedDraws, x: Float[Array, "p d"],
+                   jitter: Scalar) -> Moments:
+        return jax.lax.map(lambda known: same_shape(*effect_at(model, known, x)), self)
+
+    def outcomes_at(self, model: SharedModel, vector: Vector, draws: SharedDraws, x: Float[Array, "p d"],
+                    jitter: Scalar) -> Arms:
+        def of_draw(known: Learnt) -> Arms:
+            mean, cov = arms_at(model, known, x)
+            return mean, jnp.broadcast_to(cov, (mean.shape[0], *cov.shape))
+
+        return jax.lax.map(of_draw, self)
+
+
+@partial(jax.jit, static_argnames="model")
+def _learnt(model: SharedModel, site: Blocks, draws: SharedDraws, jitter: Scalar) -> Learnt:
+    """For each draw of θ."""
+    return jax.lax.map(lambda draw: learn(model, draw.theta, draw.beta, site, jitter), draws)
+
+
+@partial(jax.jit, static_argnames="model")
+def _effects(model: SharedModel, site: Blocks, draws: SharedDraws, correlations: Float[Array, "C"],
+             jitter: Scalar) -> SiteEffects:
+    def of_draw(draw: SharedDraws) -> SiteEffects:
+        known = learn(model, draw.theta, draw.beta, site, jitter)
+        over = totals(model, model.unravel(draw.theta), site, known.root)
+        cate, ite = sums(model, known, over, site, correlations)
+        return SiteEffects(same_shape(*cate), same_shape(*ite))
+
+    return merged(jax.lax.map(of_draw, draws))
+
+
+@partial(jax.jit, static_argnames="model")
+def _realised(model: SharedModel, block: Block, correlations: Float[Array, "C"], known: Learnt) -> Moments:
+    """τ_i [L, C, b] of the people of one block. Stays at the site."""
+    return merged(jax.lax.map(lambda draw: same_shape(*realised_each(model, draw, block, correlations)), known))
+
 
 def learn(model: SharedModel, vector: Float[Array, "p"], betas: Float[Array, "B q"], site: Blocks,
-          jitter) -> tuple[Learnt, Solved]:
+          jitter: Scalar) -> Learnt:
     theta = model.unravel(vector)
     s = solve(model, theta, site, jitter)
     own = cho_solve((s.chol, True), s.wy[:, None] - s.wz @ betas.T)
     mean = jnp.einsum("afq,Bq->Baf", s.maps.z, betas) + jnp.einsum("afh,hB->Baf", s.maps.w, own)
     spread = jax.vmap(lambda w: solve_triangular(s.chol, w.T, lower=True))(s.maps.w)
-    return Learnt(vector, mean, spread, s.root, site.inducing), s
+    return Learnt(vector, mean, spread, s.root, site.inducing)
 
 
-def arms_at(model: SharedModel, known: Learnt, x: Float[Array, "p d"]):
+def arms_at(model: SharedModel, known: Learnt, x: Float[Array, "p d"]) -> Arms:
     """Means [B, p, 2] and covariances [p, 2, 2] of (E y(0), E y(1)) at any x: no outcome noise."""
     theta = model.unravel(known.theta)
     phi, own = features(model, theta, x, known.root, known.inducing), own_root(theta)
     away = jnp.einsum("jhf,pf->jph", known.spread, phi)
-    cov = jnp.einsum("jph,kph->pjk", away, away) + _left(model, theta, x, phi)[:, None, None] * (own @ own.T)
+    cov = jnp.einsum("jph,kph->pjk", away, away) + _left(model, theta, x, phi)[:, None, None] * (own @ own.T)[None]
     return jnp.einsum("Bjf,pf->Bpj", known.mean, phi), cov
 
 
-def _left(model: SharedModel, theta: dict, x: Float[Array, "p d"], phi: Float[Array, "p f"]) -> Float[Array, "p"]:
+def _left(model: SharedModel, theta: Theta, x: Float[Array, "p d"], phi: Float[Array, "p f"]) -> Float[Array, "p"]:
     """k̇(x, x) − ‖ψ(x)‖²: what the inducing inputs leave open at x."""
     own = kernels.split(model.kernel, theta["kernel"]).own(x)
-    return jnp.maximum(own - jnp.sum(phi[:, model.columns // 2:] ** 2, 1), 0.0)
+    return jnp.maximum(own - jnp.sum(phi[:, own_columns(model)] ** 2, 1), 0.0)
 
 
-def effect_at(model: SharedModel, known: Learnt, x: Float[Array, "p d"]):
+def effect_at(model: SharedModel, known: Learnt, x: Float[Array, "p d"]) -> MeanAndVariance:
     """(mean [B, p], variance [p]) of τ(x): half the work of `arms_at`."""
     theta = model.unravel(known.theta)
     phi, own = features(model, theta, x, known.root, known.inducing), own_root(theta)
@@ -211,70 +373,69 @@ def effect_at(model: SharedModel, known: Learnt, x: Float[Array, "p d"]):
             jnp.sum(away**2, 1) + _left(model, theta, x, phi) * jnp.sum((own[1] - own[0]) ** 2))
 
 
-def sums(model: SharedModel, known: Learnt, s: Solved, site: Blocks, correlations: Float[Array, "C"]):
+def sums(model: SharedModel, known: Learnt, over: Totals, site: Blocks,
+         correlations: Float[Array, "C"]) -> tuple[MeanAndVariance, MeanAndVariance]:
     """Over the populations: (means [B, 3], variances [3]) of Σ τ(x_i), (means [B, C, 3], variances [C, 3]) of Σ τ_i."""
     theta = model.unravel(known.theta)
     own, noise = own_root(theta), noise_root(theta)
-    total = s.grams.both[:, 0, :-1]
-    apart = missed_together(model, theta, s, site)
-    weights = jnp.array(POPULATIONS)
+    apart = missed_together(model, theta, known, over, site)
+    weights = jnp.array(WEIGHTS)
 
-    def of(contrast):
+    def of(contrast: Float[Array, "2 2"]) -> MeanAndVariance:
         """Of Σ_i contrast[w_i]·f(x_i): means [B, 3] and variances [3]."""
-        means = jnp.einsum("ea,aj,Bjf,af->Be", weights, contrast, known.mean, total)
-        away = jnp.einsum("ea,aj,jhf,af->eh", weights, contrast, known.spread, total)
+        means = jnp.einsum("ea,aj,Bjf,af->Be", weights, contrast, known.mean, over.phi)
+        away = jnp.einsum("ea,aj,jhf,af->eh", weights, contrast, known.spread, over.phi)
         between = contrast @ own @ own.T @ contrast.T * apart
         return means, jnp.sum(away**2, 1) + jnp.maximum(jnp.einsum("ea,ab,eb->e", weights, between, weights), 0.0)
 
-    def realised(correlation):
+    def realised(correlation: Scalar) -> MeanAndVariance:
         """τ_i = w̃_i(y_i − y_mis,i), y_mis = m_w̄ + f_w̄ + r_w(y − m_w − f_w) + noise, r_w = σ₀₁/σ_w²."""
         sd = jnp.diag(noise)
         shared = jnp.where(jnp.isnan(correlation), 0.0, correlation) * sd[0] * sd[1]
         ratio, sign = shared / sd**2, jnp.array([-1.0, 1.0])
         contrast = sign[:, None] * (ratio[:, None] * jnp.eye(2) - jnp.eye(2)[::-1])
         means, variances = of(contrast)
-        people, y = s.grams.both[:, 0, 0], s.grams.both[:, 0, -1]
-        rest = people * (sd[::-1] ** 2 - shared * ratio)
-        return means + weights @ (sign * (1.0 - ratio) * y), variances + weights**2 @ rest
+        rest = over.noise * (sd[::-1] ** 2 - shared * ratio)
+        return means + (weights @ (sign * (1.0 - ratio) * over.y))[None], variances + weights**2 @ rest
 
     return of(jnp.array([[-1.0, 1.0], [-1.0, 1.0]])), jax.vmap(realised, out_axes=(1, 0))(correlations)
 
 
-def missed_together(model: SharedModel, theta: dict, s: Solved, site: Blocks) -> Float[Array, "2 2"]:
+def missed_together(model: SharedModel, theta: Theta, known: Learnt, over: Totals, site: Blocks) -> Float[Array, "2 2"]:
     """1_aᵀ(K̇ − Q̇)1_b over the people of arms a and b: the diagonal exactly, the pairs from some of them (the n² pairs
     would cost more than the fit)."""
-    split, first = kernels.split(model.kernel, theta["kernel"]), model.columns // 2
+    split, own = kernels.split(model.kernel, theta["kernel"]), own_columns(model)
 
-    def left(a, b):
-        psi = [features(model, theta, site.pairs[i], s.root, site.inducing)[:, first:] for i in (a, b)]
+    def left(a: int, b: int) -> Float[Array, ""]:
+        psi = [features(model, theta, site.pairs[i], known.root, site.inducing)[:, own] for i in (a, b)]
         away = split.rest(site.pairs[a], site.pairs[b]) - psi[0] @ psi[1].T
         pairs = jnp.outer(site.paired[a], site.paired[b]) * (1.0 - (a == b) * jnp.eye(away.shape[0]))
         return jnp.sum(pairs * away) / jnp.maximum(jnp.sum(pairs), 1.0)
 
-    people = s.grams.both[:, 0, 0]
     each = jnp.array([[left(a, b) for b in (0, 1)] for a in (0, 1)])
-    return each * (jnp.outer(people, people) - jnp.diag(people)) + jnp.diag(missed(model, s))
+    return each * (jnp.outer(over.people, over.people) - jnp.diag(over.people)) + jnp.diag(over.missed)
 
 
-def realised_each(model: SharedModel, known: Learnt, x, y, arm, correlations: Float[Array, "C"]):
-    """(means [B, C, b], variances [C, b]) of τ_i for the people of one block, all of one arm."""
+def realised_each(model: SharedModel, known: Learnt, block: Block, correlations: Float[Array, "C"]) -> MeanAndVariance:
+    """(means [B, C, b], variances [C, b]) of τ_i for the people of one block."""
+    x, y, weight, arm = block
     theta = model.unravel(known.theta)
     mean, cov = arms_at(model, known, x)
     sd = jnp.diag(noise_root(theta))
     sign = 2.0 * arm - 1.0
 
-    def at(correlation):
+    def at(correlation: Scalar) -> MeanAndVariance:
         shared = jnp.where(jnp.isnan(correlation), 0.0, correlation) * sd[0] * sd[1]
         ratio = shared / sd[arm] ** 2
         contrast = sign * (ratio * jnp.eye(2)[arm] - jnp.eye(2)[1 - arm])
-        var = jnp.einsum("j,pjk,k->p", contrast, cov, contrast) + sd[1 - arm] ** 2 - shared * ratio
-        return mean @ contrast + sign * (1.0 - ratio) * y, jnp.maximum(var, 0.0)
+        var = jnp.einsum("j,pjk,k->p", contrast, cov, contrast) + (sd[1 - arm] ** 2 - shared * ratio) / weight
+        return mean @ contrast + (sign * (1.0 - ratio) * y)[None], jnp.maximum(var, 0.0)
 
     return jax.vmap(at, out_axes=(1, 0))(correlations)
 
 
-def left_out(model: SharedModel, vector: Float[Array, "p"], beta: Float[Array, "q"], root: Float[Array, "q q"],
-             site: Blocks, jitter):
+def _left_out(model: SharedModel, vector: Float[Array, "p"], beta: Float[Array, "q"], root: Float[Array, "q q"],
+              site: Blocks, jitter: Scalar) -> tuple[Array, Array, Array]:
     """`model.leave_one_out` of a large site for one draw: (E[y_a | y_−i] [k, b, 2], mean and variance [k, b]).
 
     With β̃ ~ N(β̂, P⁻¹) from all sites and A = (Q + D)⁻¹, all from small matrices and the person's own row:
@@ -287,18 +448,18 @@ def left_out(model: SharedModel, vector: Float[Array, "p"], beta: Float[Array, "
     own = cho_solve((s.chol, True), s.wy - s.wz @ beta)
     phi_root = own_root(theta)
 
-    def of_block(block):
-        x, y, arm = block
-        phi, precision = features(model, theta, x, s.root, site.inducing), s.precision[arm]
+    def of_block(block: Block) -> tuple[Array, Array, Array]:
+        x, y, weight, arm = block
+        phi, precision = features(model, theta, x, s.root, site.inducing), weight * s.precision[arm]
         z, w = jnp.einsum("bf,afq->abq", phi, s.maps.z), jnp.einsum("bf,afh->abh", phi, s.maps.w)
-        inner = cho_solve((s.chol, True), w[arm].T).T * precision
-        b = precision * z[arm] - inner @ s.wz
+        inner = cho_solve((s.chol, True), w[arm].T).T * precision[:, None]
+        b = precision[:, None] * z[arm] - inner @ s.wz
         solved = cho_solve((root, True), b.T).T
         s_ii = precision * (1.0 - jnp.sum(w[arm] * inner, 1)) - jnp.sum(b * solved, 1)
         r = precision * (y - w[arm] @ own - z[arm] @ beta)
         coefficients = inner - cho_solve((s.chol, True), s.wz @ solved.T).T
         together = jnp.einsum("abq,bq->ab", z, solved) + jnp.einsum("abh,bh->ab", w, coefficients)
-        arms = jnp.einsum("abq,q->ab", z, beta) + jnp.einsum("abh,h->ab", w, own) - together * r / s_ii
+        arms = jnp.einsum("abq,q->ab", z, beta) + jnp.einsum("abh,h->ab", w, own) - together * r[None] / s_ii[None]
         return arms.T, y - r / s_ii, 1.0 / s_ii + _left(model, theta, x, phi) * jnp.sum(phi_root[arm] ** 2)
 
-    return jax.lax.map(of_block, (site.x, site.y, site.arm))
+    return jax.lax.map(of_block, Block(site.x, site.y, site.weight, site.arm))

@@ -1,0 +1,49 @@
+"""`make priors`: the table of priors in docs/model.md, from the model's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fedci.model.shared.priors import TABLE, Prior, Value
+
+PAGE = Path(__file__).parent / "model.md"
+BEGIN, END = "<!-- priors: made by make priors -->", "<!-- end of priors -->"
+
+
+def number(value: float) -> str:
+    return f"{value:g}".replace("-", "−")
+
+
+def numbers(value: Value | None) -> str:
+    if value is None:
+        return ""
+    return number(value) if isinstance(value, float) else f"({', '.join(map(number, value))})"
+
+
+def shape(prior: Prior) -> str:
+    return "one per scale" if prior.shape == ("k",) else " × ".join(map(str, prior.shape))
+
+
+def law(prior: Prior) -> str:
+    centre = "where k starts" if prior.shape == ("k",) else numbers(prior.mean)
+    return f"{centre} ± {numbers(prior.sd)}" + ("" if prior.law == "Gaussian" else f", {prior.law}")
+
+
+def row(part: str, prior: Prior) -> str:
+    only = f"; with `{prior.option}`" if prior.option else ""
+    start = "ridge regression" if part == "directions" else numbers(prior.start)
+    return f"| `{part}` | {prior.letter} | {shape(prior)} | {law(prior)} | {start} | {prior.reason}{only} |"
+
+
+def table() -> str:
+    return "\n".join(["| part of θ | | shape | prior | start, where another | why |", "|---|---|---|---|---|---|",
+                      *(row(part, prior) for part, prior in TABLE.items())])
+
+
+def with_priors(text: str) -> str:
+    before, _, rest = text.partition(BEGIN)
+    return before + BEGIN + "\n\n" + table() + "\n\n" + END + rest.partition(END)[2]
+
+
+if __name__ == "__main__":
+    PAGE.write_text(with_priors(PAGE.read_text(encoding="utf-8")), encoding="utf-8")

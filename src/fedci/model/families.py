@@ -1,0 +1,18 @@
+"""The families by name: the one place that knows them all."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from fedci.model.family import Family
+from fedci.model.paper.paper_family import PaperFamily
+from fedci.model.shared.shared_family import SharedFamily
+from fedci.study.options import ModelOptions, SharedOptions
+
+FAMILIES: dict[str, type[Family]] = {"paper": PaperFamily, "shared": SharedFamily}
+
+
+@lru_cache(maxsize=256)
+def model_of(options: ModelOptions | SharedOptions, covariates: int, described: int, sites: int) -> Family:
+    """The one model of these values in this process: comparing it with itself costs nothing."""
+    return FAMILIES[options.family](options, covariates, described, sites)

@@ -1,0 +1,132 @@
+"""A site's rows as a model computes on them: one protocol, and what comes of it.
+
+    ExactRows (`model.exact`)       the whole covariance of the rows                    cubic in them
+    Blocks (`model.shared.sparse`)  few inducing inputs, one block of rows at a time    linear in them
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+Scalar = float | Array
+"""One number: Python's own, or an array's within traced code."""
+Vector = np.ndarray | Array
+"""Θ as one vector."""
+Draws = Any
+"""L draws from q as a site needs them: each family has its own (`paper_family.Draws`, `evidence.SharedDraws`), and all
+are trees of arrays with a leading axis."""
+Arms = tuple[Array, Array]
+"""(means, covariances) of (E y(0), E y(1))."""
+SufficientSums = tuple[Array, Array, Array, Array]
+"""(T [q, q], v [q], c, l) of one θ."""
+
+
+class Moments(NamedTuple):
+    """Conditional mean and variance of some effects for each draw."""
+
+    mean: Float[Array, "L *k"]
+    var: Float[Array, "L *k"]
+
+
+class SiteEffects(NamedTuple):
+    """Sums of the site's own people's effects for each draw and weight vector (e): what leaves the site."""
+
+    cate: Moments
+    """Σ_i t_i τ(x_i) [L, e]."""
+    ite: Moments
+    """Σ_i t_i τ_i [L, C, e], one per noise correlation: the paper's E[τ] and Var[τ] times n and n²."""
+
+
+class BetaLaw(NamedTuple):
+    """β̃ | y, θ_l ~ N(mean, P⁻¹); of a family without β̃, with q = 0."""
+
+    mean: Float[Array, "L q"]
+    root: Float[Array, "L q q"]
+    """Lower root of P."""
+
+
+class LeftOut(NamedTuple):
+    """For each draw and person."""
+
+    arms: Float[Array, "L n 2"]
+    """E[y_a(x_i) | y_{−i}]."""
+    mean: Float[Array, "L n"]
+    var: Float[Array, "L n"]
+    """Of the person's own outcome, with its noise."""
+
+
+@runtime_checkable
+class Known(Protocol):
+    """What predictions for new people need of a site: its rows, or what was learnt from them where they are many."""
+
+    def effects_at(self, model: Any, vector: Vector, draws: Draws, x: Array, jitter: Scalar) -> Moments:
+        """τ(x) for each draw and β̃ [L, B, p]."""
+        ...
+
+    def outcomes_at(self, model: Any, vector: Vector, draws: Draws, x: Array, jitter: Scalar) -> Arms:
+        """(E y(0), E y(1)) for each draw and β̃: means [L, B, p, 2], covariances [L, B, p, 2, 2]."""
+        ...
+
+
+@runtime_checkable
+class Rows(Protocol):
+    """Methods of one θ (or draw) are traced; those of many are called from Python."""
+
+    @property
+    def u(self) -> Array:
+        """[q] the site's moments."""
+        ...
+
+    @property
+    def index(self) -> Array:
+        """The site's number."""
+        ...
+
+    def people(self) -> int: ...
+
+    def is_small(self) -> bool:
+        """Whether sharing its draws out among the cores takes longer than it spares."""
+        ...
+
+    def at_once(self, draws: int) -> int:
+        """How many of so many draws a GPU takes side by side."""
+        ...
+
+    def sums_over_rows(self, model: Any, vector: Array, jitter: Scalar) -> Any:
+        """All of the statistics of one θ that takes a pass over the rows, where it pays to keep it; else ()."""
+        ...
+
+    def statistics(self, model: Any, vector: Array, jitter: Scalar, sums: Any) -> SufficientSums:
+        """Of one θ, from those sums."""
+        ...
+
+    def known(self, model: Any, draws: Draws, jitter: Scalar) -> Known: ...
+
+    def effects(self, model: Any, vector: Vector, draws: Draws, correlations: Vector, jitter: Scalar) -> SiteEffects:
+        """Sums over everyone, the treated, the controls."""
+        ...
+
+    def realised(self, model: Any, vector: Vector, draws: Draws, correlations: Vector,
+                 jitter: Scalar) -> Iterator[tuple[np.ndarray, Moments]]:
+        """(places of some people among the rows, their τ_i [L, C, people]), until all were there. Stays at the site."""
+        ...
+
+    def left_out(self, model: Any, vector: Vector, draws: Draws, beta: BetaLaw, jitter: Scalar) -> LeftOut:
+        """Of each person from all others, in the order of the rows; what stands beyond them means nothing."""
+        ...
+
+
+def same_shape(mean: Array, var: Array) -> Moments:
+    """The variance repeated for each β̃."""
+    return Moments(mean, jnp.broadcast_to(var, mean.shape))
+
+
+def merged(tree: Any) -> Any:
+    """[L, B, …] → [L·B, …]: each β̃ is a draw of its own."""
+    return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), tree)

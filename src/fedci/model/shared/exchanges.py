@@ -1,0 +1,99 @@
+"""What a fit of the model `shared` asks: statistics out and summed, their cotangents back, one gradient per draw of θ.
+
+Generators: they yield what is asked, and are sent the sums over all sites; nothing here knows who answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fedci.model.family import Ask, Sums, Theta
+from fedci.model.rows import BetaLaw
+from fedci.model.shared import basis, evidence
+from fedci.model.shared.evidence import Statistics
+from fedci.model.shared.shared import SharedModel
+from fedci.study.options import SharedOptions
+
+START_SD = 0.1
+"""Of q at the start: narrow, so that the first rounds find the place and the later ones the width."""
+POINT_SD = 1e-6
+"""Of q where it is a point; it stays."""
+BETAS = SharedOptions.draws_per_theta
+STATISTICS, PULL_BACK, EFFECTS = "AskStatistics", "PullBack", "AskSharedEffects"
+
+
+def start(model: SharedModel, rows: float = 0.0) -> Generator[Ask, Sums, np.ndarray]:
+    """q = [means, log sds]: directions from a federated ridge regression of each arm, the rest near its prior."""
+    vector = model.ravel(model.starts | {"directions": (yield from _ridge_directions(model, rows))})
+    sd = START_SD if model.options.posterior == "gaussian" else POINT_SD
+    return np.concatenate([vector, np.full(vector.size, np.log(sd))])
+
+
+def _ridge_directions(model: SharedModel, rows: float) -> Generator[Ask, Sums, np.ndarray]:
+    """[d, K]: a of both arms' coefficients (and, from the third, of their difference and its like), each of length √d.
+
+    One exchange: with A = 0 the hinges are constant, and the posterior mean of β̃'s lines is the ridge estimate.
+    """
+    total = yield Ask(STATISTICS, {"thetas": model.ravel(model.ridge)[None], "few": np.array(float(rows))})
+    coefficients = _slopes(model, model.ridge, np.asarray(evidence.collapse(_statistics(total)).mean[0]))
+    two = coefficients / np.maximum(np.linalg.norm(coefficients, axis=0), 1e-12)
+    more = np.random.default_rng(0).standard_normal((model.covariates, model.options.directions))
+    columns = np.column_stack([two, two[:, 1] - two[:, 0], more / np.linalg.norm(more, axis=0)])
+    if model.options.directions == 1:
+        columns = (two.sum(1) / np.maximum(np.linalg.norm(two.sum(1)), 1e-12))[:, None]
+    return columns[:, :model.options.directions] * np.sqrt(model.covariates) / basis.DIRECTION_SD
+
+
+def _slopes(model: SharedModel, theta: Theta, beta: np.ndarray) -> np.ndarray:
+    """[d, 2] coefficients of x in each arm, from β̃."""
+    lines = model.layout[basis.LINES]
+    block = beta[model.layout.coefficients[lines.name]].reshape(2, lines.width)
+    return (np.asarray(lines.root(jax.tree.map(jnp.asarray, theta))) @ block).T
+
+
+def _statistics(total: Sums) -> Statistics:
+    return Statistics(*(jnp.asarray(total[name]) for name in Statistics._fields))
+
+
+def evaluate(model: SharedModel, q: np.ndarray, people: int,
+             normals: np.ndarray, rows: float = 0.0) -> Generator[Ask, Sums, tuple[float, np.ndarray]]:
+    """(L, ∂L/∂q): two exchanges with every site. (−inf, 0) where a site failed. `rows`: of so many of a site's."""
+    failed = -np.inf, np.zeros_like(q)
+    thetas = evidence.draw(q, normals)
+    if not np.isfinite(thetas).all():
+        return failed
+    total = yield Ask(STATISTICS, {"thetas": thetas, "few": np.array(float(rows))})
+    if total["failed"] > 0:
+        return failed
+    values, cotangents = evidence.log_evidence(_statistics(total), float(people))
+    if not np.isfinite(values).all():
+        return failed
+    back = {name: np.asarray(part) for name, part in cotangents._asdict().items()}
+    by_theta = (yield Ask(PULL_BACK, {"thetas": thetas, "few": np.array(float(rows))} | back))["gradient"]
+    objective, gradient = evidence.objective(model, q, normals, np.asarray(values), by_theta)
+    return (objective, gradient) if np.isfinite(objective) and np.isfinite(gradient).all() else failed
+
+
+def gather(model: SharedModel, q: np.ndarray, draws: int, seed: int, correlations: np.ndarray
+           ) -> Generator[Ask, Sums, tuple[dict[str, np.ndarray], BetaLaw]]:
+    """(named draws, β's law): θ from q, then β given θ and all sites' sums; with them each site sums its people's
+    effects."""
+    count = max(draws // BETAS, 1)
+    thetas = evidence.draw(q, evidence.common_normals(seed, 10**6, count, model.size))
+    law = evidence.collapse(_statistics((yield Ask(STATISTICS, {"thetas": thetas, "few": np.array(0.0)}))))
+    drawn = {"thetas": thetas, "betas": draw_betas(law, seed)}
+    yield Ask(EFFECTS, drawn | {"correlations": correlations})
+    return drawn, law
+
+
+def draw_betas(law: BetaLaw, seed: int) -> np.ndarray:
+    """[L, B, q] antithetic draws of N(P⁻¹v, P⁻¹): mean ± P^{−T/2} ε."""
+    mean, chol = np.asarray(law.mean), np.asarray(law.root)
+    rng = np.random.default_rng(np.random.SeedSequence((seed, 6)))
+    normals = rng.standard_normal((len(mean), mean.shape[1], BETAS // 2))
+    away = np.swapaxes(np.linalg.solve(np.swapaxes(chol, 1, 2), normals), 1, 2)
+    return mean[:, None] + np.concatenate([away, -away], 1)

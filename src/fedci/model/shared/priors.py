@@ -1,0 +1,134 @@
+"""The priors of θ in the model `shared`: one table, a row for each part of θ, with the reason of its numbers.
+
+All is on the standardised scale: sds are in standard deviations of the outcome, x has spread 1. A *root* is a part of
+three numbers, (log sd of arm 0, log sd of arm 1, angle): its 2 × 2 matrix is `basis.root`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import jax
+import numpy as np
+
+from fedci.model import kernels
+from fedci.model.family import Theta
+from fedci.study.options import SharedOptions
+
+Value = float | tuple[float, float, float]
+"""Of every entry; or of a root's three, which stand on the last axis."""
+Law = Literal["Gaussian", "Student's t"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prior:
+    """Independent entries, each with this law around `mean`."""
+
+    letter: str
+    shape: tuple[str | int, ...]
+    """Of d covariates and K directions; 'k': as many as the covariance k has scales."""
+    mean: Value
+    """Of k's scales: away from where k starts."""
+    sd: Value
+    """Of Student's t its scale."""
+    reason: str
+    law: Law = "Gaussian"
+    """Student's t has `tails` degrees of freedom; without that option it is Gaussian."""
+    start: Value | None = None
+    """Of q's mean, where it is not the prior's."""
+    ridge: Value | None = None
+    """In the ridge regression that starts the directions, where it is not the prior's mean."""
+    option: str | None = None
+    """The option without which θ has no such part."""
+
+
+ALIKE = "how alike the arms are is for the data to say: their correlation sin(angle) is within ±0.64 two times in three"
+TABLE: dict[str, Prior] = {
+    "directions": Prior(
+        letter="a", shape=("d", "K"), mean=0.0, sd=1.0, law="Student's t",
+        reason="heavy tails, so that few covariates can carry a direction; with the factor 1.5/√d in A, t = xA has a "
+               "spread of about 1.5 where entries are of size 1, and so reaches the outermost knots"),
+    "direction_scale": Prior(
+        letter="log τ", shape=("K",), mean=0.0, sd=0.5,
+        reason="the data choose the spread of t; a direction whose τ goes to 0 is switched off"),
+    "direction_common": Prior(
+        letter="m", shape=("K",), mean=0.0, sd=1.0, option="common",
+        reason="covariates that are coded so that more is worse often have coefficients that share a mean"),
+    "hinges": Prior(
+        letter="roots of the directions' blocks", shape=("K", 3), mean=(-0.3, -0.3, 0.0), sd=(1.0, 1.0, 0.7),
+        start=(-0.5, -0.5, 0.3),
+        reason=f"a bend may carry most of the outcome or next to nothing (e^−0.3 = 0.74, a factor e either way); "
+               f"{ALIKE}"),
+    "linear": Prior(
+        letter="root of the lines", shape=(3,), mean=(-1.0, -1.0, 0.0), sd=(1.0, 1.0, 0.7), start=(-0.3, -0.3, 0.5),
+        reason=f"x/√d has length 1, so e^−1 = 0.37 is the lines' own sd at a typical person, a factor e either way; "
+               f"{ALIKE}"),
+    "common": Prior(
+        letter="root of the common slope", shape=(3,), mean=(-1.0, -1.0, 0.0), sd=(1.0, 1.0, 0.7), option="common",
+        ridge=(-6.0, -6.0, 0.0),
+        reason="as the lines; the ridge regression keeps it out (sd e⁻⁶), or it would take the part that all "
+               "coefficients share from the directions"),
+    "phi": Prior(
+        letter="Φ^{1/2}, in units of the noise", shape=(3,), mean=(-0.5, -0.5, 0.0), sd=(0.5, 0.5, 0.7),
+        reason="a function too rough to learn from the rows there are looks like noise to the evidence, so only a "
+               "prior can say how much of the noise may be function: narrow"),
+    "kernel": Prior(
+        letter="log length-scale and log scales of k", shape=("k",), mean=0.0, sd=0.6,
+        reason="around where k starts: the length-scale √d, because the typical distance of standardised inputs "
+               "grows like that, and scales of 1, because Φ carries the size"),
+    "noise": Prior(
+        letter="log sd of ε in each arm", shape=(2,), mean=-1.5, sd=1.2, start=-1.0, ridge=-1.0,
+        reason="e^−1.5 = 0.22 of the outcome's sd, a factor 3.3 either way: wide"),
+}
+
+
+def table(options: SharedOptions) -> dict[str, Prior]:
+    """The rows of the parts that θ has with these options."""
+    return {part: prior for part, prior in TABLE.items() if prior.option is None or getattr(options, prior.option)}
+
+
+def means(options: SharedOptions, d: int) -> Theta:
+    """θ at its prior means."""
+    return _around(options, d, lambda prior: prior.mean)
+
+
+def starts(options: SharedOptions, d: int) -> Theta:
+    """θ where q's mean starts, but for the directions, which a ridge regression gives."""
+    return _around(options, d, lambda prior: prior.mean if prior.start is None else prior.start)
+
+
+def ridge(options: SharedOptions, d: int) -> Theta:
+    """θ for that regression: with A = 0, the prior mean, hinges are constant and the lines alone fit the outcome."""
+    return _around(options, d, lambda prior: prior.mean if prior.ridge is None else prior.ridge)
+
+
+def sds(options: SharedOptions, d: int) -> Theta:
+    return _filled(options, d, lambda prior: prior.sd)
+
+
+def heavy(options: SharedOptions, d: int) -> Theta:
+    """1 for an entry with Student's t, 0 for a Gaussian one."""
+    return _filled(options, d, lambda prior: float(prior.law == "Student's t" and options.tails is not None))
+
+
+def _around(options: SharedOptions, d: int, column: Callable[[Prior], Value]) -> Theta:
+    return jax.tree.map(np.add, _centres(options, d), _filled(options, d, column))
+
+
+def _filled(options: SharedOptions, d: int, column: Callable[[Prior], Value]) -> Theta:
+    """θ with every entry from one column of the table."""
+    centres = _centres(options, d)
+    return {part: jax.tree.map(lambda leaf, value=column(prior): np.broadcast_to(value, leaf.shape).copy(),
+                               centres[part]) for part, prior in table(options).items()}
+
+
+def _centres(options: SharedOptions, d: int) -> Theta:
+    """What means are counted from: 0, and for k's scales where they start."""
+    with jax.ensure_compile_time_eval():  # may be asked for first while something is traced
+        kernel = jax.tree.map(np.asarray, kernels.build(options.kernel).init(d))
+    sizes = {"d": d, "K": options.directions}
+    return {part: kernel if prior.shape == ("k",) else np.zeros([sizes[length] if isinstance(length, str) else length
+                                                                 for length in prior.shape])
+            for part, prior in table(options).items()}

@@ -1,0 +1,189 @@
+"""The model `shared` as a study uses it: two exchanges a round, β integrated out, large sites in blocks.
+
+    AskStatistics(θ_1 … θ_L)     → T, v, c, l of each draw              (`evidence`)
+    PullBack(θ, cotangents)      → ∂/∂θ_l
+    AskSharedEffects(θ, β)       → sums of effects
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from fedci.model import kernels
+from fedci.model.family import Answer, Arrays, Ask, Rules, Shapes, Sums
+from fedci.model.law import Law
+from fedci.model.rows import BetaLaw, Rows, Vector
+from fedci.model.shared import basis, drivers, evidence, exchanges, inducing
+from fedci.model.shared.evidence import SharedDraws, Statistics
+from fedci.model.shared.exchanges import EFFECTS, PULL_BACK, STATISTICS
+from fedci.model.shared.shared import SharedModel
+from fedci.model.shared.sparse import Blocks
+
+MANY_PEOPLE = 1000
+"""At all sites together: from there on the fit takes natural steps from its first round on."""
+PLAIN = 25
+"""Rounds of plain steps with fewer people: where there may be several tops, they find the higher more often."""
+
+
+class Memory(NamedTuple):
+    """Of the last statistics a site gave: at which θ, over how many people, with what jitter; and their sums over
+    rows, from which the pull-back goes on."""
+
+    thetas: np.ndarray
+    few: float
+    jitter: float
+    sums: Any
+
+    def is_of(self, arrays: Arrays) -> bool:
+        return self.few == float(arrays["few"]) and np.array_equal(self.thetas, arrays["thetas"])
+
+
+class SharedFamily(SharedModel):
+    """Nothing is added to θ: only what is done with it."""
+
+    # --- rows
+
+    def rows(self, x: np.ndarray, w: np.ndarray, y: np.ndarray, u: np.ndarray, index: int) -> Rows:
+        """Exactly, or in blocks above model.exact_rows."""
+        if len(y) > self.options.exact_rows:
+            return inducing.cut(x, w, y, u, index, self.kernel, self.options.inducing)
+        return super().rows(x, w, y, u, index)
+
+    def rows_of_stage(self, rows: Rows, chosen: np.ndarray, x: np.ndarray, w: np.ndarray, y: np.ndarray) -> Rows:
+        """With the inducing inputs of all rows."""
+        if not isinstance(rows, Blocks) or len(chosen) == len(y):
+            return rows
+        some = x[chosen], w[chosen], y[chosen], np.asarray(rows.u), int(rows.index)
+        if len(chosen) <= self.options.exact_rows:
+            return super().rows(*some)
+        return inducing.cut(*some, self.kernel, 0, inducing=np.asarray(rows.inducing))
+
+    def memory_needed(self, rows: int, draws: int) -> tuple[int, str]:
+        if rows <= self.options.exact_rows:
+            return super().memory_needed(rows, draws)
+        width = self.layout.width + self.options.inducing + 1
+        return inducing.bytes_needed(rows, self.covariates, width), (
+            "Lower model.inducing, or run the site on a larger machine.")
+
+    # --- the course of a fit
+
+    @property
+    def asks(self) -> tuple[str, ...]:
+        return STATISTICS, PULL_BACK, EFFECTS
+
+    @property
+    def has_stages(self) -> bool:
+        return self.options.posterior == "gaussian"
+
+    @property
+    def needs_moments(self) -> bool:
+        return False
+
+    def exchanges(self, rounds: int) -> int:
+        """The start and the draws of β take one each."""
+        return super().exchanges(rounds) + 2
+
+    def natural_from(self, people: int) -> float:
+        """Natural steps need fewer rounds; but with few people plain ones come first."""
+        if self.options.posterior != "gaussian":
+            return np.inf
+        return 0.0 if people >= MANY_PEOPLE else float(PLAIN)
+
+    def start(self, rules: Rules) -> Generator[Ask, Sums, np.ndarray]:
+        return (yield from exchanges.start(self, float(rules.first.rows)))
+
+    def evaluation(self, rules: Rules, query: np.ndarray, stream: int,
+                   first: bool) -> Generator[Ask, Sums, tuple[float, np.ndarray]]:
+        normals = evidence.common_normals(rules.seed, stream, rules.options.optimiser.draws, self.size)
+        rows, people = rules.first if first else (0, rules.people)
+        return (yield from exchanges.evaluate(self, query, people, normals, float(rows)))
+
+    def narrower(self, best: np.ndarray, more: float) -> np.ndarray:
+        """With 1/sd² = 1/s_p² + n·(what a person tells), c times n shrinks sds to (1/s_p² + c(1/sd² − 1/s_p²))^−½."""
+        known, sd = 1.0 / self.prior[1] ** 2, np.exp(np.split(best, 2)[1])
+        learnt = np.maximum(1.0 / sd**2 - known, 0.0)
+        return np.sqrt((known + learnt) / (known + more * learnt))
+
+    def effects(self, rules: Rules, theta: np.ndarray,
+                correlations: np.ndarray) -> Generator[Ask, Sums, tuple[dict[str, np.ndarray], BetaLaw]]:
+        return (yield from exchanges.gather(self, theta, rules.options.prediction.draws, rules.seed, correlations))
+
+    # --- what a site answers
+
+    def takes(self, name: str, arrays: Arrays) -> Shapes | None:
+        if name not in self.asks:
+            return None
+        draws = len(np.atleast_1d(arrays["thetas"]))
+        shapes: Shapes = {"thetas": (draws, self.size)}
+        if name == EFFECTS:
+            betas = arrays["betas"]
+            return shapes | {"betas": (draws, betas.shape[1] if betas.ndim == 3 else 1, self.columns)}
+        return shapes | {"few": ()} | (evidence.shapes(self, draws) if name == PULL_BACK else {})
+
+    def answer(self, name: str, arrays: Arrays, rows: Rows, memory: Memory | None) -> Answer | None:
+        return (self._statistics if name == STATISTICS else self._pull_back)(arrays, rows, memory)
+
+    def _statistics(self, arrays: Arrays, rows: Rows, memory: Memory | None) -> Answer:
+        statistics, memory = self._learn(arrays, rows)
+        if memory is None:
+            zeros = {name: np.zeros_like(part) for name, part in statistics._asdict().items()}
+            return Answer(zeros | {"failed": 1}, self.options.jitter)
+        return Answer(statistics._asdict() | {"failed": 0}, memory.jitter, memory)
+
+    def _learn(self, arrays: Arrays, rows: Rows) -> tuple[Statistics, Memory | None]:
+        """The statistics at these θ, with the least jitter that makes them finite; none does: no memory."""
+        for jitter in self.jitters:
+            statistics, sums = evidence.first_half(self, arrays["thetas"], rows, jitter)
+            statistics = jax.device_get(statistics)
+            if all(np.isfinite(part).all() for part in statistics):
+                return statistics, Memory(arrays["thetas"], float(arrays["few"]), jitter, sums)
+        return statistics, None
+
+    def _pull_back(self, arrays: Arrays, rows: Rows, memory: Memory | None) -> Answer | None:
+        if memory is None or not memory.is_of(arrays):  # a site that started again in between
+            _, memory = self._learn(arrays, rows)
+        if memory is None:
+            return None
+        cotangents = Statistics(*(jnp.asarray(arrays[name]) for name in Statistics._fields))
+        gradient = evidence.second_half(self, arrays["thetas"], rows, memory.jitter, cotangents, memory.sums)
+        return Answer({"gradient": gradient}, self.options.jitter, memory)
+
+    def received(self, arrays: Arrays) -> tuple[np.ndarray, SharedDraws]:
+        """Each draw has its own θ; there is no Θ."""
+        return np.zeros(0), self.draws_at(arrays, 0)
+
+    # --- draws
+
+    def draws_at(self, arrays: Arrays, index: int) -> SharedDraws:
+        return SharedDraws(jnp.asarray(arrays["thetas"]), jnp.asarray(arrays["betas"]))
+
+    def draws_elsewhere(self, arrays: Arrays, theta: np.ndarray, u: np.ndarray, pooled_u: np.ndarray,
+                        seed: int) -> SharedDraws:
+        return self.draws_at(arrays, 0)
+
+    def law(self, vector: Vector, draw: SharedDraws, index: Array) -> Law:
+        theta = self.unravel(draw.theta)
+        phi, sigma = self.roots(theta)
+
+        def arm(x: Float[Array, "n d"], j: int) -> Float[Array, "n q"]:
+            return self.design(theta, x, jnp.broadcast_to(jnp.eye(2)[j], (x.shape[0], 2)))
+
+        return Law(phi=phi @ phi.T, sigma=sigma @ sigma.T,
+                   k=lambda x, z: kernels.cross(self.kernel, theta["kernel"], x, z),
+                   own=lambda x: kernels.diagonal(self.kernel, theta["kernel"], x),
+                   means=lambda x: jnp.stack([draw.beta @ arm(x, 0).T, draw.beta @ arm(x, 1).T], -1),
+                   fixed=lambda x: jnp.zeros((x.shape[0], 2)),
+                   design=lambda x: jnp.stack([arm(x, 0), arm(x, 1)], 1))
+
+    @property
+    def driver_parts(self) -> list[basis.Part]:
+        return drivers.parts_of(self)
+
+    def drivers(self, draws: SharedDraws) -> drivers.Drivers:
+        return drivers.drivers(self, draws)

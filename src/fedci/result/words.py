@@ -1,0 +1,141 @@
+"""A result in words: its summary, what carries the effects, whom linkage left out, and what to be warned of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from fedci.coordinator.coordinator import Outcome
+from fedci.diagnostics.findings import Diagnostics
+from fedci.protocol import optimise
+from fedci.result import account
+from fedci.study.study import Study
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from fedci.result.result import Result
+
+CARRIES = 0.05
+"""Share from which on a part is said to carry something."""
+COUNTS = ("No direction carries", "One direction carries", "Two directions carry", "Three directions carry",
+          "Four directions carry")
+
+
+def summary(result: Result, alpha: float) -> str:
+    """The result in words and one table."""
+    study, outcome, ate = result.study, result.outcome, result.ate()
+    low, high = ate.interval(alpha)
+    lines = [
+        f"Study '{study.name}': effect of '{study.treatment}' on '{study.outcome}', {_people_at_sites(outcome)}.",
+        *linkage(outcome.excluded, study.linkage.keep),
+        f"On average treatment changes the outcome by {ate.mean:.4g} ({100 * (1 - alpha):g}% interval {low:.4g} to "
+        f"{high:.4g}).",
+        f"The fit {outcome.fit.verdict}: {len(outcome.fit.rounds)} rounds, objective {outcome.fit.objective:.3f}, "
+        f"{sum(outcome.seconds.values()):.1f} s, seed {outcome.seed}.",
+        "",
+        _aligned(result.table(alpha)),
+        "",
+        *drivers(result.outcome.layout.model.driver_parts, result.drivers()),
+        *account.in_words(study, outcome),
+        *_sensitivity(result, alpha),
+    ]
+    warned = [f"warning: {text}" for text in result.warnings()]
+    return "\n".join(lines + (["", *warned] if warned else []))
+
+
+def sealed_summary(result: Result) -> str:
+    """Of a blinded study: all but its effects."""
+    fit = result.outcome.fit
+    return "\n".join([
+        f"Study '{result.study.name}': {_people_at_sites(result.outcome)}.",
+        f"The fit {fit.verdict}: {len(fit.rounds)} rounds. Its effects are sealed (the study is blinded): read the "
+        f"diagnostics, then open them with result.unblind(by=…), or `fedci unblind RESULT --by NAME`.",
+        *(f"warning: {text}" for text in result.warnings())])
+
+
+def _people_at_sites(outcome: Outcome) -> str:
+    people = sum(moments.rows for moments in outcome.layout.moments.values())
+    return f"{people:,} people at {_sites(len(outcome.layout.sites))}"
+
+
+def _sites(count: int) -> str:
+    return f"{count} site{'s' if count > 1 else ''}"
+
+
+def _aligned(table: pd.DataFrame) -> str:
+    return table.to_string(index=False, float_format=lambda value: f"{value:.4g}")
+
+
+def linkage(excluded: Mapping[str, int], keep: int) -> list[str]:
+    """Whom linkage left out, and where; nothing where there was none."""
+    if not excluded:
+        return []
+    each = ", ".join(f"{left:,} at {site}" for site, left in excluded.items() if left)
+    return [f"Linkage keeps a person at {_sites(keep)}; left out: {each}." if each else
+            f"Linkage found nobody at more than {_sites(keep)}."]
+
+
+def drivers(parts: Sequence[Any], table: pd.DataFrame | None) -> list[str]:
+    """'Two directions carry the outcome: …', with their shares."""
+    if table is None:
+        return []
+    rows = list(zip(parts, table.itertuples(), strict=True))
+    bent = [row for part, row in rows if part.along and max(row.outcome, row.effect) >= CARRIES]
+    count = COUNTS[len(bent)] if len(bent) < len(COUNTS) else f"{len(bent)} directions carry"
+    shares = "; ".join(f"{row.outcome:.0%} of it and {row.effect:.0%} of the effect along {row.covariates}"
+                       for row in bent)
+    (first, line), *others = [(part.words, row) for part, row in rows if not part.along]
+    carry = [f"{first.capitalize()} carry {line.outcome:.0%} and {line.effect:.0%}",
+             *(f"{words} {row.outcome:.0%} and {row.effect:.0%}" for words, row in others)]
+    return [f"{count} the outcome{': ' + shares if shares else ''}. {', '.join(carry)}.", ""]
+
+
+def _sensitivity(result: Result, alpha: float) -> list[str]:
+    if result.study.policy.noises("effects"):
+        return ["Realised effects are not told under differential privacy of the effects."]
+    return ["Realised effects depend on the correlation of the two outcomes' noise, which no data inform "
+            "(its posterior is its prior):", _aligned(result.sensitivity(alpha))]
+
+
+def warnings(study: Study, outcome: Outcome, diagnostics: Diagnostics | None) -> tuple[str, ...]:
+    """Everything a reader of the effects should know before trusting them."""
+    return (*outcome.warnings, *_of_diagnostics(diagnostics), *_of_the_fit(study, outcome), *_of_linkage(outcome),
+            *_of_jitters(outcome), *_of_sizes(study, outcome))
+
+
+def _of_diagnostics(diagnostics: Diagnostics | None) -> Iterator[str]:
+    if diagnostics is not None and diagnostics.problems:
+        named = ", ".join(problem.name for problem in diagnostics.problems)
+        yield f"the diagnostics name problems: {named}. print(result.diagnostics) says what to do."
+
+
+def _of_the_fit(study: Study, outcome: Outcome) -> Iterator[str]:
+    absent, verdict = sorted(set(study.sites) - set(outcome.layout.sites)), outcome.fit.verdict
+    if absent:
+        yield f"sites of the study that took no part: {', '.join(absent)}."
+    if verdict != optimise.CONVERGED:
+        yield (f"the fit {'has ' if verdict == optimise.DIVERGED else 'was '}{verdict} after "
+               f"{len(outcome.fit.rounds)} rounds: effects may still move. Raise optimiser.rounds or lower the rate.")
+
+
+def _of_linkage(outcome: Outcome) -> Iterator[str]:
+    for site, left in outcome.excluded.items():
+        rows = outcome.layout.moments[site].rows
+        if left > rows:
+            yield (f"site '{site}': linkage left out {left} of {left + rows} people, who stay at other sites: those "
+                   f"left may not be typical of it.")
+
+
+def _of_jitters(outcome: Outcome) -> Iterator[str]:
+    for site, jitter in outcome.fit.jitters.items():
+        who = f"site '{site}': needed" if site else "one site or more (their own screens say which) needed up to"
+        yield f"{who} jitter {jitter:g} on its covariance; look for repeated rows."
+
+
+def _of_sizes(study: Study, outcome: Outcome) -> Iterator[str]:
+    limit, parameters = study.policy.parameters_per_row_warn, outcome.layout.model.size
+    small = [site for site, moments in outcome.layout.moments.items() if parameters > limit * moments.rows]
+    if small:
+        yield (f"the model has {parameters} parameters, more than {limit} per row at {', '.join(small)}: what leaves "
+               f"them may tell much about single rows. Use secure sums, a smaller model, or more rows.")

@@ -1,0 +1,139 @@
+"""Simulation-based calibration: on data drawn from the model itself, the truth is anywhere in the posterior alike.
+
+The posterior's distribution function at the truth must be uniform. Of the model `paper`, Θ's point estimates are held
+at the values that made the data (hyper_sd tiny, zero mean), so that q(Φ), q(Σ), q(g) and the predictive law are what is
+judged; of the model `shared`, all of θ is drawn from its prior.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+from scipy.special import ndtr
+
+from fedci import FedCI, Source, Study
+from fedci.model.families import model_of
+from fedci.model.kernels import build, cross
+from fedci.model.shared.shared import own_root
+from fedci.study.options import preset
+from fedci.table.moments import describe
+
+D, SITES, ROWS, RUNS = 2, 3, 40, 200
+PHI, SIGMA, DOF = np.array([[0.1, 0.05], [0.05, 0.1]]), 0.05 * np.eye(2), 10.0
+MODEL = {"kernel": "matern52", "source_kernel": "matern52", "mean": {"kind": "zero"}, "standardise": False,
+         "phi": {"scale": PHI.tolist(), "dof": DOF, "start_dof": 20.0},
+         "sigma": {"scale": SIGMA.tolist(), "dof": DOF, "start_dof": 20.0, "learn_correlation": False},
+         "weight_sd": "none", "hyper_sd": 1e-3}
+ALPHA = 1e-3
+"""Error rate of each uniformity test; three per case."""
+
+
+def covariance(kernel: str, x: np.ndarray) -> np.ndarray:
+    """The kernel at its starting length-scale √dim."""
+    k, x = build(kernel), jnp.asarray(x)
+    return np.asarray(cross(k, k.init(x.shape[1]), x, x)) + 1e-9 * np.eye(len(x))
+
+
+def simulate(rng: np.random.Generator, inter_dependency: bool):
+    """Frames of the sites, and the true expected effects of their people and of one new person each."""
+    root_phi = np.linalg.cholesky(stats.wishart.rvs(DOF, PHI, random_state=rng))
+    root_sigma = np.linalg.cholesky(stats.wishart.rvs(DOF, SIGMA, random_state=rng))
+    xs = [rng.normal(size=(ROWS + 1, D)) + 0.5 * rng.normal(size=D) for _ in range(SITES)]
+    moments = np.stack([describe(x[:ROWS]).values.T.ravel() for x in xs])
+    g = np.linalg.cholesky(covariance("matern52", moments)) @ rng.normal(size=(SITES, 2)) * inter_dependency
+    frames, effects = [], []
+    for x, level in zip(xs, g, strict=True):
+        f = np.linalg.cholesky(covariance("matern52", x)) @ rng.normal(size=(ROWS + 1, 2))
+        expected = (f + level) @ root_phi.T
+        both = expected + rng.normal(size=expected.shape) @ root_sigma.T
+        w = rng.integers(0, 2, ROWS)
+        frames.append(pd.DataFrame(x, columns=["a", "b"]).iloc[:ROWS].assign(w=w, y=both[np.arange(ROWS), w]))
+        effects.append((expected[:, 1] - expected[:, 0], x[ROWS:]))
+    return frames, effects
+
+
+def level_of(effect, truth) -> float:
+    """The posterior's distribution function at the truth."""
+    return float(np.mean(ndtr((truth - np.squeeze(effect.means)) / np.sqrt(np.squeeze(effect.variances)))))
+
+
+def check_uniform(title: str, levels: list, capsys) -> None:
+    """`levels` [runs, 3] of the three posteriors; what their 95% intervals cover is printed."""
+    by_name = dict(zip(("ATE", "a site's ATE", "a new person's effect"), np.transpose(levels), strict=True))
+    covered = {name: np.mean((seen > 0.025) & (seen < 0.975)) for name, seen in by_name.items()}
+    with capsys.disabled():
+        print(f"\n{title}, {len(levels)} runs, covered:", *(f"{name} {share:.3f}" for name, share in covered.items()))
+    for name, seen in by_name.items():
+        assert stats.kstest(seen, "uniform").pvalue > ALPHA, (name, np.histogram(seen, 8, (0, 1))[0])
+        assert covered[name] > 0.95 - 4 * np.sqrt(0.95 * 0.05 / len(seen)), (name, covered[name])
+
+
+def levels_of(result, effects, rows: int) -> list[float]:
+    """Where the truths lie; the last of the first site's people is the new one."""
+    own, (truth, new) = [site[:rows] for site, _ in effects], effects[0]
+    return [level_of(result.ate(), np.mean(own)), level_of(result.ate("s0"), np.mean(own[0])),
+            level_of(result.effect_posterior(new, "s0"), truth[rows])]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("inter_dependency", [False, True])
+def test_posteriors_are_calibrated(inter_dependency, capsys):
+    study = Study(treatment="w", outcome="y", covariates=["a", "b"], policy="simulation", preset="classic",
+                  options={"model": MODEL | {"inter_dependency": inter_dependency}, "optimiser": {"draws": 16}})
+    levels = []
+    for run in range(RUNS):
+        frames, effects = simulate(np.random.default_rng((run, 77)), inter_dependency)
+        result = FedCI(study, seed=run).fit([Source(f"s{i}", frame) for i, frame in enumerate(frames)])
+        levels.append(levels_of(result, effects, ROWS))
+    check_uniform(f"paper, inter-dependency {inter_dependency}", levels, capsys)
+
+
+# --- the model `shared`
+
+SHARED_ROWS, SHARED_RUNS, COLUMNS = 50, 100, [f"x{c}" for c in range(6)]
+SHARED = model_of(preset("default").model, len(COLUMNS), len(COLUMNS), SITES)
+
+
+@jax.jit
+def outcome_law(vector, x):
+    """(z of each arm [2, n, q], k [n, n], Φ^{1/2}, noise sds) of θ."""
+    theta = SHARED.unravel(vector)
+    z = jnp.stack([SHARED.layout.rows(theta, x, jnp.tile(arm, (len(x), 1))) for arm in jnp.eye(2)])
+    return z, cross(SHARED.kernel, theta["kernel"], x, x), own_root(theta), jnp.exp(theta["noise"])
+
+
+def draw_theta(rng: np.random.Generator) -> np.ndarray:
+    (mean, sd), heavy = SHARED.prior, SHARED.heavy_tailed
+    normals = rng.standard_normal(mean.size)
+    return mean + sd * np.where(heavy, rng.standard_t(SHARED.options.tails, mean.size), normals)
+
+
+def simulate_shared(rng: np.random.Generator):
+    """θ, β̃, f^s and noise from their priors, until the outcome's spread is near the 1 that those are for. To choose by
+    what is observed changes no posterior; standardising, which the fit does, then changes little."""
+    n = SHARED_ROWS + 1
+    while True:
+        x, w = rng.normal(size=(SITES, n, len(COLUMNS))), rng.integers(0, 2, (SITES, n))
+        z, k, root, noise = map(np.asarray, outcome_law(draw_theta(rng), x.reshape(SITES * n, -1)))
+        mu = (z @ rng.standard_normal(z.shape[2])).T.reshape(SITES, n, 2)
+        for s in range(SITES):
+            own = k[s * n:(s + 1) * n, s * n:(s + 1) * n] + 1e-8 * np.eye(n)
+            mu[s] += np.linalg.cholesky(own) @ rng.standard_normal((n, 2)) @ root.T
+        y = np.take_along_axis(mu, w[..., None], 2)[..., 0] + noise[w] * rng.standard_normal(w.shape)
+        if 0.8 < y[:, :-1].std() < 1.25:
+            break
+    frames = [pd.DataFrame(x[s, :-1], columns=COLUMNS).assign(w=w[s, :-1], y=y[s, :-1]) for s in range(SITES)]
+    return frames, [(mu[s, :, 1] - mu[s, :, 0], x[s, -1:]) for s in range(SITES)]
+
+
+@pytest.mark.slow
+def test_posteriors_of_the_default_are_calibrated(capsys):
+    study = Study(treatment="w", outcome="y", covariates=COLUMNS, policy="simulation")
+    levels = []
+    for run in range(SHARED_RUNS):
+        frames, effects = simulate_shared(np.random.default_rng((run, 78)))
+        result = FedCI(study, seed=run).fit([Source(f"s{i}", frame) for i, frame in enumerate(frames)])
+        levels.append(levels_of(result, effects, SHARED_ROWS))
+    check_uniform("shared", levels, capsys)

@@ -1,0 +1,56 @@
+"""`fedci ledger`: totals, the head, the first broken line; JSON for scripts."""
+
+import io
+import json
+
+import pytest
+from rich.console import Console
+
+from fedci.cli.ledger_view import show_ledger
+from fedci.errors import OutputError
+from fedci.site import ledger
+from fedci.site.ledger import LEDGER, Ledger, Left
+from support.commanded import told
+from support.written import lines, written
+
+
+def test_a_ledger_for_scripts(tmp_path, capsys):
+    with Ledger(tmp_path / "lyon") as ledger:
+        ledger.append(Left(run="run", round=1, phase="moments", request="AskMoments", request_sha256="0" * 64,
+                           reply="Reply", reply_sha256="1" * 64, bytes=100, sums={"x": [4, 3]}))
+    code, out, _ = told(capsys, "ledger", tmp_path / "lyon", "--json")
+    found = json.loads(out)
+    assert code == 0
+    assert (found["count"], found["head"]) == (1, ledger.head.hash)
+    assert found["phases"][0] | {"phase": "moments", "numbers": 12} == found["phases"][0]
+
+
+def shown(folder) -> str:
+    console = Console(width=120, record=True, file=io.StringIO())
+    show_ledger(folder, console)
+    return console.export_text()
+
+
+def test_the_command_shows_totals_and_the_head(tmp_path):
+    head = written(tmp_path)[-1]["hash"]
+    text = shown(tmp_path)
+    assert f"the chain is whole: 4 entries, head {head}" in text
+    rows = [line.replace("│", " ").split() for line in text.splitlines()]
+    assert "what left this site, to the coordinator" in text
+    [fit] = [row for row in rows if row[:2] == ["r1", "fit"]]
+    assert fit[2] == ledger.read(tmp_path)[0]["time"][:10]
+    assert fit[-6:] == ["4", "0", "28", "410", "failed,", "gradient"]
+    assert [row[-4:] for row in rows if row[:2] == ["r1", "all"]] == [["4", "0", "28", "410"]]
+
+
+def test_the_command_names_the_first_broken_line(tmp_path):
+    written(tmp_path)
+    whole = lines(tmp_path)
+    (tmp_path / LEDGER).write_bytes(b"".join([whole[0], *whole[2:]]))
+    with pytest.raises(OutputError, match="broken at line 2"):
+        shown(tmp_path)
+
+
+def test_the_command_wants_a_ledger(tmp_path):
+    with pytest.raises(OutputError, match="holds no ledger"):
+        shown(tmp_path)

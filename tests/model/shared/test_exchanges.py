@@ -1,0 +1,229 @@
+"""The model `shared` as a study: federated, reproducible, saved, refused where it would reveal rows."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from fedci import FedCI, Result, Source, Study
+from fedci.coordinator.talk import Talk
+from fedci.errors import DisclosureError
+from fedci.model import covariance, kernels, predict
+from fedci.model.rows import BetaLaw
+from fedci.model.shared import evidence, exchanges
+from fedci.model.shared.evidence import SharedDraws
+from fedci.model.shared.shared import own_root
+from fedci.protocol.engine import InProcessEngine
+from fedci.protocol.messages import AskStatistics, Evaluate, PullBack, Refusal
+from fedci.site.site import Site
+from tests_support import COVARIATES, SMALL, fit, fit_sites, frame, hospitals, study
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return fit_sites(hospitals(40, 37), options=SMALL, preset="default")
+
+
+@pytest.fixture(scope="module")
+def result(fitted):
+    return fitted[0]
+
+
+@pytest.fixture(scope="module")
+def sites(fitted):
+    return fitted[1]
+
+
+@pytest.fixture(scope="module")
+def talk(sites):
+    return Talk(InProcessEngine(sites), "test")
+
+
+def test_the_objective_rises_and_the_effect_is_near(result):
+    """frame() has effects of about 1 + sin(age/15) + sex/2; twelve rounds find their mean."""
+    objectives = [r.objective for r in result.outcome.fit.rounds]
+    assert objectives[-1] > objectives[0] + 10
+    truth = np.mean([np.mean(1 + np.sin(f["age"] / 15) + 0.5 * f["sex"]) for f in (frame(40, 0), frame(37, 1))])
+    assert abs(result.ate().mean - truth) < 4 * result.ate().sd
+
+
+def test_the_gradient_is_the_derivative_of_the_objective(result, talk):
+    """Central differences along three random lines, relative 1e-5: the objective is smooth with common draws."""
+    model, rng = result.outcome.layout.model, np.random.default_rng(0)
+    normals = evidence.common_normals(0, 0, 4, model.size)
+    q, _ = talk.follow(exchanges.start(model))
+
+    def at(vector):
+        return talk.follow(exchanges.evaluate(model, vector, 77, normals))[0]
+
+    _, gradient = at(q)
+    for _ in range(3):
+        line = rng.standard_normal(q.size)
+        slope = (at(q + 1e-5 * line)[0] - at(q - 1e-5 * line)[0]) / 2e-5
+        assert slope == pytest.approx(gradient @ line, rel=1e-5)
+
+
+def test_one_site_with_all_rows_has_the_same_sums_without_the_sites_own_function(result, talk):
+    """With Φ → 0 nothing is a site's own, and the sums of two sites are those of all rows together."""
+    model = result.outcome.layout.model
+    theta = model.unravel(jnp.asarray(model.prior[0]))
+    vector = model.ravel(theta | {"phi": jnp.array([-30.0, -30.0, 0.0])})[None]
+    parts = [talk.engine.local[name].run.prepared.rows for name in talk.sites]
+    apart = [evidence.statistics(model, vector, part, 1e-12) for part in parts]
+    together = parts[0]._replace(**{name: jnp.concatenate([getattr(part, name) for part in parts])
+                                    for name in ("x", "w", "y", "mask", "weight")})
+    for one, name in zip(evidence.statistics(model, vector, together, 1e-12), evidence.Statistics._fields, strict=True):
+        np.testing.assert_allclose(one, sum(getattr(part, name) for part in apart), rtol=1e-7, atol=1e-7)
+
+
+def test_effects_of_a_draw_are_the_dense_conditionals(result):
+    """τ(x) given (θ, β̃) at the site: m₁ − m₀ and f^s conditioned on y − m_w(x), by plain linear algebra."""
+    people = result.people["site-0"]
+    model, rows, draws = people.ready.model, people.ready.rows, people.q.draws
+    one = SharedDraws(draws.theta[:1], draws.beta[:1, :2])
+    x_new = rows.x[:3] + 0.1
+    found = predict.cate_at(model, np.zeros(0), rows, one, x_new, 0.0)
+    n, theta = 40, model.unravel(one.theta[0])
+    x, w, y = rows.x[:n], np.asarray(rows.w[:n]), rows.y[:n]
+    root = own_root(theta)
+    phi = np.asarray(root @ root.T)
+
+    def k(a, b):
+        return np.asarray(kernels.cross(model.kernel, theta["kernel"], a, b))
+
+    c = phi[w][:, w] * k(x, x) + np.diag(np.exp(2 * np.asarray(theta["noise"]))[w])
+    across = (phi[1] - phi[0])[w] * k(x_new, x)
+    z = np.asarray(model.layout.rows(theta, x, covariance.arms(jnp.asarray(w))))
+    e = np.asarray(model.layout.rows(theta, x_new, jnp.tile(jnp.array([-1.0, 1.0]), (3, 1))))
+    for b in range(2):
+        beta = np.asarray(one.beta[0, b])
+        np.testing.assert_allclose(found.mean[b], e @ beta + across @ np.linalg.solve(c, np.asarray(y) - z @ beta),
+                                   rtol=1e-6, atol=1e-8)
+    own = (phi[0, 0] + phi[1, 1] - 2 * phi[0, 1]) * np.diag(k(x_new, x_new))
+    np.testing.assert_allclose(found.var[0], own - np.diag(across @ np.linalg.solve(c, across.T)), rtol=1e-6, atol=1e-9)
+
+
+def test_draws_of_beta_have_the_posterior_mean_and_spread():
+    rng = np.random.default_rng(0)
+    root = np.tril(rng.normal(size=(4, 4))) + 3 * np.eye(4)
+    found = BetaLaw(np.ones((500, 4)), np.broadcast_to(root, (500, 4, 4)))
+    betas = exchanges.draw_betas(found, 0)
+    np.testing.assert_allclose(betas.mean(1), 1.0, atol=1e-12)  # antithetic
+    away = (betas - 1.0).reshape(-1, 4)
+    expected = np.linalg.inv(root @ root.T)
+    np.testing.assert_allclose(away.T @ away / len(away), expected, atol=4 * np.abs(expected).max() / np.sqrt(2000))
+
+
+def test_the_same_seed_gives_the_same_bits_in_any_order(result):
+    again = fit(hospitals(40, 37)[::-1], options=SMALL, preset="default")
+    assert again.ate().mean == result.ate().mean
+    np.testing.assert_array_equal(again.outcome.fit.theta, result.outcome.fit.theta)
+
+
+def test_saved_and_loaded(result, tmp_path):
+    result.save(tmp_path / "r")
+    back = Result.load(tmp_path / "r")
+    x = frame(9, 5)
+    for site in ("site-1", None):
+        np.testing.assert_array_equal(back.effect(x, site), result.effect(x, site))
+        np.testing.assert_array_equal(back.effect_interval(x, site, outcome_noise=True),
+                                      result.effect_interval(x, site, outcome_noise=True))
+
+
+def test_people_elsewhere_are_less_certain(result):
+    x = frame(30, 6)
+    inside, outside = result.effect_posterior(x, "site-0").sd, result.effect_posterior(x).sd
+    assert outside.mean() > inside.mean()
+
+
+def test_realised_effects_use_the_persons_outcome(result):
+    """Var of the realised effect of people in the study holds the noise of one outcome, not of two."""
+    people = result.ite("site-0")
+    blind = result.effect_posterior(frame(40, 0), "site-0", outcome_noise=True).sd
+    assert (people["ite_sd"] < blind).mean() > 0.9
+
+
+def test_a_trait_nobody_has_keeps_its_uncertainty():
+    """A 0/1 column constant in the study is no error, and who has the trait gets a wider interval."""
+    def with_trait(rows, seed, value):
+        return frame(rows, seed).assign(trait=value)
+
+    covariates = {"age": {}, "bmi": {}, "trait": {"type": "binary"}}
+    plan = Study(treatment="w", outcome="y", covariates=covariates, policy="simulation", options=SMALL,
+                 diagnostics={"enabled": False})
+    found = FedCI(plan).fit([Source("a", with_trait(40, 0, 0)), Source("b", with_trait(37, 1, 0))])
+    without, having = (found.effect_posterior(with_trait(20, 7, value), "a").sd for value in (0, 1))
+    assert having.mean() > 1.5 * without.mean()
+
+
+def test_a_small_site_refuses_its_sums_under_the_standard_policy():
+    with pytest.raises(DisclosureError, match="columns per person in the clear"):
+        fit(hospitals(60, 60), policy="standard", preset="default")
+
+
+def test_a_site_answers_only_the_messages_of_its_model(sites):
+    site = sites["site-0"]
+    model = site.run.prepared.model
+    told = site.answer(Evaluate("r", 1, "site-0", np.zeros(3), np.zeros((1, 2, 2)), np.zeros((1, 2, 2))))
+    assert isinstance(told, Refusal)
+    assert "its model is 'shared'" in told.reason
+    wrong = site.answer(AskStatistics("r", 1, "site-0", np.zeros((2, model.size + 1))))
+    assert "needs (2," in wrong.reason
+    thetas = np.zeros((1, model.size))
+    short = site.answer(PullBack("r", 1, "site-0", thetas=thetas, gram=np.zeros((1, 3)),
+                                 cross=np.zeros((1, model.columns)), square=np.zeros(1), log_det=np.zeros(1)))
+    assert "gram has shape (1, 3)" in short.reason
+
+
+def test_a_site_that_cannot_factor_counts_itself_as_failed(sites):
+    site = sites["site-0"]
+    model = site.run.prepared.model
+    reply = site.answer(AskStatistics("r", 1, "site-0", np.full((1, model.size), 1e200)))
+    assert reply.sums["failed"] == 1
+    assert not any(part.any() for name, part in reply.sums.items() if name != "failed")
+
+
+def test_what_leaves_is_as_large_as_documented(result):
+    """docs/model.md: q(q + 1)/2 + q + 2 numbers a draw, with q = 2(2 + d + KJ)."""
+    model = result.outcome.layout.model
+    assert model.columns == 2 * (2 + len(COVARIATES) + 2 * 3)
+    shapes = evidence.shapes(model, 16)
+    numbers = sum(int(np.prod(shape)) for shape in shapes.values())
+    assert numbers == 16 * (model.columns * (model.columns + 1) // 2 + model.columns + 2)
+    assert model.size == (model.covariates + 5) * 2 + 14
+    rows = result.people["site-0"].ready.rows
+    leaves = jax.tree.leaves(evidence.statistics(model, np.zeros((16, model.size)), rows, 1e-8))
+    assert [leaf.shape for leaf in leaves] == list(shapes.values())
+
+
+def test_the_sites_ask_no_more_than_the_policy_allows():
+    assert Site(study(), Source("a", frame(40, 0)).read(study())).study.policy.statistics_per_row > 1e6
+
+
+@pytest.mark.parametrize(("change", "gone"), [
+    ({"directions": 0}, None), ({"common": False}, "common"), ({"tails": None}, None), ({"binary_sd": None}, None)])
+def test_every_ingredient_can_be_left_out(change, gone):
+    """The ablations of docs/benchmarks.md: each fits, and the objective rises."""
+    found = fit(hospitals(40, 37), options=SMALL | {"model": {"knots": 3} | change}, preset="default")
+    objectives = [r.objective for r in found.outcome.fit.rounds]
+    assert objectives[-1] > objectives[0]
+    assert not any(name.startswith(f"{gone}[") for name in found.outcome.layout.model.names())
+
+
+def test_a_point_posterior_stays_a_point_and_is_surer(result):
+    """Same data and rounds: leaving out the uncertainty of θ must narrow the intervals."""
+    options = SMALL | {"model": {"knots": 3, "posterior": "point"}}
+    found = fit(hospitals(40, 37), options=options, preset="default")
+    _, log_sd = np.split(np.asarray(found.outcome.fit.theta), 2)
+    np.testing.assert_allclose(np.exp(log_sd), exchanges.POINT_SD)
+    assert found.ate().sd < result.ate().sd
+
+
+def test_what_drives_the_outcome_is_reported(result):
+    """Shares are of a whole; the words name as many directions as carry at least a twentieth."""
+    table = result.drivers()
+    assert list(table.part) == ["lines", "direction 1", "direction 2", "sites' own"]
+    np.testing.assert_allclose(table[["outcome", "effect"]].sum(), 1.0)
+    carrying = (table.iloc[1:3][["outcome", "effect"]].max(axis=1) >= 0.05).sum()
+    assert ("No direction carries", "One direction carries", "Two directions carry")[carrying] in result.summary()
+    assert any(name in table.covariates[1] for name in COVARIATES)

@@ -1,0 +1,63 @@
+"""A large site's rows in blocks, and the inputs through which its own function is learnt."""
+
+import numpy as np
+import pytest
+
+from fedci.errors import SizeError
+from fedci.model import padding
+from fedci.model.families import model_of
+from fedci.model.shared import inducing
+from fedci.study.options import SharedOptions
+
+ROWS, D, DRAWS, BETAS = 45, 3, 3, 2
+
+
+def make(**changes):
+    return model_of(SharedOptions(family="shared", knots=3, **changes), D, D, 2)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return make()
+
+
+@pytest.fixture(scope="module")
+def rows():
+    rng = np.random.default_rng(0)
+    return rng.normal(size=(ROWS, D)), (rng.uniform(size=ROWS) < 0.4).astype(int), rng.normal(size=ROWS)
+
+
+def blocks(model, rows, count=ROWS, block=16):
+    return inducing.cut(*rows, np.zeros(4), 0, model.kernel, count, block)
+
+
+def test_more_inducing_inputs_contain_the_fewer(model, rows):
+    few, many = (inducing.choose(model.kernel, rows[0], count) for count in (5, 20))
+    np.testing.assert_array_equal(few, many[:5])
+    assert len(set(many)) == 20
+
+
+def test_every_person_is_in_one_block_of_their_arm(model, rows):
+    large = blocks(model, rows, 4)
+    people = np.asarray(large.mask) > 0
+    np.testing.assert_array_equal(np.sort(np.asarray(large.row)[people]), np.arange(ROWS))
+    for i, here in enumerate(people):
+        assert set(rows[1][np.asarray(large.row[i])[here]]) <= {int(large.arm[i])}
+
+
+@pytest.mark.parametrize("count", [1, 7, 1000, 5000, 123_456])
+def test_blocks_come_in_classes_and_waste_a_quarter_at_most(count):
+    made = inducing.blocks_of(count, 100)
+    assert count <= 100 * made <= 1.25 * (count + 100)
+
+
+def test_memory_is_linear_in_the_rows_and_a_site_may_set_a_limit(monkeypatch):
+    need = [inducing.bytes_needed(rows, 20, 101) for rows in (10**5, 10**6, 10**7)]
+    assert need[2] / need[1] < 10.0
+    assert need[1] < 2**30
+    monkeypatch.setenv(padding.LIMIT, "0.01")
+    with pytest.raises(SizeError, match="site 'oslo': 1,000,000 rows need about .* 0.0 GiB are free"):
+        padding.check_memory("oslo", 10**6, need[1], "Take fewer.")
+    monkeypatch.setenv(padding.LIMIT, "much")
+    with pytest.raises(SizeError, match="FEDCI_MEMORY_GIB = 'much' is no number"):
+        padding.bytes_available()

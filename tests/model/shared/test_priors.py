@@ -1,0 +1,79 @@
+"""The priors of θ are the table's, entry by entry; and docs/model.md shows that table."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fedci.model.shared import priors
+from fedci.model.shared.shared_family import SharedFamily
+from fedci.study.options import SharedOptions
+
+PAGE = Path(__file__).parents[3] / "docs" / "model.md"
+CHOICES = [{}, {"directions": 0}, {"directions": 3, "common": False, "tails": None}, {"kernel": "rbf(ard, scale)"}]
+
+
+def model_of(choice: dict, d: int = 4) -> SharedFamily:
+    return SharedFamily(SharedOptions(family="shared", **choice), d, d, 2)
+
+
+def entry(value: priors.Value, name: str) -> float:
+    """Of a part's entry: a root's number stands where its last index says."""
+    return value[int(name.rstrip("]").split(",")[-1].split("[")[-1])] if isinstance(value, tuple) else value
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+def test_every_entry_of_theta_has_the_law_of_its_row(choice):
+    model = model_of(choice)
+    for name, mean, sd, heavy in zip(model.names(), *model.prior, model.heavy_tailed, strict=True):
+        row = priors.TABLE[name.partition("[")[0].partition(".")[0]]
+        centre = 0.5 * np.log(4) if "log_length" in name else 0.0
+        assert (mean, sd) == (centre + entry(row.mean, name), entry(row.sd, name))
+        assert heavy == (row.law == "Student's t" and model.options.tails is not None)
+
+
+def test_an_option_that_is_off_takes_its_parts_out_of_theta():
+    gone = {part for part, row in priors.TABLE.items() if row.option == "common"}
+    with_all, without = (set(priors.table(model_of(choice).options)) for choice in ({}, {"common": False}))
+    assert with_all - without == gone == {"common", "direction_common"}
+
+
+def test_the_start_is_the_tables():
+    model = model_of({"directions": 2})
+    for column, theta in (("start", model.starts), ("ridge", model.ridge)):
+        for part, row in priors.TABLE.items():
+            value = getattr(row, column)
+            if part != "kernel":
+                np.testing.assert_array_equal(theta[part], np.broadcast_to(row.mean if value is None else value,
+                                                                           theta[part].shape))
+
+
+def test_every_row_has_its_reason():
+    assert all(row.reason and row.letter for row in priors.TABLE.values())
+
+
+def test_theta_has_the_shapes_of_the_table():
+    model = model_of({"directions": 2})
+    sizes = {"d": 4, "K": 2}
+    for theta in (priors.means(model.options, 4), model.starts, model.ridge):
+        assert theta.keys() == priors.TABLE.keys()
+        assert all(theta[part].shape == tuple(sizes.get(length, length) for length in row.shape)
+                   for part, row in priors.TABLE.items() if row.shape != ("k",))
+
+
+def test_the_page_shows_the_table():
+    sys.path.insert(0, str(PAGE.parent))
+    try:
+        from priors_page import with_priors
+    finally:
+        sys.path.remove(str(PAGE.parent))
+    text = PAGE.read_text(encoding="utf-8")
+    assert with_priors(text) == text, "run `make priors`"
+
+
+@pytest.mark.parametrize(("d", "k"), [(20, 2), (3, 0), (5, 4)])
+def test_the_pages_counts_of_numbers(d, k):
+    """docs/model.md: q = 2(2 + d + KJ) columns, p = (d + 5)K + 14 parameters."""
+    model = model_of({"directions": k, "knots": 7}, d)
+    assert (model.columns, model.size) == (2 * (2 + d + 7 * k), (d + 5) * k + 14)

@@ -1,0 +1,86 @@
+"""The model `shared` as a study uses it: rows exactly or in blocks, when steps are natural, what a site answers."""
+
+import numpy as np
+import pytest
+
+from fedci.model.families import model_of
+from fedci.model.shared import evidence
+from fedci.model.shared.shared_family import MANY_PEOPLE, PLAIN
+from fedci.model.shared.sparse import Blocks
+from fedci.protocol.stages import chosen
+from fedci.study.options import SharedOptions, preset
+
+
+@pytest.fixture(scope="module")
+def model():
+    return model_of(SharedOptions(family="shared", knots=3, directions=1, exact_rows=40, inducing=8), 2, 2, 1)
+
+
+@pytest.fixture(scope="module")
+def rows():
+    rng = np.random.default_rng(0)
+    return rng.normal(size=(60, 2)), np.arange(60) % 2, rng.normal(size=60)
+
+
+def test_a_site_above_exact_rows_is_cut_into_blocks_and_a_small_one_is_not(model, rows):
+    assert isinstance(model.rows(*rows, np.zeros(4), 0), Blocks)
+    assert not isinstance(model.rows(*(part[:40] for part in rows), np.zeros(4), 0), Blocks)
+
+
+def test_the_first_stage_looks_at_some_of_a_large_site_and_at_all_of_a_small_one(model, rows):
+    large = model.rows(*rows, np.zeros(4), 0)
+    some = model.rows_of_stage(large, chosen(rows[1], 20), *rows)
+    assert int(np.asarray(some.mask).sum()) == 20
+    few = [part[:40] for part in rows]
+    small = model.rows(*few, np.zeros(4), 0)
+    assert model.rows_of_stage(small, chosen(few[1], 20), *few) is small
+
+
+def test_a_stage_above_exact_rows_has_the_inducing_inputs_of_all(model, rows):
+    large = model.rows(*rows, np.zeros(4), 0)
+    some = model.rows_of_stage(large, np.arange(50), *rows)
+    assert (some.people(), isinstance(some, Blocks)) == (50, True)
+    np.testing.assert_array_equal(some.inducing, large.inducing)
+
+
+@pytest.mark.parametrize("name, people, first", [
+    ("default", MANY_PEOPLE, 0), ("default", MANY_PEOPLE - 1, PLAIN), ("classic", 10 * MANY_PEOPLE, np.inf)])
+def test_natural_steps_begin_at_once_with_many_people_later_with_few_and_never_without_q(name, people, first):
+    assert model_of(preset(name).model, 3, 3, 2).natural_from(people) == first
+
+
+def test_a_site_that_started_again_pulls_back_the_same(model, rows):
+    """With what it kept of the statistics, without, and with what it kept of others: the same bits."""
+    site = model.rows(*rows, np.zeros(4), 0)
+    thetas = model.prior[0] + 0.1 * np.random.default_rng(1).standard_normal((3, model.size))
+    arrays = {"thetas": thetas, "few": np.array(0.0)}
+    statistics = model.answer("AskStatistics", arrays, site, None)
+    sums = evidence.Statistics(*(statistics.sums[name] for name in evidence.Statistics._fields))
+    back = arrays | evidence.log_evidence(sums, 60.0)[1]._asdict()
+    other = statistics.memory._replace(thetas=thetas + 1.0)
+    gradients = [model.answer("PullBack", back, site, memory).sums["gradient"]
+                 for memory in (statistics.memory, None, other)]
+    np.testing.assert_array_equal(gradients[1], gradients[0])
+    np.testing.assert_array_equal(gradients[2], gradients[0])
+    assert [part.shape for part in sums] == [*evidence.shapes(model, 3).values()]
+
+
+def test_what_it_is_asked_has_shapes_and_what_it_is_not_has_none(model):
+    thetas = np.zeros((3, model.size))
+    asked = {"thetas": thetas.shape, "few": ()}
+    assert model.takes("AskStatistics", {"thetas": thetas}) == asked
+    assert model.takes("PullBack", {"thetas": thetas}) == asked | evidence.shapes(model, 3)
+    betas = np.zeros((3, 8, model.columns))
+    assert model.takes("AskSharedEffects", {"thetas": thetas, "betas": betas}) == {"thetas": thetas.shape,
+                                                                                  "betas": betas.shape}
+    assert model.takes("Evaluate", {}) is None
+
+
+def test_more_people_narrow_q_where_it_has_learnt_and_nowhere_else(model):
+    """1/sd² = 1/s_p² + n·(what a person tells): by hand for a q as wide as its prior and one half as wide."""
+    prior_sd = model.prior[1]
+    def at(sd):
+        return np.concatenate([model.prior[0], np.log(sd)])
+
+    np.testing.assert_allclose(model.narrower(at(prior_sd), 10.0), 1.0, rtol=1e-12)
+    np.testing.assert_allclose(model.narrower(at(prior_sd / 2), 10.0), np.sqrt(4 / (1 + 10 * 3)), rtol=1e-12)

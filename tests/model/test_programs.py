@@ -1,0 +1,84 @@
+"""Programs kept between runs, and BLAS' threads: each in processes of their own, for both are decided at the start."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+FIT = """
+import numpy as np
+from tests_support import COVARIATES, frame, small
+from fedci import FedCI, Source, Study
+import jax
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+study = Study(treatment="w", outcome="y", covariates=dict.fromkeys(COVARIATES, {}), policy="simulation",
+              options=small(3), diagnostics={"enabled": False})
+result = FedCI(study, seed=0).fit([Source("lyon", frame(40, {seed}))])
+print(jax.config.jax_compilation_cache_dir, result.ate().mean.hex())
+"""
+THREADS = """
+import os
+os.sched_setaffinity(0, range(os.cpu_count()))  # a worker of the tests has one core, and BLAS then one thread anyway
+{first}
+import fedci.model, scipy.linalg
+from threadpoolctl import threadpool_info
+print([one["num_threads"] for one in threadpool_info() if "scipy.libs" in one["filepath"]])
+"""
+
+
+def run(code: str, **environment: str) -> str:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("JAX_", "OPENBLAS_", "MKL_"))}
+    found = subprocess.run([sys.executable, "-c", code], env=kept | environment, capture_output=True, text=True,
+                           timeout=300, cwd=Path(__file__).parents[1])
+    assert found.returncode == 0, found.stderr
+    return found.stdout.strip()
+
+
+def files(folder: str) -> set[str]:
+    return {path.name for path in Path(folder).glob("*-cache")}
+
+
+class TestProgramsKept:
+    def test_hold_no_data_and_give_the_same_bits(self, tmp_path):
+        """The key of a program is a hash of all it holds: other data of the same shape find every program there."""
+        folder, first = run(FIT.replace("{seed}", "1"), XDG_CACHE_HOME=str(tmp_path)).split()
+        assert Path(folder).is_relative_to(tmp_path)
+        kept = files(folder)
+        assert len(kept) > 5
+        assert run(FIT.replace("{seed}", "1"), XDG_CACHE_HOME=str(tmp_path)).split() == [folder, first]
+        assert run(FIT.replace("{seed}", "2"), XDG_CACHE_HOME=str(tmp_path)).split()[1] != first
+        assert files(folder) == kept
+
+    def folder(self, **environment: str) -> str:
+        return run("import fedci.model, jax; print(jax.config.jax_compilation_cache_dir)", **environment)
+
+    def test_nobody_else_may_write_where_they_are_kept(self, tmp_path):
+        folder = self.folder(XDG_CACHE_HOME=str(tmp_path))
+        assert Path(folder).stat().st_mode & 0o777 == 0o700
+        Path(folder).chmod(0o770)
+        assert self.folder(XDG_CACHE_HOME=str(tmp_path)) == "None"
+
+    @pytest.mark.parametrize(("said", "expected"), [
+        ({"JAX_ENABLE_COMPILATION_CACHE": "false"}, "None"), ({"JAX_COMPILATION_CACHE_DIR": "elsewhere"}, "elsewhere")])
+    def test_the_user_decides(self, tmp_path, said, expected):
+        assert self.folder(XDG_CACHE_HOME=str(tmp_path), **said) == expected
+        assert not (tmp_path / "fedci").exists()
+
+    def test_no_place_for_them_is_no_obstacle(self, tmp_path):
+        (tmp_path / "file").write_text("")
+        assert self.folder(XDG_CACHE_HOME=str(tmp_path / "file")) == "None"
+
+
+class TestThreads:
+    @pytest.mark.parametrize("first", ["", "import scipy.linalg", "import jax, scipy.stats"])
+    def test_one_whoever_loaded_blas_first(self, first):
+        """Threads of BLAS made a fit six times slower where SciPy was imported before fedci."""
+        assert run(THREADS.replace("{first}", first)) == "[1]"
+
+    def test_the_user_decides(self):
+        assert run(THREADS.replace("{first}", ""), OPENBLAS_NUM_THREADS="2") == "[2]"

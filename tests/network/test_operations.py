@@ -1,0 +1,110 @@
+"""What operators type: checks before anybody is reached, who is waited for, who is left out."""
+
+import pytest
+
+from fedci.errors import AwayError, MessageError, OutputError
+from fedci.network import kit, operations
+from fedci.network.party import write_run
+from fedci.network.provision import COORDINATOR
+
+
+def test_open_folders_and_other_roles_are_refused(kits):
+    (kits / "kits" / "lyon").chmod(0o755)
+    with pytest.raises(OutputError, match="chmod 700"):
+        operations.check_kit(kits / "kits" / "lyon", "site")
+    with pytest.raises(OutputError, match="needs a coordinator's"):
+        operations.check_kit(kits / "kits" / "oslo", "coordinator")
+    with pytest.raises(OutputError, match="is no kit"):
+        operations.check_kit(kits, "site")
+
+
+def test_check_site_reads_the_data_and_sends_nothing(made, capsys):
+    operations.check_site(made[0] / "kits" / "lyon", made[0] / "lyon" / "cohort.csv", print)
+    said = capsys.readouterr().out
+    assert "whole and hardened" in said
+    assert "46 rows" in said
+    assert not (made[0] / "kits" / "lyon" / "ledger.jsonl").exists()
+
+
+class Session:
+    """The engine's console, with these sites connected."""
+
+    def __init__(self, *names):
+        self.names = names
+
+    def get_connected_client_list(self):
+        from types import SimpleNamespace
+
+        return [SimpleNamespace(name=name) for name in self.names]
+
+
+def test_all_sites_or_enough_of_them_or_an_error_that_names_who_is_missing(made, monkeypatch):
+    monkeypatch.setattr(operations, "LOOK", 0.01)
+    own, said = kit.read(made[0] / "kits" / COORDINATOR), []
+
+    def waited(session, quorum, wait=0.2):
+        return operations._wait_for_sites(own, session, said.append, wait, operations.Absence(quorum, 0.05))
+
+    assert waited(Session("turin", "lyon", "oslo"), None) == ("lyon", "oslo", "turin")
+    assert waited(Session("turin", "lyon"), 2) == ("lyon", "turin")
+    for session, quorum in ((Session("turin", "lyon"), None), (Session("turin"), 2)):
+        with pytest.raises(AwayError, match="oslo"):
+            waited(session, quorum)
+    assert said[0] == "waiting    for oslo"
+
+
+@pytest.mark.parametrize("quorum, ends", [(2, ("lyon", "turin")), (3, None), (None, None)])
+def test_a_site_that_breaks_is_left_out_or_ends_the_run_as_the_study_says(kits, monkeypatch, quorum, ends):
+    """The job's events are given; the session submits nothing."""
+    own, said, asked = kit.read(kits / "kits" / COORDINATOR), [], []
+    write_run(own, {"sites": list(own.sites)})
+    session = Session("turin", "lyon", "oslo")
+    session.submit_job = lambda folder: "1"
+    session.abort_job = lambda number: None
+    reason = "site 'oslo' answered with 'gradient' beyond 1e+200 or not finite"
+
+    def followed(own, session, number, present, process, say, at):
+        asked.append(present)
+        if "oslo" in present:
+            return {"event": "failed", "code": "message", "reason": reason, "site": "oslo"}, at, False
+        return {"event": "result", "out": "there"}, at, True
+
+    monkeypatch.setattr(operations, "_follow_job", followed)
+    monkeypatch.setattr(operations, "PAUSE", 0.0)
+    if ends is None:
+        with pytest.raises(MessageError, match="site 'oslo' answered with 'gradient'"):
+            operations._conduct(own, session, None, said.append, 1.0, operations.Absence(quorum, 0.05))
+        return
+    operations._conduct(own, session, None, said.append, 1.0, operations.Absence(quorum, 0.05))
+    assert asked == [("lyon", "oslo", "turin"), ends]
+    assert f"left out   oslo, and the study starts anew: {reason}" in said
+
+
+def test_a_site_that_hears_nothing_gives_up_with_words(kits):
+    from types import SimpleNamespace
+
+    own, engine = kit.read(kits / "kits" / "lyon"), SimpleNamespace(poll=lambda: None)
+    kit.note(own.run, "started", rows=46)
+    said = []
+    with pytest.raises(AwayError, match="no word from the coordinator for 0.3 s"):
+        operations._follow_site(own, engine, said.append, None, 0.3)
+    assert said == ["connected  46 rows read"]
+    dead = SimpleNamespace(poll=lambda: 1, returncode=1)
+    with pytest.raises(AwayError, match=r"the engine ended \(status 1\)"):
+        operations._follow_site(own, dead, said.append, None, 0.3)
+
+
+# --- certificates
+
+
+def test_a_site_tells_how_far_the_fit_is(study):
+    from fedci.network.operations import Answers
+
+    answers = Answers(study)  # 12 rounds of two exchanges
+    fit = {"phase": "fit", "run": "r"}
+    assert answers.seen({"phase": "moments", "run": "r"}, 0.0) == ""
+    assert [answers.seen(fit, float(now)) for now in range(3)] == ["", "", ""]
+    assert answers.seen(fit, 12.0) == "fit        4 answers of at most 24, at most 80 s left"
+    assert answers.seen(fit, 13.0) == ""
+    assert answers.seen(fit | {"run": "r-placebo"}, 30.0) == ""  # a refuter counts anew
+    assert answers.count == 1

@@ -1,0 +1,92 @@
+"""A result that is blinded, and its opening."""
+
+import json
+
+import pytest
+
+from fedci import Result
+from fedci.diagnostics.findings import Diagnostics
+from fedci.errors import UsageError
+from support.commanded import told
+from tests_support import frame
+
+ASK = [lambda r: r.ate(), lambda r: r.att(), lambda r: r.table(), lambda r: r.sensitivity(), lambda r: r.drivers(),
+       lambda r: r.effect(frame(3, 1)), lambda r: r.ite("site-0"), lambda r: r.ate_interval(),
+       lambda r: r.impute(frame(3, 1), "site-0"), lambda r: r.effect_bounds(frame(3, 1), 2.0, "site-0")]
+
+
+@pytest.mark.parametrize("ask", ASK)
+def test_a_blinded_result_answers_no_question_about_effects(blinded, ask):
+    with pytest.raises(UsageError, match="sealed until somebody has read the diagnostics"):
+        ask(blinded())
+
+
+def test_a_blinded_summary_and_its_files_do_not_tell_the_effect(blinded, refuted, tmp_path):
+    one = blinded()
+    ate = f"{refuted.ate().mean:.4g}"
+    assert "sealed" in one.summary()
+    assert ate not in one.summary() + str(one.diagnostics)
+    assert (one.plain()["effects"], one.plain()["blinded"]) == (None, True)
+    refuted.save(tmp_path / "out")
+    one.save(tmp_path / "out", force=True)
+    left = {path.relative_to(tmp_path / "out").as_posix() for path in (tmp_path / "out").rglob("*") if path.is_file()}
+    assert left == {"result.json", "arrays.npz", "trace.csv", "diagnostics.json", "sites/site-0/rows.npz",
+                    "sites/site-1/rows.npz"}
+    kept = Diagnostics.read(tmp_path / "out" / "diagnostics.json")
+    assert kept.blinded
+    assert kept.sensitivity is None
+    back = Result.load(tmp_path / "out")
+    assert back.blinded
+    with pytest.raises(UsageError, match="sealed"):
+        back.ate()
+
+
+def test_opening_is_recorded_and_needs_a_reason_where_there_is_a_problem(blinded, refuted, tmp_path, monkeypatch):
+    monkeypatch.setattr(Diagnostics, "problems", ())
+    one = blinded()
+    with pytest.raises(UsageError, match="say who"):
+        one.unblind("  ")
+    one.unblind("A. Statistician")
+    assert one.ate().mean == refuted.ate().mean
+    assert one.diagnostics == refuted.diagnostics
+    one.save(tmp_path / "out")
+    back = Result.load(tmp_path / "out")
+    assert not back.blinded
+    assert back.opened == one.opened
+    assert set(one.opened) == {"at", "by", "reason"}
+    with pytest.raises(UsageError, match=r"open already, by A. Statistician"):
+        back.unblind("B")
+    monkeypatch.setattr(Diagnostics, "problems", refuted.diagnostics.verdicts[:1])
+    with pytest.raises(UsageError, match="balance before adjustment"):
+        blinded().unblind("A")
+    assert blinded().unblind("A", "known and accepted").opened["reason"] == "known and accepted"
+    with pytest.raises(UsageError, match="not blinded"):
+        refuted.unblind("A")
+
+
+def test_trying_to_open_tells_nothing_of_the_effect(blinded, monkeypatch):
+    """Problems of the sealed diagnostics only: that the E-value is one says that the interval excludes zero."""
+    asked = []
+    monkeypatch.setattr(Diagnostics, "problems", property(lambda self: asked.append(self.blinded) or ()))
+    blinded().unblind("A")
+    assert asked == [True]
+
+
+def test_the_commands_show_and_open(blinded, tmp_path, capsys):
+    blinded().save(tmp_path / "out")
+    code, out, _ = told(capsys, "diagnostics", tmp_path / "out")
+    assert code == 0
+    assert "Balance" in out
+    assert "Blinded" in out
+    assert "E-value" not in out
+    code, out, _ = told(capsys, "diagnostics", tmp_path / "out", "--json")
+    assert (code, json.loads(out)["blinded"], json.loads(out)["sensitivity"]) == (0, True, None)
+    code, out, err = told(capsys, "unblind", tmp_path / "out", "--by", "A. Statistician", "--reason", "a test")
+    assert code == 0, err
+    assert "On average treatment changes the outcome by" in out
+    assert "E-value" in out
+    opened = json.loads((tmp_path / "out" / "result.json").read_text())["opened"]
+    assert (opened["by"], opened["reason"]) == ("A. Statistician", "a test")
+    assert (tmp_path / "out" / "effects.csv").exists()
+    code, _, err = told(capsys, "diagnostics", tmp_path)
+    assert (code, "cannot be read" in err) == (2, True)

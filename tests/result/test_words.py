@@ -1,0 +1,69 @@
+"""What a result says, word by word."""
+
+from dataclasses import replace
+
+import pandas as pd
+import pytest
+
+from fedci.result import words
+from tests_support import frame, made_result, study
+
+
+@pytest.fixture(scope="module")
+def result():
+    plan = study(name="ward", preset="default", sites=["a", "b", "c"])
+    return made_result(plan, {"a": frame(40, 0), "b": frame(30, 1)})
+
+
+@pytest.mark.parametrize(("excluded", "keep", "said"), [
+    ({}, 1, []),
+    ({"a": 0, "b": 0}, 2, ["Linkage found nobody at more than 2 sites."]),
+    ({"a": 1200, "b": 0}, 1, ["Linkage keeps a person at 1 site; left out: 1,200 at a."])])
+def test_whom_linkage_left_out(excluded, keep, said):
+    assert words.linkage(excluded, keep) == said
+
+
+def test_what_carries_the_outcome(result):
+    parts = result.outcome.layout.model.driver_parts
+    table = pd.DataFrame({"part": ["lines", "direction 1", "direction 2", "sites' own"],
+                          "outcome": [0.5, 0.3, 0.01, 0.19], "effect": [0.2, 0.6, 0.02, 0.18],
+                          "covariates": ["", "age +0.90", "bmi +1.00", ""]})
+    assert [part.name for part in parts] == list(table.part)
+    assert words.drivers(parts, table) == [
+        "One direction carries the outcome: 30% of it and 60% of the effect along age +0.90. Lines carry 50% and 20%, "
+        "the sites' own functions 19% and 18%.", ""]
+    assert words.drivers([], None) == []
+
+
+def test_a_direction_carries_from_a_twentieth_of_the_outcome_or_the_effect_on(result):
+    parts = result.outcome.layout.model.driver_parts
+
+    def said(*shares):
+        table = pd.DataFrame(shares, columns=["outcome", "effect"]).assign(covariates=["", "age", "bmi", ""])
+        return words.drivers(parts, table)[0]
+
+    assert said((0.9, 0.9), (0.049, 0.05), (0.05, 0.0), (0.0, 0.05)).startswith("Two directions carry the outcome: ")
+    assert said((0.9, 0.9), (0.049, 0.04), (0.02, 0.0), (0.0, 0.05)).startswith("No direction carries the outcome. ")
+
+
+def test_everything_to_be_warned_of_in_one_order(result):
+    """The sites' own words first; then diagnostics, who is absent, the fit, linkage, jitter."""
+    outcome = result.outcome
+    changed = replace(outcome, warnings=("site 'a': a column is constant here",), excluded={"a": 41, "b": 3},
+                      fit=replace(outcome.fit, verdict="stopped at the cap", jitters={"b": 1e-6, "": 1e-8}))
+    assert words.warnings(result.study, changed, None)[:6] == (
+        "site 'a': a column is constant here",
+        "sites of the study that took no part: c.",
+        "the fit was stopped at the cap after 20 rounds: effects may still move. Raise optimiser.rounds or lower the "
+        "rate.",
+        "site 'a': linkage left out 41 of 81 people, who stay at other sites: those left may not be typical of it.",
+        "site 'b': needed jitter 1e-06 on its covariance; look for repeated rows.",
+        "one site or more (their own screens say which) needed up to jitter 1e-08 on its covariance; look for repeated "
+        "rows.")
+
+
+def test_a_sealed_summary_has_no_effect_in_it(result):
+    text = words.sealed_summary(result)
+    assert text.startswith("Study 'ward': 70 people at 2 sites.\nThe fit converged: 20 rounds. Its effects are sealed")
+    assert "On average" in result.summary()
+    assert "On average" not in text

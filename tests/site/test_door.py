@@ -1,0 +1,582 @@
+"""The door of a site: what enters in sequence, what may leave, and that the ledger knows it first."""
+
+import stat
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from fedci import Source
+from fedci.coordinator.coordinator import handshake, run_study
+from fedci.coordinator.linkage import link
+from fedci.coordinator.talk import Talk
+from fedci.errors import DataError, DisclosureError, OutputError, SiteError, SizeError
+from fedci.protocol.codec import decode, encode
+from fedci.protocol.engine import InProcessEngine
+from fedci.protocol.messages import AskMoments, Evaluate, Hello, Prepare, Refusal, Reply
+from fedci.protocol.requests import REQUESTS
+from fedci.site.door import (
+    RUN_ID,
+    Door,
+    Event,
+    Memory,
+    check_leaving,
+    public_reason,
+)
+from fedci.site.ledger import Ledger, Verdict, read, sha256, verify
+from fedci.site.site import Site
+from fedci.version import __version__
+from tests_support import frame, hospitals, small, study
+
+NAME = "site-0"
+HAND_MADE = {"x_mean": np.zeros(3), "x_sd": np.ones(3), "y_mean": 0.0, "y_sd": 1.0, "u": np.zeros(24), "index": 0,
+             "sites": 1, "indicators": np.zeros(0, int)}
+
+
+QUICK = {"optimiser": {"rounds": 2}, "prediction": {"draws": 16}}
+
+
+def make_site(rows: int = 40) -> Site:
+    return Site(study(), Source(NAME, frame(rows, 0)).read(study()))
+
+
+@pytest.fixture
+def opened(tmp_path):
+    """Makes doors on the folder; a new one ends the one before, as a restart does."""
+    ledgers = []
+
+    def make(site=None, **how) -> Door:
+        for book in ledgers:
+            book.close()
+        ledgers.append(Ledger(tmp_path))
+        return Door(site or make_site(), ledgers[-1], tmp_path, **how)
+
+    yield make
+    for book in ledgers:
+        book.close()
+
+
+def hello(run: str = "run-1", number: int = 1, site: str = NAME, version: str = __version__) -> bytes:
+    options = study().fit_options().model_dump(mode="json")
+    return encode(Hello(run, number, site, version, study().hash(), options))
+
+
+def moments(number: int = 2, run: str = "run-1", site: str = NAME) -> bytes:
+    return encode(AskMoments(run, number, site))
+
+
+def prepare(number: int = 3, run: str = "run-1", **changes) -> bytes:
+    return encode(Prepare(run, number, NAME, **HAND_MADE | changes))
+
+
+def refusal(door: Door, data: bytes) -> Refusal:
+    answer = decode(door.answer(data))
+    assert isinstance(answer, Refusal)
+    return answer
+
+
+def state(site: Site) -> dict:
+    """What a run holds, part by part: a run has arrays, which do not compare as one."""
+    return dict(vars(site.run))
+
+
+class _Doors:
+    """An engine whose sites are behind doors."""
+
+    def __init__(self, doors):
+        self.doors, self.sites = doors, tuple(sorted(doors))
+
+    def exchange(self, requests):
+        return {name: decode(self.doors[name].answer(encode(request))) for name, request in requests.items()}
+
+
+class _Once:
+    """An engine that keeps each request's and each answer's bytes."""
+
+    def __init__(self, engine):
+        self.engine, self.sites, self.seen = engine, engine.sites, []
+
+    def exchange(self, requests):
+        replies = self.engine.exchange(requests)
+        self.seen += [(name, encode(request), encode(replies[name])) for name, request in requests.items()]
+        return replies
+
+
+# --- the same study, through doors
+
+
+@pytest.mark.parametrize("preset", ["classic", "default"])
+def test_a_study_through_doors_is_the_study_in_process_bit_for_bit(tmp_path, preset):
+    plan = study(preset=preset, options=small(2) if preset == "default" else QUICK)
+    tables = [source.read(plan) for source in hospitals(40, 37)]
+    inside = run_study(InProcessEngine({t.site: Site(plan, t) for t in tables}), plan, plan.fit_options(), 0)
+    ledgers = {t.site: Ledger(tmp_path / t.site) for t in tables}
+    behind = {t.site: Site(plan, t) for t in tables}
+    doors = {name: Door(site, ledgers[name], tmp_path / name) for name, site in behind.items()}
+    engine = _Once(_Doors(doors))
+    outside = run_study(engine, plan, plan.fit_options(), 0)
+
+    assert outside.fit.theta.tobytes() == inside.fit.theta.tobytes()
+    for name in inside.layout.sites:
+        mine, theirs = outside.effects.sums[name], inside.effects.sums[name]
+        assert mine.keys() == theirs.keys()
+        assert all(mine[key].tobytes() == theirs[key].tobytes() for key in mine)
+        assert behind[name].people.ite().means.shape == (16, len(behind[name].run.table.y))
+        _check_ledger(tmp_path / name, [seen for seen in engine.seen if seen[0] == name], outside)
+    for book in ledgers.values():
+        book.close()
+
+
+def _check_ledger(folder, seen, outcome):
+    """One line for each answer, of the bytes that the coordinator got; moments and effects number by number."""
+    entries = read(folder)
+    assert verify(folder) == Verdict(True)
+    assert [e["request_sha256"] for e in entries] == [sha256(asked) for _, asked, _ in seen]
+    assert [e["reply_sha256"] for e in entries] == [sha256(told) for _, _, told in seen]
+    assert [e["bytes"] for e in entries] == [len(told) for _, _, told in seen]
+    assert {e["run"] for e in entries} == {outcome.run}
+    assert list(dict.fromkeys(e["phase"] for e in entries)) == ["handshake", "moments", "fit", "effects"]
+    for entry, (name, _, told) in zip(entries, seen, strict=True):
+        sums = decode(told).sums
+        assert entry["sums"] == {key: list(array.shape) for key, array in sums.items()}
+        assert ("values" in entry) == REQUESTS[entry["request"]].in_full
+        if entry["phase"] == "effects":
+            kept = outcome.effects.sums[name]
+            assert all(np.array_equal(entry["values"][key], kept[key]) for key in kept)
+
+
+class _Twice:
+    """A network that loses each first answer: every request comes twice."""
+
+    def __init__(self, engine):
+        self.engine, self.sites = engine, engine.sites
+
+    def exchange(self, requests):
+        lost, found = self.engine.exchange(requests), self.engine.exchange(requests)
+        assert {name: encode(reply) for name, reply in lost.items()} == {
+            name: encode(reply) for name, reply in found.items()}
+        return found
+
+
+def test_linkage_goes_through_doors_though_each_answer_is_lost_once(tmp_path):
+    """Its keys are random: an answer that is lost is sent again, not made again."""
+    plan = study(ids=("id",))
+    frames = [frame(n, s).assign(id=[f"p{30 * s + k}" for k in range(n)]) for s, n in enumerate((40, 37))]
+    behind = {f"site-{s}": Site(plan, Source(f"site-{s}", rows).read(plan)) for s, rows in enumerate(frames)}
+    ledgers = {name: Ledger(tmp_path / name) for name in behind}
+    talk = Talk(_Twice(_Doors({name: Door(behind[name], ledgers[name], tmp_path / name) for name in behind})), "run-1")
+    handshake(talk, plan, plan.fit_options())
+    linked = link(talk, plan, bytes(32))
+    assert sum(linked.excluded.values()) == 10
+    assert {name: 40 - 3 * s - len(behind[name].run.table.y) for s, name in enumerate(behind)} == linked.excluded
+    for name, book in ledgers.items():
+        assert [e["phase"] for e in book.entries] == 2 * ["handshake"] + (len(book.entries) - 2) * ["linkage"]
+        tokens = [e for e in book.entries if e["reply"] == "Tokens"]
+        assert [e["sums"] for e in tokens] == 2 * [{"tokens": [len(behind[name].party.whole.y), 2]}]
+        assert not any("values" in e for e in tokens)
+        book.close()
+
+
+def test_the_rows_of_linkage_stay_once_moments_have_left(opened):
+    door = opened()
+    for data in (hello(), moments(), hello("run-2")):
+        door.answer(data)
+    assert door.site.run.described
+
+
+# --- sequence
+
+
+def test_asked_again_a_site_gives_the_same_bytes(opened, tmp_path):
+    door = opened()
+    asked = [hello(), moments(), prepare()]
+    first = [door.answer(data) for data in asked]
+    assert [door.answer(data) for data in asked] == first
+    entries = read(tmp_path)
+    assert [e["reply_sha256"] for e in entries] == 2 * [sha256(data) for data in first]
+    assert [e["round"] for e in entries] == [1, 2, 3, 1, 2, 3]
+
+
+def test_an_answer_lost_on_its_way_is_sent_again_and_not_made_again(opened, monkeypatch):
+    door = opened()
+    door.answer(hello())
+    first = door.answer(moments())
+    monkeypatch.setattr(Site, "answered", lambda self, run, request: pytest.fail("made again"))
+    assert door.answer(moments()) == first
+
+
+def test_an_earlier_round_leads_the_site_back(opened):
+    """A round may lean on what the one before it left in the site: both are walked anew."""
+    site = make_site()
+    door = opened(site)
+    door.answer(hello())
+    walk = [prepare(number, y_mean=float(number)) for number in (2, 3)]
+    first = [door.answer(data) for data in walk]
+    assert door.answer(walk[0]) == first[0]
+    assert site.run.prepared.units.y_mean == 2.0
+    assert door.answer(walk[1]) == first[1]
+    assert site.run.prepared.units.y_mean == 3.0
+
+
+def test_an_earlier_round_that_would_be_answered_otherwise_is_refused(opened):
+    door = opened()
+    for data in (hello(), moments(), prepare()):
+        door.answer(data)
+    door.site.run = replace(door.site.run, table=make_site(rows=41).run.table)
+    before = state(door.site)
+    assert "second, different release" in refusal(door, moments()).reason
+    assert state(door.site) == before
+
+
+def test_another_request_in_an_answered_round_is_refused(opened, tmp_path):
+    door = opened()
+    for data in (hello(), moments(), prepare()):
+        door.answer(data)
+    before, entries = state(door.site), read(tmp_path)
+    other = prepare(y_mean=1.0)
+    found = refusal(door, other)
+    assert (found.code, found.run, found.round) == ("site", "run-1", 3)
+    assert "round 3" in found.reason
+    assert state(door.site) == before
+    more = read(tmp_path)
+    assert more[:-1] == entries
+    assert (more[-1]["reply"], more[-1]["code"], more[-1]["reason"]) == ("Refusal", "site", found.reason)
+    assert more[-1]["request_sha256"] == sha256(other)
+    assert isinstance(decode(door.answer(prepare())), Reply)  # the refused one took no place
+
+
+def test_a_round_that_has_passed_is_refused(opened):
+    door = opened()
+    door.answer(hello())
+    door.answer(moments(5))
+    assert "round 4 of this run has passed" in refusal(door, moments(4)).reason
+    assert isinstance(decode(door.answer(moments(6))), Reply)
+
+
+def test_a_refused_round_may_be_asked_again(opened):
+    """A refusal releases nothing: it binds no round."""
+    door = opened()
+    door.answer(hello())
+    assert "another site" in refusal(door, moments(2, site="site-1")).reason
+    assert isinstance(decode(door.answer(moments(2))), Reply)
+
+
+def test_a_run_begins_with_a_handshake(opened):
+    door = opened()
+    assert "did not begin with a handshake" in refusal(door, moments()).reason
+    door.answer(hello())
+    assert "did not begin with a handshake" in refusal(door, moments(2, run="run-2")).reason
+
+
+def test_once_a_later_run_has_begun_the_earlier_is_over(opened, tmp_path):
+    door = opened()
+    for data in (hello(), moments(), prepare()):
+        door.answer(data)
+    assert isinstance(decode(door.answer(hello("run-2"))), Reply)
+    assert door.site.run.prepared is None  # nothing of run 1 is left in the site
+    for data in (moments(4), moments(2), hello(), hello(number=9)):
+        assert "an earlier run" in refusal(door, data).reason
+    assert isinstance(decode(door.answer(moments(2, run="run-2"))), Reply)
+    assert [e["run"] for e in read(tmp_path) if e["reply"] == "Reply"] == 3 * ["run-1"] + 2 * ["run-2"]
+
+
+def test_a_refused_handshake_leaves_the_current_run(opened):
+    door = opened()
+    door.answer(hello())
+    door.answer(prepare(2))
+    before = state(door.site)
+    found = refusal(door, hello("run-2", version="0.0"))
+    assert (found.code, found.run) == ("handshake", "run-2")
+    assert state(door.site) == before
+    assert isinstance(decode(door.answer(moments(3))), Reply)
+
+
+def test_a_restart_remembers(opened):
+    door = opened()
+    asked = [hello("run-0"), hello(), moments(), prepare()]
+    first = [door.answer(data) for data in asked]
+    again = opened()
+    assert again.memory == door.memory
+    assert "to another request" in refusal(again, prepare(y_mean=1.0)).reason
+    assert "an earlier run" in refusal(again, hello("run-0")).reason
+    assert [again.answer(data) for data in asked[1:]] == first[1:]
+    assert again.site.run.prepared.units.y_sd == door.site.run.prepared.units.y_sd == 1.0
+    assert "has passed" in refusal(again, moments(-1)).reason
+
+
+def test_after_a_restart_with_other_rows_nothing_different_is_released(opened, tmp_path):
+    door = opened()
+    door.answer(hello())
+    door.answer(moments())
+    again = opened(make_site(rows=41))
+    again.answer(hello())
+    found = refusal(again, moments())
+    assert (found.code, "second, different release" in found.reason) == ("site", True)
+    assert read(tmp_path)[-1]["reply"] == "Refusal"
+
+
+def test_memory_is_the_same_live_and_from_the_ledger(opened, tmp_path):
+    door = opened()
+    for data in (hello(), moments(), b"junk", hello("run-2", version="0"), prepare(), hello("run-2"), moments()):
+        door.answer(data)
+    assert door.memory == Memory.of(read(tmp_path))
+    assert door.memory.runs == ["run-1", "run-2"]
+
+
+# --- what cannot be read, and what goes wrong
+
+
+@pytest.mark.parametrize("data", [b"", b"FCI2", b"\x80\x04junk", hello()[:-1], hello() + b"\0"])
+def test_what_is_no_message_is_refused_and_recorded(opened, tmp_path, data):
+    found = refusal(opened(), data)
+    assert (found.run, found.round, found.site, found.code) == ("", 0, NAME, "message")
+    (entry,) = read(tmp_path)
+    assert (entry["request"], entry["request_sha256"], entry["reply"]) == ("", sha256(data), "Refusal")
+
+
+def test_every_flipped_byte_of_a_request_changes_nothing(opened):
+    """Also one within the numbers: a message carries a check of all its bytes."""
+    door = opened()
+    door.answer(hello())
+    before, memory, data = state(door.site), Memory.of(door.ledger.entries), prepare(2)
+    for at in range(0, len(data), 29):
+        found = refusal(door, data[:at] + bytes([data[at] ^ 0x80]) + data[at + 1:])
+        assert found.code == "message", at
+        assert (state(door.site), door.memory) == (before, memory)
+    assert isinstance(decode(door.answer(data)), Reply)
+
+
+@pytest.mark.parametrize("run", ["", "a b", "../x", "\x1b[2J", "a" * 81])
+def test_a_run_with_an_odd_name_is_refused(opened, run):
+    assert not RUN_ID.fullmatch(run)
+    assert (refusal(opened(), hello(run)).code) == "message"
+
+
+@pytest.mark.parametrize("message", [Reply("run-1", 2, NAME), Refusal("run-1", 2, NAME, "x", "y")])
+def test_an_answer_is_no_request(opened, message):
+    door = opened()
+    door.answer(hello())
+    assert "does not answer a" in refusal(door, encode(message)).reason
+
+
+def test_a_request_for_another_site_is_refused(opened):
+    assert "another site" in refusal(opened(), hello(site="site-1")).reason
+
+
+def test_a_site_that_fails_says_where_to_look_and_no_value(opened, tmp_path, monkeypatch):
+    door, events = opened(), []
+    door.told = events.append
+    door.answer(hello())
+    before = state(door.site)
+
+    def fails(site, run, request):
+        raise ZeroDivisionError("the patient of 1931-04-05")
+
+    monkeypatch.setattr(Site, "answered", fails)
+    found = refusal(door, moments())
+    assert found.code == "site"
+    assert "site.log" in found.reason
+    assert "1931" not in found.reason + events[-1].reason
+    assert state(door.site) == before
+    log = tmp_path / "site.log"
+    assert "ZeroDivisionError: the patient of 1931-04-05" in log.read_text()
+    assert stat.S_IMODE(log.stat().st_mode) == 0o600
+    monkeypatch.undo()
+    assert isinstance(decode(door.answer(moments())), Reply)
+
+
+def test_what_cannot_be_recorded_does_not_leave(opened, monkeypatch):
+    door = opened()
+    door.answer(hello())
+    before, memory = state(door.site), Memory.of(door.ledger.entries)
+
+    def full(left):
+        raise OutputError("no space")
+
+    monkeypatch.setattr(door.ledger, "append", full)
+    with pytest.raises(OutputError):
+        door.answer(prepare(2))
+    assert (state(door.site), door.memory) == (before, memory)
+
+
+def test_a_screen_that_fails_loses_no_answer(opened, tmp_path):
+    door = opened(told=lambda event: 1 / 0)
+    assert isinstance(decode(door.answer(hello())), Reply)
+    assert "ZeroDivisionError" in (tmp_path / "site.log").read_text()
+
+
+def test_each_answer_is_told(opened):
+    events = []
+    door = opened(told=events.append)
+    asked = [hello(), moments(), moments(7, run="other")]
+    told = [door.answer(data) for data in asked]
+    assert all(event.seconds > 0 for event in events)
+    assert [replace(event, seconds=0.0) for event in events] == [
+        Event(phase="handshake", request="Hello", run="run-1", round=1, reply="Reply", bytes_in=len(asked[0]),
+              bytes_out=len(told[0]), seconds=0.0),
+        Event(phase="moments", request="AskMoments", run="run-1", round=2, reply="Reply", bytes_in=len(asked[1]),
+              bytes_out=len(told[1]), seconds=0.0),
+        Event(phase="moments", request="AskMoments", run="other", round=7, reply="Refusal", bytes_in=len(asked[2]),
+              bytes_out=len(told[2]), seconds=0.0, reason=decode(told[2]).reason)]
+
+
+# --- a person's approval
+
+
+def test_a_person_is_asked_once_for_each_phase(opened):
+    asked = []
+    door = opened(approve=lambda phase, what: asked.append((phase, what)) or True)
+    for data in (hello(), moments(), prepare(), moments(4), moments(4)):
+        assert isinstance(decode(door.answer(data)), Reply)
+    assert [phase for phase, _ in asked] == ["handshake", "moments"]
+    sums = decode(door.answer(moments(4))).sums
+    count = sum(array.size for array in sums.values())
+    assert f"{count} numbers, {len(door.answer(moments()))} bytes" in asked[1][1]
+    assert "x (4 × 3)" in asked[1][1]
+    assert "run run-1" in asked[1][1]
+    door.answer(hello("run-2"))
+    assert [phase for phase, _ in asked] == ["handshake", "moments", "handshake"]
+
+
+def test_a_restart_does_not_ask_again(opened):
+    door = opened(approve=lambda phase, what: True)
+    door.answer(hello())
+    again = opened(approve=lambda phase, what: pytest.fail("asked"))
+    assert isinstance(decode(again.answer(hello())), Reply)
+
+
+def test_what_a_person_does_not_approve_stays(opened, tmp_path):
+    asked = []
+    door = opened(approve=lambda phase, what: asked.append(phase) or phase != "moments")
+    door.answer(hello())
+    before = state(door.site)
+    for data in (moments(), moments(), prepare()):
+        found = refusal(door, data)
+        assert (found.code, found.reason) == (
+            "disclosure", f"the site's operator did not approve the phase 'moments' at site '{NAME}'")
+    assert asked == ["handshake", "moments"]
+    assert state(door.site) == before
+    assert [e["reply"] for e in read(tmp_path)] == ["Reply", "Refusal", "Refusal", "Refusal"]
+
+
+def test_an_interrupted_question_changes_nothing(opened, tmp_path):
+    def interrupted(phase, what):
+        raise KeyboardInterrupt
+
+    door = opened(approve=interrupted)
+    before = state(door.site)
+    with pytest.raises(KeyboardInterrupt):
+        door.answer(hello())
+    assert state(door.site) == before
+    assert read(tmp_path) == []
+
+
+# --- what may leave
+
+
+class _Leaky(Site):
+    """A site whose answer to AskMoments holds something else."""
+
+    def answered(self, run, request):
+        run, reply = super().answered(run, request)
+        return run, replace(reply, notes=self.hello_notes) if isinstance(request, Hello) else self.leak(reply)
+
+    hello_notes = {}
+
+
+@pytest.mark.parametrize("leak", [
+    lambda reply: replace(reply, sums=reply.sums | {"patient 1931": np.zeros(3)}),
+    lambda reply: replace(reply, sums={"gradient": np.zeros(3)}),
+    lambda reply: replace(reply, notes={"names": "Anna 1931"}),
+    lambda reply: replace(reply, notes={"warnings": ["a note of another request"]}),
+    lambda reply: replace(reply, round=reply.round + 1),
+    lambda reply: replace(reply, site="site-1"),
+    lambda reply: AskMoments(reply.run, reply.round, reply.site),
+    lambda reply: replace(reply, sums={"x": np.zeros(2**21 + 1)}),
+])
+def test_what_is_not_among_the_answers_does_not_leave(opened, tmp_path, leak):
+    site = _Leaky(study(), make_site().run.table)
+    site.leak = leak
+    door = opened(site)
+    door.answer(hello())
+    found = refusal(door, moments())
+    assert found.code == "disclosure"
+    assert "1931" not in found.reason
+    assert [e["reply"] for e in read(tmp_path)] == ["Reply", "Refusal"]
+
+
+def test_numbers_that_the_other_side_could_not_read_do_not_leave(opened, tmp_path):
+    site = _Leaky(study(), make_site().run.table)
+    site.leak = lambda reply: replace(reply, sums={"x": np.array([np.nan])})
+    door = opened(site)
+    door.answer(hello())
+    assert refusal(door, moments()).code == "message"
+    assert verify(tmp_path) == Verdict(True)
+
+
+def test_notes_that_the_other_side_could_not_read_do_not_leave(opened, tmp_path):
+    site = _Leaky(study(), make_site().run.table)
+    site.hello_notes = {"warnings": [float("inf")]}
+    assert refusal(opened(site), hello()).code == "message"
+    assert verify(tmp_path) == Verdict(True)
+
+
+def test_the_foreign_name_stands_in_the_sites_own_log(opened, tmp_path):
+    site = _Leaky(study(), make_site().run.table)
+    site.leak = lambda reply: replace(reply, sums={"ages": np.zeros(3)})
+    door = opened(site)
+    door.answer(hello())
+    assert "ages" not in refusal(door, moments()).reason
+    assert "such as 'ages'" in (tmp_path / "site.log").read_text()
+
+
+def test_each_name_leaves_only_in_answer_to_its_request():
+    ask = Evaluate("r", 1, NAME, np.zeros(1), np.zeros((1, 2, 2)), np.zeros((1, 2, 2)))
+    for name in {array.name for row in REQUESTS.values() for array in row.answer}:
+        reply = Reply("r", 1, NAME, {name: np.zeros(2)})
+        if name in REQUESTS["Evaluate"].leaves(secure=False):
+            check_leaving(ask, reply)
+        else:
+            with pytest.raises(DisclosureError):
+                check_leaving(ask, reply)
+
+
+# --- reasons without counts
+
+
+@pytest.mark.parametrize("error, hidden", [(SizeError, "7 treated"), (DataError, "rows 3 and 9"),
+                                           (DisclosureError, "of 47 people")])
+def test_counts_stay_at_the_site(opened, tmp_path, monkeypatch, error, hidden):
+    door, events = opened(), []
+    door.told = events.append
+
+    def refuses(self, run, request):
+        raise error(f"site '{NAME}': {hidden} rows, the policy needs more")
+
+    monkeypatch.setattr(Site, "answered", refuses)
+    found = refusal(door, hello())
+    assert found.code == error.code
+    assert found.reason.startswith(f"site '{NAME}': ")
+    assert not any(sign.isdigit() for sign in found.reason.replace(NAME, ""))
+    assert read(tmp_path)[0]["reason"] == found.reason
+    assert hidden in events[0].reason
+    assert hidden in (tmp_path / "site.log").read_text()
+
+
+@pytest.mark.parametrize("code, reason", [
+    ("data", f"site '{NAME}': column 'age' is constant"), ("handshake", "the version differs: 0.1 here, 0.2 there"),
+    ("site", "round 3 has passed")])
+def test_reasons_without_counts_travel_as_they_are(code, reason):
+    assert public_reason(NAME, code, reason) == reason
+
+
+@pytest.mark.parametrize("count", ["7", "٧", "½", "²", "1,234"])
+def test_every_way_to_write_a_number_counts(count):
+    assert count not in public_reason(NAME, SizeError.code, f"site '{NAME}': {count} rows")
+
+
+def test_site_errors_keep_their_class_on_the_way(opened):
+    door = opened()
+    door.answer(hello())
+    found = refusal(door, encode(Evaluate("run-1", 2, NAME, np.zeros(1), np.zeros((1, 2, 2)), np.zeros((1, 2, 2)))))
+    assert (found.code, "waits for the common units" in found.reason) == (SiteError.code, True)

@@ -1,0 +1,12 @@
+"""Rows in the study's units: missing values at the mean with a flag beside them."""
+
+import numpy as np
+
+from fedci.site.prepared import Units
+
+
+def test_missing_values_are_at_the_mean_and_flagged():
+    units = Units(np.array([10.0, 0.0]), np.array([2.0, 1.0]), 5.0, 4.0, np.array([0]))
+    x = np.array([[12.0, 1.0], [np.nan, -1.0]])
+    np.testing.assert_array_equal(units.covariates(x), [[1.0, 1.0, 0.0], [0.0, -1.0, 1.0]])
+    np.testing.assert_array_equal(units.outcome(np.array([5.0, 13.0])), [0.0, 2.0])

@@ -1,0 +1,82 @@
+"""What `fedci check` says would leave is what leaves."""
+
+import json
+from collections import Counter
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fedci import Source
+from fedci.estimator import FedCI
+from fedci.protocol import engine as engines
+from fedci.protocol.requests import row_of
+from fedci.site.release import release
+from support.commanded import FAST, SHORT, told
+from tests_support import frame, study
+
+
+class Recorder(engines.InProcessEngine):
+    """Remembers the arrays of site a's answers."""
+
+    def _ask(self, name, request):
+        back = super()._ask(name, request)
+        if name == "a":
+            refuter = request.run.partition("-")[2]
+            phase = f"{refuter}: {row_of(request).phase}" if refuter else row_of(request).phase
+            self.seen.append((phase, getattr(back, "sums", None) or vars(back)))
+        return back
+
+
+@pytest.mark.parametrize("preset", ["default", "classic"])
+def test_what_check_says_would_leave_is_what_leaves(preset, monkeypatch):
+    """Names, shapes and the moments' numbers of a real run beside the promise; the fit may ask for fewer rounds."""
+    from fedci import estimator
+
+    Recorder.seen = []
+    monkeypatch.setattr(estimator, "InProcessEngine", Recorder)
+    plan = study(preset=preset, options=FAST if preset == "default" else SHORT, ids="id")
+    table = frame(40, 0).assign(id=[f"P{i}" for i in range(40)])
+    if preset == "classic":  # a column more, which marks where a value was missing
+        table.loc[3:6, "age"] = np.nan
+        plan = study(preset=preset, options=SHORT, ids="id", missing="impute", diagnostics={"refute": ["placebo"]})
+    sources = [Source("a", table), Source("b", frame(37, 1).assign(id=[f"Q{i}" for i in range(37)]))]
+    FedCI(plan).fit(sources)
+    promised = release(plan, sources[0].read(plan))
+    left: dict = {}
+    for phase, sums in Recorder.seen:
+        for name, value in sums.items():
+            if isinstance(value, np.ndarray):
+                left.setdefault((phase, name), []).append(value.shape)
+    wanted = {(one.phase, one.name) for one in promised.sums}
+    assert left.keys() == wanted
+    for (phase, name), shapes in left.items():
+        allowed = Counter()
+        for one in promised.sums:
+            allowed[one.shape] += one.times if (one.phase, one.name) == (phase, name) else 0
+        assert all(count <= allowed[shape] for shape, count in Counter(shapes).items()), (phase, name)
+    moments = {phase: sums for phase, sums in Recorder.seen if phase.endswith("moments") and "x" in sums}
+    np.testing.assert_array_equal(moments["moments"]["x"][0], [one.mean for one in promised.moments[:3]])
+    if preset == "classic":
+        shuffled = {one.column: one.mean for one in promised.moments}
+        assert shuffled["y (treated) [placebo]"] == moments["placebo: moments"]["y1"][0, 0]
+
+
+def test_check_refuses_what_the_site_would_refuse(tmp_path, capsys):
+    study(preset="default", policy="standard").write(tmp_path / "study.toml")
+    frame(90, 0).to_csv(tmp_path / "a.csv", index=False)
+    code, _, err = told(capsys, "check", tmp_path / "study.toml", tmp_path / "a.csv")
+    assert code == 3
+    assert "columns per person" in err
+
+
+def test_check_shows_the_numbers_that_would_leave(place, capsys):
+    code, out, _ = told(capsys, "check", place / "study.toml", place / "a.csv", "--json")
+    found = json.loads(out)
+    assert code == 0
+    age = pd.read_csv(place / "a.csv").age
+    assert found["moments"][0]["column"] == "age"
+    assert found["moments"][0]["mean"] == pytest.approx(age.mean(), rel=1e-12)
+    code, out, _ = told(capsys, "check", place / "study.toml", place / "a.csv")
+    assert "number by number" in out
+    assert "Nothing has left now" in out

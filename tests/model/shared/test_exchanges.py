@@ -197,7 +197,7 @@ def test_what_leaves_is_as_large_as_documented(result):
 
 
 def test_the_sites_ask_no_more_than_the_policy_allows():
-    assert Site(study(), Source("a", frame(40, 0)).read(study())).study.policy.statistics_per_row > 1e6
+    assert Site(study(), Source("a", frame(40, 0)).read(study())).run.study.policy.statistics_per_row > 1e6
 
 
 @pytest.mark.parametrize(("change", "gone"), [

@@ -33,11 +33,12 @@ debian:
 	  || echo "Could not install $$need: the tests that need it skip"; \
 	elif [ -n "$$need" ]; then echo "Not installed: $$need. The tests that need it skip"; fi
 
+# Three workers on two cores: one of them mostly waits, for processes of its own on a network.
 test: .venv debian lint
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m 'not slow'
+	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m 'not slow'
 
 test-all: .venv debian lint
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+	JAX_DISABLE_MOST_OPTIMIZATIONS=0 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 # The baselines of the benchmark have an environment of their own: torch and the forests weigh gigabytes.
 test-benchmark: .venv-benchmark

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import threading
 from pathlib import Path
@@ -24,9 +25,14 @@ if threading.current_thread() is threading.main_thread() and signal.getsignal(si
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Programs compiled by one worker, or by a process that a test starts, serve the others.
-os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parents[1] / ".pytest_cache" / "programs"))
-os.environ.setdefault("JAX_COMPILATION_CACHE_MAX_SIZE", str(1 << 30))
-os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
+PROGRAMS = Path(os.environ.setdefault("JAX_COMPILATION_CACHE_DIR",
+                                      str(Path(__file__).parents[1] / ".pytest_cache" / "programs")))
+for smallest in ("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"):
+    os.environ.setdefault(smallest, "0")
+
+# Most of a test's seconds are compilation, and most of that makes programs faster which run for milliseconds here.
+# `make test-all` compiles them as users do.
+os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
 
 # An array stretched over an axis it does not have is an error, here and in the processes that tests start: where a
 # shape is meant to be stretched, the code says so.
@@ -53,6 +59,14 @@ SMALL = {
     "weight_sd": 0.7,
     "hyper_sd": 1.3,
 }
+
+
+def pytest_configure(config):
+    """Programs of many runs take room; JAX's own limit looks at every one of them each time it keeps another."""
+    if "PYTEST_XDIST_WORKER" in os.environ or not PROGRAMS.is_dir():
+        return
+    if sum(path.stat().st_size for path in PROGRAMS.iterdir()) > 1 << 30:
+        shutil.rmtree(PROGRAMS)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -54,7 +54,7 @@ def test_a_wide_table_on_two_cores_does_not_wait_for_ever():
     assert found.stdout.split() == ["done"], found.stderr
 
 
-@pytest.mark.parametrize("rows", [exact.SMALL - 1, exact.SMALL + 1])
+@pytest.mark.parametrize("rows", [pytest.param(exact.SMALL - 1, marks=pytest.mark.slow), exact.SMALL + 1])
 def test_draws_shared_out_among_cores_give_the_same_numbers(monkeypatch, rows):
     """Parts are programs of another length: XLA may order a sum in another way, no more."""
     people, results = site(rows, 3), []
@@ -70,6 +70,7 @@ def _compile_again():
         program.clear_cache()
 
 
+@pytest.mark.slow
 def test_a_gpu_takes_draws_at_once_and_finds_the_same(monkeypatch):
     """The GPU's form of the programs, run here: batches of factorisations round differently, no more."""
     people = site(30, 3)

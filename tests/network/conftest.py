@@ -11,15 +11,6 @@ from fedci.network.rehearsal import make_people, make_study
 from tests_support import SMALL
 
 
-@pytest.fixture(autouse=True, scope="session")
-def compiled_once():
-    """Every party of every run is a process of its own; what one has compiled, however small, JAX gives the others."""
-    with pytest.MonkeyPatch.context() as patch:
-        for name in ("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"):
-            patch.setenv(name, "0")
-        yield
-
-
 @pytest.fixture(scope="session")
 def study():
     return make_study(options=SMALL)

@@ -14,29 +14,32 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from fedci import Result
+from fedci import FedCI, Result, Source
 from fedci.network import kit, processes, rehearsal
 from fedci.network.provision import new_network
 from fedci.site import ledger
 from tests_support import SMALL
 
 LONGEST = 240.0
-OPTIONS = {"default": SMALL, "classic": {"optimiser": {"rounds": 12}, "prediction": {"draws": 16}}}
-POLICIES = {"classic": {"name": "simulation", "secure_sum": True, "check_trajectory": True}}
-"""One of the two runs is masked, and its sites follow the fit."""
+MASKED = {"name": "simulation", "secure_sum": True, "check_trajectory": True}
 
 
 class Network:
     """Kits, data and commands of one study below a folder."""
 
-    def __init__(self, out: Path, preset: str, **changes):
+    def __init__(self, out: Path, **changes):
         self.out = out
-        self.study = rehearsal.make_study(preset, options=OPTIONS[preset], policy=POLICIES.get(preset, "simulation"),
-                                          **changes)
+        self.study = rehearsal.make_study(options=SMALL, **changes)
         self.tables = rehearsal.make_people(out, self.study, people=40, twice=6)
         new_network(self.study, (), "localhost", out / "kits", rehearsal.free_port())
         self.running: dict[str, subprocess.Popen] = {}
         self.deadline = 120
+        self._compile()
+
+    def _compile(self):
+        """The study once in this process: three sites that start at once would each compile the same programs."""
+        alone = self.study.model_copy(update={"ids": (), "sites": ()})
+        FedCI(alone).fit([Source(site, table.iloc[:40]) for site, table in self.tables.items()])
 
     def kit(self, party):
         return kit.read(self.out / "kits" / party)
@@ -102,8 +105,8 @@ class Network:
 
 
 @contextmanager
-def network(folder: Path, preset: str = "default", **changes):
-    made = Network(folder, preset, **changes)
+def network(folder: Path, **changes):
+    made = Network(folder, **changes)
     try:
         yield made
     finally:
@@ -112,9 +115,9 @@ def network(folder: Path, preset: str = "default", **changes):
 
 @pytest.fixture(scope="module")
 def troubled(tmp_path_factory):
-    """A run with linkage, all diagnostics and a refuter, to which everything happens: a site slower than the deadline,
-    a site killed, the coordinator killed. (Network, its result)"""
-    with network(tmp_path_factory.mktemp("troubled"), diagnostics={"refute": ["placebo"]}) as made:
+    """A run with linkage, under secure sums, with sites that follow the fit, all diagnostics and a refuter, to which
+    everything happens: a site slower than the deadline, a site killed, the coordinator killed. (Network, its result)"""
+    with network(tmp_path_factory.mktemp("troubled"), policy=MASKED, diagnostics={"refute": ["placebo"]}) as made:
         made.deadline = 10
         made.start_all()
         made.wait_round(2)
@@ -133,31 +136,19 @@ def troubled(tmp_path_factory):
         yield made, Result.load(made.out / "result")
 
 
-@pytest.fixture(scope="module")
-def masked(tmp_path_factory):
-    """The preset `classic` under secure sums, with sites that follow the fit; nothing happens. (Network, its result)"""
-    with network(tmp_path_factory.mktemp("masked"), "classic") as made:
-        made.start_all()
-        made.wait_end()
-        made.wait_sites()
-        yield made, Result.load(made.out / "result")
-
-
-@pytest.mark.parametrize("run", ["troubled", "masked"])
-def test_networked_with_linkage_is_the_study_in_one_process(run, request):
+def test_networked_with_linkage_is_the_study_in_one_process(troubled):
     """All diagnostics, a refuter among them, are compared too."""
-    network, found = request.getfixturevalue(run)
+    network, found = troubled
     rehearsal.compare(network.out, network.study, network.tables, found)
     assert sum(found.outcome.excluded.values()) == 18
     assert [row.name for row in found.diagnostics.refuters] == list(network.study.diagnostics.refute)
     for site in rehearsal.SITES:
         own = network.kit(site).folder
         assert ledger.verify(own).ok
-        masked = {"keys"} if network.study.policy.secure_sum else set()
         entries = ledger.read(own)
-        assert {e["phase"] for e in entries} == masked | {"handshake", "linkage", "moments", "design", "fit",
-                                                          "effects", "checks"}
-        assert any("masked" in entry["sums"] for entry in entries) == bool(masked)
+        assert {e["phase"] for e in entries} == {"handshake", "linkage", "keys", "moments", "design", "fit", "effects",
+                                                 "checks"}
+        assert any("masked" in entry["sums"] for entry in entries)
         people = pd.read_csv(next((own / "out").glob("people-*.csv")))
         assert list(people["row"]) == list(rehearsal.kept_rows(network.out, site, found.outcome.run))
 
@@ -178,8 +169,8 @@ def test_a_site_slower_than_the_deadline_pauses_the_run_and_its_late_answer_chan
 
 
 def test_with_a_quorum_the_study_goes_on_without_a_site_that_left_and_names_who_contributed(tmp_path):
-    with network(tmp_path, quorum=2) as made:
-        made.deadline = 10
+    with network(tmp_path, quorum=2, diagnostics={"enabled": False}) as made:
+        made.deadline = 6
         made.start_all()
         made.wait_round(3)
         made.kill("oslo")

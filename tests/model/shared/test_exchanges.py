@@ -201,7 +201,8 @@ def test_the_sites_ask_no_more_than_the_policy_allows():
 
 
 @pytest.mark.parametrize(("change", "gone"), [
-    ({"directions": 0}, None), ({"common": False}, "common"), ({"tails": None}, None), ({"binary_sd": None}, None)])
+    ({"common": False}, "common"), *(pytest.param(change, None, marks=pytest.mark.slow)  # the benchmark fits them all
+                                     for change in ({"directions": 0}, {"tails": None}, {"binary_sd": None}))])
 def test_every_ingredient_can_be_left_out(change, gone):
     """The ablations of docs/benchmarks.md: each fits, and the objective rises."""
     found = fit(hospitals(40, 37), options=SMALL | {"model": {"knots": 3} | change}, preset="default")

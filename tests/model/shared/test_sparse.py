@@ -69,7 +69,8 @@ def near(a, b):
     jax.tree.map(lambda p, q: np.testing.assert_allclose(p, q, rtol=TOLERANCE, atol=TOLERANCE), a, b)
 
 
-@pytest.mark.parametrize("kernel", ["matern52 + linear(scale) + constant(scale)", "rbf(ard, scale)"])
+@pytest.mark.parametrize("kernel", ["matern52 + linear(scale) + constant(scale)",
+                                    pytest.param("rbf(ard, scale)", marks=pytest.mark.slow)])
 def test_statistics_and_their_gradient_are_the_exact_ones_when_all_rows_induce(kernel, rows, exact):
     model = make(kernel=kernel)
     thetas = model.prior[0] + 0.3 * np.random.default_rng(1).standard_normal((DRAWS, model.size))

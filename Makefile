@@ -87,10 +87,11 @@ benchmark: .venv-benchmark
 docs: .venv
 	$(BIN)/python -m fedci.benchmark.pages.benchmark_page benchmarks/results docs/benchmarks.md
 
-# The table of modules in docs/architecture.md, and that of requests in docs/security.md.
+# The tables of modules in docs/architecture.md, of requests in docs/security.md, and of floors in docs/site.md.
 architecture: .venv
 	$(BIN)/python docs/architecture_page.py
 	$(BIN)/python docs/requests_page.py
+	$(BIN)/python docs/policy_page.py
 
 # The table of priors in docs/model.md.
 priors: .venv

@@ -48,7 +48,7 @@ def options(rounds: int, draws: int, **model) -> dict:
     return {"optimiser": {"rounds": rounds}, "prediction": {"draws": draws}} | ({"model": model} if model else {})
 
 
-MASKED = {"name": "simulation", "secure_sum": True, "check_trajectory": True}
+MASKED = {"name": "simulation", "secure_sum": True}
 REFUTERS = {"refute": True, "negative_control": "control"}
 CASES: dict[str, tuple[dict, tuple[int, ...], bool]] = {
     "default": ({"diagnostics": REFUTERS}, (60, 50, 70), False),

@@ -26,10 +26,10 @@ from fedci.errors import AwayError
 from fedci.privacy.agreement import Credentials
 from fedci.protocol.codec import decode, encode
 from fedci.protocol.engine import InProcessEngine
-from fedci.protocol.messages import Hello, Prepare
+from fedci.protocol.messages import Hello
 from fedci.protocol.requests import row_of
-from fedci.site.course import PLACES
 from fedci.site.door import Door
+from fedci.site.following import PLACES
 from fedci.site.ledger import Ledger
 from fedci.site.site import Site
 
@@ -44,7 +44,7 @@ def people(seed: int) -> pd.DataFrame:
 
 
 def agreed(rounds: int) -> Study:
-    policy = {"name": "simulation", "secure_sum": True, "check_trajectory": True}
+    policy = {"name": "simulation", "secure_sum": True}
     options = {"optimiser": {"name": "adam", "rounds": rounds, "tolerance": 0.0, "draws": 2, "learning_rate": 0.01},
                "prediction": {"draws": 8}}
     return Study(treatment="w", outcome="y", covariates=["a", "b"], policy=policy, preset="classic", options=options)
@@ -100,7 +100,7 @@ class Rough:
     def _keep(self, name: str, request) -> None:
         """What a site's process writes to its disk after an answer, and reads from it after a start."""
         site = self.doors[name].site
-        if isinstance(request, Prepare) and not site.run.course.places:
+        if isinstance(request, Hello) and not site.run.course.places:
             site.restore_places(self.disk.get(name, {}))
         if row_of(request).draws is not None:
             kept = self.disk.get(name, {}) | {request.round: site.run.place(request.round)}
@@ -117,7 +117,7 @@ def disturbed(rounds: int, sites: int, loss: float, restart: int, folder: Path) 
 
     while True:
         try:
-            outcome = run_study(Retrying(engine, sleep=lambda seconds: None), study, study.fit_options(), 0, progress,
+            outcome = run_study(Retrying(engine, sleep=lambda seconds: None), study, progress,
                                 checkpoint=folder / "checkpoint.npz")
             return engine, outcome, memory, pauses
         except AwayError:
@@ -132,7 +132,7 @@ def main() -> None:
     start = time.perf_counter()
     study = agreed(how.rounds)
     quiet = run_study(InProcessEngine({f"site-{s:02d}": Site(study, Source(f"site-{s:02d}", people(s)).read(study))
-                                       for s in range(how.sites)}), study, study.fit_options(), 0)
+                                       for s in range(how.sites)}), study)
     with tempfile.TemporaryDirectory() as folder:
         engine, outcome, memory, pauses = disturbed(how.rounds, how.sites, how.loss, how.restart, Path(folder))
     same = outcome.fit.theta.tobytes() == quiet.fit.theta.tobytes() and outcome.fit.objective == quiet.fit.objective

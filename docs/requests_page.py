@@ -34,10 +34,10 @@ def _array(array: Array) -> str:
 
 
 def _sum(row: Request) -> str:
-    """What is added, and what is told of each site beside the masked sum."""
+    """What is added, and what is told of each site beside the sum."""
     if not row.summed:
         return "no"
-    own = "averages, with `site_effects`" if row.averaged else ", ".join(row.by_site)
+    own = "averages, with `site_effects`" if row.averaged else ", ".join(map(_array, row.own))
     return f"yes; of each site {own}" if own else "yes"
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import shutil
 import signal
+import tempfile
 import threading
 from pathlib import Path
 from types import SimpleNamespace
@@ -39,6 +41,10 @@ os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
 os.environ.setdefault("JAX_NUMPY_RANK_PROMOTION", "raise")
 
 install_import_hook("fedci.model", "beartype.beartype")
+
+# A site's store outlives its kits: that of the tests must not be the user's own, nor that of an earlier run.
+os.environ["FEDCI_SITE_STORE"] = tempfile.mkdtemp(prefix="fedci-store-")
+atexit.register(shutil.rmtree, os.environ["FEDCI_SITE_STORE"], ignore_errors=True)
 
 # derandomize: the same examples in every run. No deadline: the first example may wait for a compilation.
 settings.register_profile("fixed", derandomize=True, deadline=None)

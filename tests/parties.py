@@ -83,6 +83,6 @@ def coordinator(pipe, study_file: str, sites: tuple[str, ...], checkpoint: str, 
     if dies_in and dies_in % 2 and Path(checkpoint).exists():
         from fedci.coordinator.checkpoint import EVERY
         done[0] = (dies_in - 1) // EVERY * EVERY  # where it goes on
-    found = run_study(Asking(pipe, sites, before), study, study.fit_options(), 0, progress, checkpoint=Path(checkpoint))
+    found = run_study(Asking(pipe, sites, before), study, progress, checkpoint=Path(checkpoint))
     np.savez(out, theta=found.fit.theta, objectives=[r.objective for r in found.fit.rounds],
              effects=found.effects.total["cate_mean"])

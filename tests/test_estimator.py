@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fedci import FedCI, Source
-from fedci.errors import StudyError, UsageError
+from fedci.errors import HandshakeError, StudyError, UsageError
 from tests_support import fit_sites, hospitals, study
 
 OPTIONS = {"optimiser": {"rounds": 2}, "prediction": {"draws": 8}}
@@ -35,6 +35,21 @@ def test_a_result_holds_the_people_of_each_site(fitted):
     for name, people in result.people.items():
         np.testing.assert_array_equal(people.table.y, sites[name].run.table.y)
         np.testing.assert_array_equal(people.rows, np.arange(people.table.rows))
+
+
+def test_preset_seed_and_sites_are_the_studys():
+    """What the estimator is told makes another study, with a hash of its own; its sources are its cohort."""
+    plan, tables = study(), [source.read(study()) for source in hospitals(40, 37)]
+    told = FedCI(plan, preset="default", seed=5).study
+    assert (told.preset, told.seed) == ("default", 5)
+    assert told.hash() not in (plan.hash(), study(seed=5).hash())
+    assert FedCI(plan).study == plan
+    assert FedCI(plan).sites(tables)["site-0"].party.agreed == study(sites=["site-0", "site-1"])
+
+
+def test_without_a_site_of_the_study_nothing_is_summed():
+    with pytest.raises(HandshakeError, match="names has 2 sites, and the study is of 3 at least"):
+        FedCI(study(sites=["site-0", "site-1", "site-2"])).fit(hospitals(40, 37))
 
 
 def test_secrets_follow_from_the_seed_and_differ_between_sites():

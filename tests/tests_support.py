@@ -69,22 +69,26 @@ class Wire(InProcessEngine):
 
 def made_result(plan: Study, tables: dict[str, pd.DataFrame], draws: int = 6, seed: int = 0):
     """A result of the model `shared` whose numbers were drawn, not fitted: whole in every part, in no time."""
-    from fedci.coordinator.coordinator import CORRELATIONS, Effects, Fit, Layout, Outcome, Round
+    from fedci.coordinator.coordinator import CORRELATIONS, AtSite, Effects, Fit, Layout, Outcome, Round
     from fedci.model.families import model_of
     from fedci.model.shared.exchanges import BETAS
     from fedci.protocol.engine import Traffic
     from fedci.result.result import Result
-    from fedci.table.moments import describe_site, scales
+    from fedci.table.moments import Scales, describe, pool
     from fedci.table.table import design_columns
 
     rng, options = np.random.default_rng(seed), plan.fit_options("default")
     read = {name: Source(name, table).read(plan) for name, table in sorted(tables.items())}
-    told = {name: describe_site(t.x, t.w, t.y, t.kinds, plan.policy) for name, t in read.items()}
+    columns, outcome = (pool([describe(part) for part in parts]) for parts in (
+        [t.x for t in read.values()], [t.y[:, None] for t in read.values()]))
     names, kinds = design_columns(plan)
+    sd = np.where(np.array(kinds) == "numeric", np.sqrt(columns.values[1]), options.model.binary_sd)
+    scales = Scales(columns.values[0], sd, float(outcome.values[0, 0]), float(np.sqrt(outcome.values[1, 0])))
     model = model_of(options.model, len(names), len(names), len(read))
     u = np.zeros((len(read), 4 * (len(names) + 3)))
-    layout = Layout(sites=tuple(read), model=model, scales=scales(list(told.values()), kinds, options.model.binary_sd),
-                    u=u, pooled_u=u[0], indicators=np.zeros(0, int), moments=told)
+    layout = Layout(sites=tuple(read), model=model, scales=scales, u=u, pooled_u=u[0], indicators=np.zeros(0, int),
+                    people={name: AtSite(t.rows, t.treated) for name, t in read.items()}, columns=columns,
+                    withheld=np.zeros(len(names), bool))
     many, sums = draws * BETAS, {}
     for name, table in read.items():
         people = np.array([table.rows, table.treated, table.rows - table.treated])

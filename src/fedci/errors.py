@@ -9,6 +9,7 @@
     │   ├── OutputError            a result that cannot be written or read
     │   └── UsageError             a call the object cannot answer (unknown site, row count, …)
     ├── DisclosureError       3    the site's policy does not let this leave
+    │   └── FloorError             the study asks for less than the site does of any study
     ├── FederationError       4
     │   ├── MessageError           a message that is not what it claims to be
     │   ├── HandshakeError         two parties that do not run the same study
@@ -21,6 +22,8 @@ No message ever shows the value of a cell: a row number, a column and a site are
 
 from __future__ import annotations
 
+from fedci.plain import printable
+
 
 class FedciError(Exception):
     """Root of the tree. `code` is stable and travels between parties; `help` the general remedy, for documentation."""
@@ -30,7 +33,8 @@ class FedciError(Exception):
     help = "Report this with the command and the versions that `fedci --version` prints."
 
     def __init__(self, message: str):
-        super().__init__(" ".join(message.split()))
+        """On one line and printable, whoever's words it quotes."""
+        super().__init__(printable(message))
 
     @property
     def message(self) -> str:
@@ -77,6 +81,13 @@ class DisclosureError(FedciError):
     code = "disclosure"
     exit_code = 3
     help = "The site's policy decides what may leave. Ask the site, or ask for less."
+
+
+class FloorError(DisclosureError):
+    """Told in full: it names values of two policies, and nothing of the data."""
+
+    code = "floor"
+    help = "A site's own policy (`fedci site policy`) holds for every study. Make the study stricter, or ask the site."
 
 
 class FederationError(FedciError):

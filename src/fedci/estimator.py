@@ -11,11 +11,10 @@ from fedci.coordinator.coordinator import Round, run_study
 from fedci.coordinator.refits import refuted
 from fedci.errors import StudyError, UsageError
 from fedci.privacy.agreement import Credentials
+from fedci.protocol.course import resumed
 from fedci.protocol.engine import InProcessEngine
-from fedci.protocol.trajectory import resumed
 from fedci.result.result import Result
 from fedci.site.site import Site
-from fedci.study.options import FitOptions
 from fedci.study.study import Study
 from fedci.table.table import Source, Table
 
@@ -24,14 +23,14 @@ class FedCI:
     """Federated causal inference with Gaussian processes.
 
     study      column roles, disclosure policy and, optionally, changes to the preset
-    preset     'default' (chosen by measurement) or 'paper' (the authors' settings); None: the study's own
+    preset     'default' (chosen by measurement), 'classic' or 'paper' (the authors' settings); None: the study's own
     seed       makes a run reproducible bit for bit; None: the study's own
     """
 
     def __init__(self, study: Study, preset: str | None = None, seed: int | None = None):
-        self.study = study
-        self.options: FitOptions = study.fit_options(preset)
-        self.seed = study.seed if seed is None else seed
+        changes = {"preset": preset, "seed": seed}
+        self.study = study.changed(**{name: value for name, value in changes.items() if value is not None})
+        self.study.fit_options()  # a preset that the study cannot have is told at once
 
     def fit(self, sources: Iterable[Source], progress: Callable[[Round], None] | None = None,
             checkpoint: Path | None = None) -> Result:
@@ -56,30 +55,35 @@ class FedCI:
         """The parties that own the tables. All are this process, with nothing to hide from itself: linkage, masks and
         noise follow from the seed."""
         secrets = {table.site: hashlib.sha256(self._secret + table.site.encode()).digest() for table in tables}
-        return {table.site: Site(self.study, table, Credentials(key=self._secret, secret=secrets[table.site]))
+        study = self._of([table.site for table in tables])
+        return {table.site: Site(study, table, Credentials(key=self._secret, secret=secrets[table.site]))
                 for table in tables}
+
+    def _of(self, sites: Sequence[str]) -> Study:
+        """The study with these sites as its cohort, unless it names its own: sites answer no other."""
+        return self.study if self.study.sites else self.study.changed(sites=tuple(sorted(sites)))
 
     def fit_sites(self, sites: Mapping[str, Site], progress: Callable[[Round], None] | None = None,
                   checkpoint: Path | None = None) -> Result:
         """The study over parties in this process; refuters change their rows in the end, the result's people stay."""
         engine = InProcessEngine(sites, watch=getattr(progress, "watch", lambda *_: None))
-        self._go_on(sites, checkpoint)
-        outcome = run_study(engine, self.study, self.options, self.seed, progress, link_secret=self._secret,
-                            checkpoint=checkpoint)
+        study = self._of(list(sites))
+        self._go_on(study, sites, checkpoint)
+        outcome = run_study(engine, study, progress, link_secret=self._secret, checkpoint=checkpoint)
         people = {name: site.people for name, site in sites.items()}
-        outcome = refuted(engine, self.study, outcome, progress, checkpoint)
+        outcome = refuted(engine, study, outcome, progress, checkpoint)
         return Result(study=self.study, outcome=outcome, people=people, traffic=engine.traffic)
 
     @property
     def _secret(self) -> bytes:
-        return hashlib.sha256(f"{self.study.hash()} {self.seed}".encode()).digest()
+        return hashlib.sha256(f"{self.study.hash()} {self.study.seed}".encode()).digest()
 
-    def _go_on(self, sites: Mapping[str, Site], checkpoint: Path | None) -> None:
+    def _go_on(self, study: Study, sites: Mapping[str, Site], checkpoint: Path | None) -> None:
         """Sites start anew with the coordinator, and stand where it stood."""
-        mark = Mark(self.study.hash(), self.seed, tuple(sorted(sites)))
+        mark = Mark(study.hash(), tuple(sorted(sites)))
         kept = load(checkpoint, mark, "")
         for site in sites.values():
-            site.expect_places({kept.fit_round + 1: resumed(kept.state)} if kept.state is not None else {})
+            site.restore_places({kept.fit_round + 1: resumed(kept.state)} if kept.state is not None else {})
         if self.study.links:
             link_again(checkpoint, mark)
 

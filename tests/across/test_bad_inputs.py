@@ -16,10 +16,12 @@ from fedci.cli import commands
 SECRET_NUMBER = "987654321.125"
 SECRET_TEXT = "SECRETCELL"
 ROWS = 80
-STUDY = """
+CLEAR = 'policy = { name = "custom", secure_sum = "auto", statistics_per_row = 1.0 }\n'
+"""`standard` but for what one site of 80 people does not have."""
+STUDY = f"""
 treatment = "treated"
 outcome = "ldl"
-[covariates.age]
+{CLEAR}[covariates.age]
 range = [0, 120]
 [covariates.bmi]
 [covariates.sex]
@@ -96,7 +98,9 @@ def text(change: Callable[[str], str]) -> Callable[[Inputs], None]:
 
 def study(addition: str) -> Callable[[Inputs], None]:
     """Keys go before the tables of the good study, and tables after them."""
-    whole = f"{STUDY}\n{addition}" if addition.startswith("[") else f"{addition}\n{STUDY}"
+    base = STUDY.replace(CLEAR, "") if "policy" in addition else STUDY
+    addition = addition.replace("[policy]\n", '[policy]\nname = "custom"\n')
+    whole = f"{base}\n{addition}" if addition.startswith("[") else f"{addition}\n{base}"
     return lambda inputs: inputs.study_file.write_text(whole)
 
 
@@ -184,7 +188,7 @@ FILE = {
     "two open quotes": (text(lambda t: t.replace(",I\n", ',"I\n', 2)), "line", "quotation mark"),
     "wrong delimiter": (semicolons, "site 'lyon'", "semicolons"),
     "tabs": (lambda i: i.frame.to_csv(i.data, index=False, sep="\t"), "site 'lyon'", "tabs"),
-    "over the size cap": (study("[policy]\nmax_file_bytes = 100"), "max_file_bytes", "site 'lyon'"),
+    "over the size cap": (study("[policy]\nsecure_sum = 'auto'\nmax_file_bytes = 100"), "max_file_bytes", "'lyon'"),
     "NUL bytes": (cell("age", "SECRET\0CELL"), "line 8", "NUL"),
     "duplicate columns": (duplicate_columns, "'age'", "more than once"),
     "required column missing": (text(lambda t: t.replace("age,", "ages,", 1)), "'age'", "'ages'"),
@@ -259,9 +263,9 @@ STUDY_FILE = {
     "rounds above the cap": (study("[policy]\nmax_rounds = 1001"), "max_rounds = 1001", "1000"),
     "unknown kernel": (study('[model]\nkernel = "rbff"'), "kernel", "'rbf'"),
     "unknown preset": (study('preset = "defualt"'), "'defualt'", "'default'"),
+    "standard and looser": (study_with(CLEAR, 'policy = { min_cell = 0 }\n'), "min_cell = 0", "standard", "custom"),
     "unknown policy": (study('policy = "lax"'), "'lax'", "standard"),
     "arm floor without a reason": (study("[policy]\nmin_arm_rows = 9"), "min_arm_rows", "override_reason"),
-    "secure sums, fewer than 3 sites": (study("[policy]\nsecure_sum = true"), "secure_sum", "3 sites"),
     "epsilon zero": (study("[policy]\nepsilon = 0"), "epsilon"),
     "epsilon without delta": (study("[policy]\nepsilon = 1.0"), "epsilon", "delta"),
     "noise without bounds": (study("[policy]\nepsilon = 1.0\ndelta = 1e-6"), "outcome_range", "declared"),
@@ -352,6 +356,15 @@ def test_the_good_input_reaches_the_fit(inputs, capsys, monkeypatch):
     [((_, tables, out), named)] = fits
     assert ([table.site for table in tables], out) == (["lyon"], inputs.out)
     assert named == {"preset": "default", "seed": 0, "force": False, "quiet": False, "as_json": False}
+
+
+def test_sums_of_fewer_than_three_sites_are_refused_by_the_policy(inputs, capsys):
+    """Not a mistake to mend: exit code 3."""
+    inputs.study_file.write_text(STUDY.replace(CLEAR, ""))
+    code, _, err = outcome_of(inputs.arguments(), capsys)
+    assert code == 3
+    assert "at least 3 sites, got 1" in err
+    assert "third site" in err
 
 
 def test_the_call_overrides_the_study(inputs, capsys, monkeypatch):

@@ -108,14 +108,14 @@ def taken_part(terminal: Terminal) -> None:
     """The kit's own party answers the first two requests of a run: its ledger tells of them."""
     from fedci.network import kit, party
     from fedci.protocol.codec import decode, encode
-    from fedci.protocol.messages import AskMoments, Hello, Reply
+    from fedci.protocol.messages import AskMaskKey, Hello, Reply
     from fedci.version import __version__
 
     own = kit.read("lyon", "site")
     party.write_run(own, {"data": str(Path("cohort.csv").resolve()), "approve": False, "patience": 1.0})
     site = party.SiteParty(own)
-    options = own.study.fit_options().model_dump(mode="json")
-    for request in (Hello("0123", 1, "lyon", __version__, own.study_hash, options), AskMoments("0123", 2, "lyon")):
+    cohort = dict.fromkeys(own.sites, True)
+    for request in (Hello("0123", 1, "lyon", __version__, own.study_hash, cohort), AskMaskKey("0123", 2, "lyon")):
         assert isinstance(decode(site.answer(encode(request))), Reply)
     site.ended()
 
@@ -138,9 +138,14 @@ def result_sent(terminal: Terminal) -> None:
     shutil.copy("hospitals/new-patients.csv", ".")
 
 
+def store_lost(terminal: Terminal) -> None:
+    (Path(os.environ["FEDCI_SITE_STORE"]) / "accountant.jsonl").unlink()
+
+
 PREPARED = {
     "a study with the sites": simulated, "the coordinator has sent the kit": kit_sent,
-    "the site has taken part": taken_part, "the coordinator has sent the result": result_sent,
+    "the site has taken part": taken_part, "the store is lost": store_lost,
+    "the coordinator has sent the result": result_sent,
     "the site lyon has taken part, and lends its kit's ledger": kit_lent,
 }
 """What a page takes for granted before a block, by the words of its comment."""
@@ -155,6 +160,7 @@ def kept(tmp_path_factory):
 def terminal(kept, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PWD", str(tmp_path))
+    monkeypatch.setenv("FEDCI_SITE_STORE", str(tmp_path / "site-store"))
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
     return Terminal(kept, monkeypatch)
 

@@ -13,7 +13,7 @@ from fedci.coordinator.retry import Retrying
 from fedci.coordinator.talk import Talk, check_numbers
 from fedci.errors import AwayError, MessageError, OutputError
 from fedci.protocol.codec import decode, encode
-from fedci.protocol.messages import AskMoments, Reply
+from fedci.protocol.messages import Reply, Step
 from fedci.site.ledger import LEDGER, Ledger, Left, verify
 
 LINE = {"run": "r", "phase": "fit", "request": "Evaluate", "request_sha256": "0", "reply": "Reply", "reply_sha256": "1",
@@ -21,8 +21,7 @@ LINE = {"run": "r", "phase": "fit", "request": "Evaluate", "request_sha256": "0"
 """Of a ledger, but for its round."""
 
 SITES = ("a", "b")
-MOMENTS = {name: np.arange(3.0) for name in ("x", "x_count", "suppressed", "incomplete", "y0", "y0_count", "y1",
-                                             "y1_count", "w", "w_count")}
+SUMS = {"square": np.arange(3.0), "y_square": np.array(4.0)}
 
 
 class Wire:
@@ -39,7 +38,7 @@ class Wire:
     def _ask(self, site, request):
         self.number += 1
         self.asked.append(encode(request))
-        data = self.spoil(encode(Reply(request.run, request.round, site, MOMENTS)), self.number)
+        data = self.spoil(encode(Reply(request.run, request.round, site, SUMS)), self.number)
         if data is None:
             raise AwayError(f"site '{site}' did not answer")
         try:
@@ -49,7 +48,7 @@ class Wire:
 
 
 def asked(engine):
-    return Talk(engine, "run").ask_all(lambda base: AskMoments(*base))
+    return Talk(engine, "run").ask_all(lambda base: Step(*base, "AskSpreads"))
 
 
 def whole(replies):
@@ -146,7 +145,7 @@ def left(number, size):
     return Left(**LINE, round=number, sums={"g": [3]}, notes={"pad": "x" * size})
 book = Ledger(folder)
 book.append(left(1, 10))
-kept = load(folder / "c.npz", Mark("a", 0, ("a", "b")), "run-1")
+kept = load(folder / "c.npz", Mark("a", ("a", "b")), "run-1")
 kept.write()
 resource.setrlimit(resource.RLIMIT_FSIZE, (6000, 6000))
 for what in (lambda: book.append(left(2, 20000)),
@@ -167,7 +166,7 @@ def test_a_full_disk_leaves_the_ledger_and_the_checkpoint_before(tmp_path):
     assert "cannot be written" in told[0]
     assert "Nothing was sent" in told[0]
     assert "The one before it stands" in told[1]
-    assert load(tmp_path / "c.npz", Mark("a", 0, SITES), "run-2").run == "run-1"
+    assert load(tmp_path / "c.npz", Mark("a", SITES), "run-2").run == "run-1"
     with Ledger(tmp_path) as book:  # the torn line is set aside, and noted
         assert [entry["n"] for entry in book.entries] == [1, 2]
         assert "cut short by a crash" in book.entries[1]["reason"]
@@ -202,7 +201,7 @@ def test_a_read_only_folder_is_an_error_in_words(read_only):
     with pytest.raises(OutputError, match="cannot be written"):
         Ledger(read_only)
     with pytest.raises(OutputError, match="could not be written"):
-        load(read_only / "c.npz", Mark("a", 0, SITES), "run-1").write()
+        load(read_only / "c.npz", Mark("a", SITES), "run-1").write()
 
 
 @pytest.mark.parametrize("spoil", [lambda data: data[:-30], lambda data: data[:100], lambda data: b"",
@@ -210,7 +209,7 @@ def test_a_read_only_folder_is_an_error_in_words(read_only):
                                    lambda data: b"PK\x03\x04 nothing"],
                          ids=["cut", "cut short", "empty", "flipped", "no checkpoint"])
 def test_a_damaged_checkpoint_is_named_and_never_half_used(tmp_path, spoil):
-    path, mark = tmp_path / "c.npz", Mark("a", 0, SITES)
+    path, mark = tmp_path / "c.npz", Mark("a", SITES)
     kept = load(path, mark, "run-1")
     kept.state, kept.previous = {"query": np.arange(9.0)}, {"gradient": np.arange(4.0)}
     kept.write()

@@ -23,24 +23,27 @@ from hypothesis import strategies as st
 from fedci import Source
 from fedci.coordinator import retry
 from fedci.coordinator.checkpoint import Mark, load
-from fedci.coordinator.coordinator import agree_units, handshake
+from fedci.coordinator.coordinator import handshake
 from fedci.coordinator.linkage import link
 from fedci.coordinator.talk import Talk
-from fedci.errors import DataError, HandshakeError, OutputError, StudyError
+from fedci.errors import DataError, HandshakeError, NumericalError, OutputError, StudyError
 from fedci.files import plain_cell, private_file
 from fedci.model.exact import ExactRows
-from fedci.model.family import JITTERS
+from fedci.model.family import JITTERS, Ask
 from fedci.model.paper import elbo
 from fedci.privacy import secure_sum
 from fedci.protocol import codec
 from fedci.protocol.codec import decode, encode
-from fedci.protocol.messages import AskEffects, Evaluate, Hello, Refusal, Reply
+from fedci.protocol.course import Contract
+from fedci.protocol.messages import Hello, Refusal, Reply
+from fedci.site import summing
 from fedci.site.door import Door
 from fedci.site.ledger import Ledger, Left, verify
 from fedci.site.site import Site
 from fedci.study import options
 from fedci.study.policy import POLICIES, STANDARD_ROUND_CAP
 from fedci.version import __version__
+from support.asked import asked_until, greeting
 from tests_support import frame, made_result, study
 
 LINE = {"run": "r", "phase": "fit", "request": "Evaluate", "request_sha256": "0", "reply": "Reply", "reply_sha256": "1",
@@ -78,9 +81,10 @@ def test_every_promise_names_tests_and_each_of_them_exists():
 def test_the_defaults_are_those_of_the_design():
     """(The policy's own numbers: tests/study/test_study.py.)"""
     assert [secure_sum.threshold(m) for m in (3, 5, 10)] == [3, 4, 7]  # ⌊2m/3⌋ + 1
-    assert (secure_sum.BITS, codec.MAX_BYTES, codec.MAX_NESTING) == (40, 16 * 2**20, 8)
+    assert (secure_sum.BOUNDED, secure_sum.WIDE) == ((40,), (20, 72))
+    assert (codec.MAX_BYTES, codec.MAX_NESTING) == (16 * 2**20, 8)
     assert (STANDARD_ROUND_CAP, POLICIES["standard"].max_rounds) == (1000, 200)
-    assert (POLICIES["standard"].max_parameters_per_row, POLICIES["standard"].secure_sum) == (1.0, "auto")
+    assert (POLICIES["standard"].max_parameters_per_row, POLICIES["standard"].secure_sum) == (1.0, True)
     assert retry.TRIES == 3
     for preset in options.preset_names():
         jitter = study(preset=preset).fit_options().model.jitter
@@ -122,7 +126,7 @@ def test_a_mismatch_is_refused_at_the_handshake_with_both_values(change):
     plan = study()
     site = Site(plan, Source("a", frame(30, 0)).read(plan))
     ours = {"version": __version__, "study_hash": plan.hash()}
-    good = Hello("run", 1, "a", **ours, options=plan.fit_options().model_dump(mode="json"))
+    good = greeting(plan)
     refusal = site.answer(replace(good, **change))
     (name, theirs), = change.items()
     assert (type(refusal), refusal.code) == (Refusal, HandshakeError.code)
@@ -134,24 +138,18 @@ def test_a_mismatch_is_refused_at_the_handshake_with_both_values(change):
 
 
 def prepared_site():
+    """A site whose fit has begun, and its next step."""
     plan = study()
     site = Site(plan, Source("a", frame(30, 0)).read(plan))
-
-    class Alone:
-        sites = ("a",)
-
-        def exchange(self, requests):
-            return {"a": site.answer(requests["a"])}
-
-    talk = Talk(Alone(), "run")
-    handshake(talk, plan, plan.fit_options())
-    return site, agree_units(talk, plan, plan.fit_options()).model
+    site.answer(greeting(plan))
+    last = asked_until(site, "Begin")[-1]
+    return site, replace(last, round=last.round + 1, name="Evaluate")
 
 
 @pytest.mark.parametrize("needed, reported", [(1e-10, None), (1e-7, 1e-7), (1e-4, 1e-4), (1.0, "failed")])
 def test_the_jitter_climbs_its_ladder_is_reported_and_then_fails(monkeypatch, needed, reported):
     """The factorisation stands in for one that needs so much: the rungs are the site's own."""
-    site, model = prepared_site()
+    site, step = prepared_site()
     tried = []
 
     def evaluate(model, theta, roots, arrays, jitter):
@@ -160,7 +158,7 @@ def test_the_jitter_climbs_its_ladder_is_reported_and_then_fails(monkeypatch, ne
         return np.array(value), (np.full(model.size, value), roots)
 
     monkeypatch.setattr(elbo, "evaluate_site", evaluate)
-    reply = site.answer(Evaluate("run", 4, "a", np.zeros(model.size), np.zeros((1, 2, 2)), np.zeros((1, 2, 2))))
+    reply = site.answer(step)
     np.testing.assert_allclose(tried, 1e-10 * 10.0 ** np.arange(len(tried)))
     if reported == "failed":
         assert (len(tried), float(reply.sums["failed"])) == (JITTERS, 1.0)
@@ -171,15 +169,14 @@ def test_the_jitter_climbs_its_ladder_is_reported_and_then_fails(monkeypatch, ne
 
 
 def test_effects_beyond_the_ladder_are_an_error_with_its_remedy(monkeypatch):
-    site, model = prepared_site()
-    nothing = {"cate": np.full(3, np.nan)}
+    site, _ = prepared_site()
+    ready, nothing = site.run.prepared, {"cate": np.full(3, np.nan)}
     monkeypatch.setattr(ExactRows, "effects", lambda *parts: nothing)
-    told = site.answer(AskEffects(
-        "run", 4, "a", theta=np.zeros(model.size), phi_roots=np.zeros((1, 2, 2)), sigma_roots=np.zeros((1, 2, 2)),
-        g=np.zeros((1, 2)), correlations=np.array([0.0])))
-    assert told.code == "numerical"
-    assert "even with jitter 0.0001" in told.reason
-    assert "raise model.jitter" in told.reason
+    ask = Ask("AskEffects", {"theta": np.zeros(ready.model.size), "phi_roots": np.zeros((1, 2, 2)),
+                             "sigma_roots": np.zeros((1, 2, 2)), "g": np.zeros((1, 1, 2)),
+                             "correlations": np.array([0.0])})
+    with pytest.raises(NumericalError, match=r"even with jitter 0\.0001.*raise model\.jitter"):
+        summing._effects(site.party, site.run, ready, ask)
 
 
 # --- canaries
@@ -207,7 +204,7 @@ def test_no_value_of_a_person_is_in_what_leaves_or_is_written(tmp_path, capfd):
             return {name: decode(data) for name, data in back.items()}
 
     talk = Talk(Wire(), "run-1")
-    handshake(talk, plan, plan.fit_options())
+    handshake(talk, Contract(plan, tuple(sites)))
     assert sum(link(talk, plan, b"s" * 32).excluded.values()) == 2
     for name, door in doors.items():
         door.answer(b"no message")
@@ -276,7 +273,7 @@ def fill(path) -> None:
 
 
 def test_on_a_full_disk_what_stood_before_stands(small_disk):
-    mark = Mark("a", 0, ("a", "b"))
+    mark = Mark("a", ("a", "b"))
     kept, book = load(small_disk / "c.npz", mark, "run-1"), Ledger(small_disk)
     kept.write()
     book.append(Left(**LINE, round=1))

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from fedci.cli.ledger_view import show_ledger
 from fedci.errors import OutputError
-from fedci.site import ledger
+from fedci.site import floors, ledger
 from fedci.site.ledger import LEDGER, Ledger, Left
 from support.commanded import told
 from support.written import lines, written
@@ -16,7 +16,7 @@ from support.written import lines, written
 
 def test_a_ledger_for_scripts(tmp_path, capsys):
     with Ledger(tmp_path / "lyon") as ledger:
-        ledger.append(Left(run="run", round=1, phase="moments", request="AskMoments", request_sha256="0" * 64,
+        ledger.append(Left(run="run", round=1, phase="moments", request="AskMeans", request_sha256="0" * 64,
                            reply="Reply", reply_sha256="1" * 64, bytes=100, sums={"x": [4, 3]}))
     code, out, _ = told(capsys, "ledger", tmp_path / "lyon", "--json")
     found = json.loads(out)
@@ -54,3 +54,13 @@ def test_the_command_names_the_first_broken_line(tmp_path):
 def test_the_command_wants_a_ledger(tmp_path):
     with pytest.raises(OutputError, match="holds no ledger"):
         shown(tmp_path)
+
+
+def test_what_the_operator_loosened_is_shown_with_its_reason(tmp_path, capsys):
+    with ledger.Ledger(tmp_path) as kept:
+        floors.note_floors(kept, floors.allowed(floors.Floors(), {"min_cell": 5}, "board 12/3"))
+    show_ledger(tmp_path)
+    assert "looser than 'standard': min_cell = 5 (board 12/3)" in " ".join(capsys.readouterr().out.split())
+    show_ledger(tmp_path, as_json=True)
+    (line,) = json.loads(capsys.readouterr().out)["policy"]
+    assert line["loosened"]["min_cell"]["reason"] == "board 12/3"

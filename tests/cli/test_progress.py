@@ -16,7 +16,7 @@ def test_progress_tells_the_phase_then_the_time_left():
         return show.bar.tasks[0].fields["line"]
 
     with progress.round_progress(console=console) as show:
-        show.watch("AskMoments", 0, 3)
+        show.watch("AskMeans", 0, 3)
         assert shown() == "moments: site 1 of 3"
         show(Round(number=1, cap=20, objective=-5.0, gradient_norm=1.0, seconds=30.0))
         assert shown().endswith("1.0e+00")

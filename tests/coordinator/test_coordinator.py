@@ -67,7 +67,8 @@ def test_sites_of_one_size_class_share_a_compilation(monkeypatch):
 
 def test_bytes_are_counted(result):
     for seen in result.traffic.values():
-        assert seen.messages == len(result.outcome.fit.rounds) + 4  # hello, moments, units, effects
+        # hello, columns, means, spreads, description, prepare, begin, effects
+        assert seen.messages == len(result.outcome.fit.rounds) + 8
         assert seen.sent > 0
         assert seen.received > 0
 
@@ -92,12 +93,27 @@ def test_repeated_rows_are_survived():
     assert np.isfinite(result.ate().sd)
 
 
-def test_standard_policy_rounds_moments_and_suppresses_small_cells():
+def test_standard_policy_rounds_moments_and_keeps_small_cells_at_the_sites():
     plan = study(policy={"name": "standard", "max_rounds": 5}, options={"optimiser": {"rounds": 5}})
-    rare = [frame(100, s).assign(sex=lambda f: (np.arange(100) < 4).astype(int)) for s in (0, 1)]
-    result = FedCI(plan).fit([Source("a", rare[0]), Source("b", rare[1])])
-    told = result.outcome.layout.moments["a"]
-    assert list(told.suppressed) == [False, False, True]
-    assert not told.x.values[:, 2].any()
-    assert all(float(f"{v:.4g}") == v for v in told.x.values.ravel())
-    assert result.outcome.layout.scales.x_sd[2] == 0.5
+    rare = [frame(100, s).assign(sex=lambda f: (np.arange(100) < 4).astype(int)) for s in (0, 1, 2)]
+    result = FedCI(plan).fit([Source(name, rows) for name, rows in zip("abc", rare, strict=True)])
+    layout = result.outcome.layout
+    assert list(layout.withheld) == [False, False, True]
+    assert layout.scales.x_sd[2] == np.inf
+    assert not layout.columns.values[:, 2].any()
+    assert layout.columns.count[2] == 0
+    told = layout.u.reshape(3, -1, 4)
+    assert not told[:, 4].any()  # y(0), y(1), age, bmi, sex
+    rounded = told[:, :, [0, 2, 3]]  # of the variance its root is taken
+    assert all(float(f"{v:.4g}") == v for v in rounded.ravel())
+    assert any("column 'sex' is left out at all sites" in text for text in result.warnings())
+    assert np.isfinite(result.ate().mean)
+
+
+def test_everybody_has_the_same_value_of_a_withheld_column():
+    """So it cannot matter what anybody holds in it."""
+    plan = study(policy={"name": "simulation", "min_cell": 10}, options={"optimiser": {"rounds": 3}})
+    frames = [frame(40, s).assign(sex=(np.arange(40) < 2).astype(int)) for s in (0, 1)]
+    one, two = (FedCI(plan).fit([Source("a", first), Source("b", frames[1])])
+                for first in (frames[0], frames[0].assign(sex=frames[0].sex[::-1].to_numpy())))
+    assert_same_study(one, two)

@@ -1,21 +1,36 @@
-"""Diagnostics over sites, up to the fit: federated = in one place; what a site refuses, hides and withholds."""
+"""Diagnostics over sites, up to the fit: federated = in one place; what a site hides, withholds and refuses."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from fedci.coordinator.diagnoses import design, tried
+from fedci.coordinator import diagnoses
+from fedci.coordinator.diagnoses import tried
 from fedci.diagnostics import balance, overlap, propensity, sensitivity
 from fedci.errors import MessageError
+from fedci.protocol import course
 from fedci.protocol.messages import Refusal
+from fedci.protocol.requests import row_of
+from support.diagnosed import arm_sums
 from support.trials import STANDARD, begun, trial
 
 
+def designed_by(talk, opened, contract):
+    """The design, and what is made of its sums."""
+    model = talk.follow(course.design(contract, opened))
+    names = (*course.column_names(contract), *(f"{course.column_names(contract)[i]} missing"
+                                               for i in opened.indicators))
+    return SimpleNamespace(model=model, names=names, notes=talk.notes, opened=opened, talk=talk,
+                           balance=diagnoses._balance(talk, names),
+                           overlap=diagnoses._overlap(talk, opened, model, names))
+
+
 def designed(frames, **changes):
-    talk, sites, layout = begun(frames, **changes)
-    return design(talk, next(iter(sites.values())).run.study, layout.moments, layout.indicators)
+    talk, _, opened, contract = begun(frames, **changes)
+    return designed_by(talk, opened, contract)
 
 
 @pytest.fixture(scope="module")
@@ -36,28 +51,29 @@ def together(frames, found):
     x = everyone[["age", "bmi", "sex"]].to_numpy(float)
     x = np.column_stack([x, np.isnan(x[:, 1])])
     site = np.repeat(np.arange(3), [len(rows) for rows in frames.values()])
-    centre, spread = found.scales
-    z = (x - centre) / spread
-    zero = np.nan_to_num(z)
-    e = 1 / (1 + np.exp(-(zero @ found.model.slopes + found.model.intercepts[site])))
+    z = (x - found.opened.centre) / found.opened.spread
+    intercepts = np.array([found.overlap.intercepts[name] for name in frames])
+    e = 1 / (1 + np.exp(-(np.nan_to_num(z) @ found.model.slopes + intercepts[site])))
     return z, everyone.w.to_numpy(float), site, e
 
 
 def test_the_propensity_model_is_where_the_pooled_gradient_vanishes(frames, found):
-    """The objective is concave: one maximum. 1e-6 of sums over some 450 people."""
+    """That of the joint model, with an intercept for each site. The objective is concave: one maximum. 1e-6 of sums
+    over some 450 people."""
     z, w, site, e = together(frames, found)
     rows = np.hstack([np.nan_to_num(z), np.eye(3)[site]])
+    at = np.append(found.model.slopes, list(found.overlap.intercepts.values()))
     assert found.names == ("age", "bmi", "sex", "bmi missing")
-    assert np.abs(rows.T @ (w - e) - propensity.RIDGE * found.model.coefficients).max() < 1e-6
-    assert found.willing == ("s0", "s1", "s2")
+    assert np.abs(rows.T @ (w - e) - propensity.RIDGE * at).max() < 1e-6
     assert found.overlap.converged
+    assert found.notes == found.overlap.withheld == ()
 
 
 def test_balance_is_that_of_the_pooled_rows_and_of_each_sites_own(frames, found):
     z, w, site, e = together(frames, found)
     omega = balance.weights(w, e, w.mean())
     for told, chosen in ((found.balance.columns, slice(None)), (found.balance.sites[1].columns, site == 1)):
-        expected = balance.differences(balance.arm_moments(z[chosen], w[chosen], omega[:, chosen]))
+        expected = balance.differences(balance.arm_moments(arm_sums(z[chosen], w[chosen], omega[:, chosen])))
         for c, one in enumerate(told):
             both = [one.before, one.after, one.after_overlap]
             np.testing.assert_allclose(both, expected[:, c], rtol=1e-8, atol=1e-12)
@@ -171,88 +187,91 @@ class Listening:
         self.left += [(requests[name], reply) for name, reply in replies.items()]
         return replies
 
+    def told(self, kind, site="a"):
+        """The last answer of a site to a kind."""
+        return [reply.sums for request, reply in self.left if (row_of(request).kind, request.site) == (kind, site)][-1]
+
+
+def listened(frames, **changes):
+    """(what was found, the engine)."""
+    talk, _, opened, contract = begun(frames, **changes)
+    talk.engine = Listening(talk.engine)
+    return designed_by(talk, opened, contract), talk.engine
+
 
 def test_small_counts_and_cells_stay_at_the_site():
-    """What leaves under the policy 'standard': no count of 1 to 9, no moments of a trait that nine people have."""
+    """What leaves under the policy 'standard': no count of 1 to 9, no sums of a trait that nine people have."""
     rare = {name: trial(150, k).assign(sex=(np.arange(150) % 15 == 0).astype(int)) for k, name in enumerate("ab")}
-    talk, sites, layout = begun(rare, policy=STANDARD)
-    talk.engine = Listening(talk.engine)
-    found = design(talk, sites["a"].run.study, layout.moments, layout.indicators)
-    replies = {request.kind: reply for request, reply in talk.engine.left if request.site == "a"}
-    shown = replies["overlap"].sums
-    for counts in (shown["counts"], shown["totals"]):
+    found, engine = listened(rare, policy=STANDARD)
+    shown, arms = engine.told("overlap"), engine.told("balance")
+    for counts in (shown["counts"], shown["shares"], shown["where_size"]):
         assert not ((counts > 0) & (counts < 10)).any()
     assert shown["hidden"].any()
-    assert not replies["balance"].sums["told"][:, 2].any()
-    assert not replies["balance"].sums["mean"][:, :, 2].any()
+    assert not any(arms[name][..., 2].any() for name in ("told", "size", "first", "second"))
+    assert not engine.told("propensity")["hessian"][2].any()
     assert found.balance.columns[2].before is None
     assert found.balance.columns[0].before is not None
-    assert all(float(f"{v:.4g}") == v for v in replies["balance"].sums["mean"].ravel())
-    shapes = {name: array.shape for reply in replies.values() for name, array in reply.sums.items()}
-    assert not any(150 in shape for shape in shapes.values())
+    shapes = {array.shape for _, reply in engine.left for array in reply.sums.values()}
+    assert not any(150 in shape for shape in shapes)
     assert None in found.overlap.histogram.treated
 
 
 def test_the_number_of_a_few_missing_values_stays_at_the_site():
-    """Its indicator is a small cell; the sizes of the column itself must not tell it either."""
+    """No indicator says who they are; the sizes of the column itself must not tell their number either."""
     gaps = trial(150, 0)
     gaps.loc[[3, 7, 20], "bmi"] = np.nan
-    talk, sites, layout = begun({"a": gaps, "b": trial(120, 1)}, policy=STANDARD, missing="impute")
-    talk.engine = Listening(talk.engine)
-    found = design(talk, sites["a"].run.study, layout.moments, layout.indicators)
-    told = next(reply.sums for request, reply in talk.engine.left
-                if (request.kind, request.site) == ("balance", "a"))
+    found, engine = listened({"a": gaps, "b": trial(120, 1)}, policy=STANDARD, missing="impute")
+    told = engine.told("balance")
     assert list(told["size"][0, :, 1]) == list(told["weight"][0]) == [150 - gaps.w.sum(), gaps.w.sum()]
-    assert not told["told"][:, 3].any()
+    assert found.names == ("age", "bmi", "sex")
+    assert found.talk.totals["AskMeans"].sites["a"]["count"][1] == 150
     assert found.balance.columns[1].before is not None
 
 
-def test_a_site_that_may_not_tell_is_left_out_and_named():
-    """Too few people for so many columns: refused by the site, and the others' diagnostics go on."""
-    policy = STANDARD | {"statistics_per_row": 0.04}
-    found = designed({"big": trial(150, 0), "little": trial(60, 1)}, policy=policy)
-    assert found.willing == ("big",)
-    assert found.overlap.withheld == ("little",)
-    assert any("little" in text for text in found.notes)
-    assert "little" in next(one.words for one in found.overlap.verdicts if one.name == "sites that do not tell")
-    own = {one.site: one for one in found.balance.sites}
-    assert own["little"].columns[0].before is not None
-    assert own["little"].columns[0].after is None
-    nobody = designed({"one": trial(60, 0), "two": trial(60, 1)}, policy=policy)
-    assert nobody.model is nobody.overlap is None
-    assert nobody.balance.columns[0].before is not None
-    assert nobody.balance.columns[0].after is None
+def test_weights_that_few_people_of_a_site_carry_stay_there_and_the_others_are_summed():
+    """Where ages decide about treatment, overlap weights are a few people's: the sum of all would tell of them."""
+    rows = {name: trial(150, k) for k, name in enumerate(("one", "two"))}
+    far = trial(150, 2)
+    rows["sharp"] = far.assign(w=(far.age > 60).astype(int), age=60 + 20 * (far.age - 60))
+    found = designed(rows, policy=STANDARD | {"secure_sum": False})
+    own = {one.site: one.columns[0] for one in found.balance.sites}
+    assert own["sharp"].before is not None
+    assert own["sharp"].after_overlap is None
+    assert own["one"].after_overlap is not None
+    told = found.talk.totals["AskDiagnostic.balance"]
+    assert list(told.sums["carried"]) == [3, sum(part["carried"][1] for part in told.sites.values()), 2]
+    for name in ("size", "first", "second"):
+        np.testing.assert_allclose(told.sums[name][2], sum(told.sites[site][name][2] for site in ("one", "two")))
 
 
 class Silent:
     """Sites whose people refuse some kinds of diagnostics."""
 
-    def __init__(self, engine, kinds):
-        self.engine, self.sites, self.kinds = engine, engine.sites, kinds
+    def __init__(self, engine, kinds, refusing):
+        self.engine, self.sites, self.kinds, self.refusing = engine, engine.sites, kinds, refusing
 
     def exchange(self, requests):
-        return {name: Refusal(r.run, r.round, name, "disclosure", f"not {r.kind} at {name}") if r.kind in self.kinds
+        return {name: Refusal(r.run, r.round, name, "disclosure", f"not {row_of(r).kind} at {name}")
+                if row_of(r).kind in self.kinds and name in self.refusing
                 else self.engine.exchange({name: r})[name] for name, r in requests.items()}
 
 
-@pytest.mark.parametrize("kinds", [("balance",), ("overlap",), ("propensity", "balance"), ("balance", "overlap")])
-def test_whatever_the_sites_refuse_the_study_goes_on_and_says_so(frames, kinds):
-    talk, sites, layout = begun({"a": frames["s0"], "b": frames["s2"]})
-    talk.engine = Silent(talk.engine, kinds)
-    found = design(talk, sites["a"].run.study, layout.moments, layout.indicators)
-    assert (found.balance is None) == ("balance" in kinds)
-    if "propensity" in kinds:
-        assert found.overlap is None
-    elif "overlap" in kinds:
-        assert found.overlap.equipoise is None
-    else:
-        assert found.overlap.equipoise > 0
-        assert found.overlap.effective_treated is None
-    assert {f"not {kind} at {name}" for kind in kinds for name in "ab"} == set(found.notes)
+@pytest.mark.parametrize("refusing", ["a", "b", "ab"])
+@pytest.mark.parametrize("kind", ["propensity", "balance", "overlap"])
+def test_whatever_the_sites_refuse_the_study_goes_on_and_says_so(frames, kind, refusing):
+    """A diagnostic that one site refuses is given up at all, and what needs it is not asked for."""
+    talk, sites, opened, contract = begun({"a": frames["s0"], "b": frames["s2"]})
+    talk.engine = Silent(talk.engine, (kind,), refusing)
+    found = designed_by(talk, opened, contract)
+    assert found.model is found.overlap is None
+    assert (found.balance is None) == (kind != "overlap")
+    assert found.notes == (f"the diagnostic '{kind}' was given up: site '{refusing[0]}': not {kind} at {refusing[0]}",)
+    talk.follow(course.start(contract, opened))
+    assert {site.run.course.place(talk.round).leg for site in sites.values()} == {course.START}
 
 
 def test_a_filter_that_takes_out_a_sum_is_named(frames):
-    talk, sites, layout = begun({"a": frames["s0"]})
+    talk, _, opened, contract = begun({"a": frames["s0"]})
 
     class Filtered(Listening):
         def exchange(self, requests):
@@ -261,7 +280,7 @@ def test_a_filter_that_takes_out_a_sum_is_named(frames):
 
     talk.engine = Filtered(talk.engine)
     with pytest.raises(MessageError, match="AskDiagnostic.propensity without 'hessian'"):
-        design(talk, sites["a"].run.study, layout.moments, layout.indicators)
+        designed_by(talk, opened, contract)
 
 
 # --- a site's own effect

@@ -221,10 +221,10 @@ def test_the_same_seed_links_the_same_and_another_does_not(result):
 
 def test_sites_that_agree_on_a_key_run_the_same_protocol():
     local = sites()
-    outcome = run_study(InProcessEngine(local), PLAN, PLAN.fit_options(), 0)
+    outcome = run_study(InProcessEngine(local), PLAN)
     assert sorted(kept_people(local)) == list(range(75))
     assert outcome.excluded == {name: 40 - len(site.run.rows) for name, site in local.items()}
-    assert {name: m.rows for name, m in outcome.layout.moments.items()} == {
+    assert {name: site.rows for name, site in outcome.layout.people.items()} == {
         name: len(site.run.rows) for name, site in local.items()}
 
 

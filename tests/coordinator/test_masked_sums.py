@@ -12,13 +12,13 @@ from fedci.coordinator import coordinator, masked_sums
 from fedci.coordinator.checkpoint import Checkpoint, Mark
 from fedci.coordinator.coordinator import run_study
 from fedci.coordinator.talk import PlainSums, Talk
-from fedci.errors import AwayError, FederationError, HandshakeError, MessageError, StudyError, UsageError
+from fedci.errors import AwayError, FederationError, FloorError, HandshakeError, MessageError, UsageError
 from fedci.privacy import agreement, secure_sum
-from fedci.protocol import rounds
 from fedci.protocol.codec import decode, encode
+from fedci.protocol.course import Contract
 from fedci.protocol.engine import InProcessEngine
-from fedci.protocol.messages import AskEffects, Evaluate, OpenSum, TakeMaskKeys
-from fedci.protocol.requests import row_of
+from fedci.protocol.messages import OpenSum, TakeMaskKeys
+from fedci.protocol.requests import MASKED, OWN, asked, row_of
 from fedci.site import summing
 from fedci.site.door import Door
 from fedci.site.ledger import Ledger, read
@@ -50,11 +50,7 @@ def test_masked_is_plain_to_rounding():
 def test_a_masked_round_of_the_model_shared_is_the_plain_one():
     """Two exchanges, statistics from 1e-3 to 1e4: the same objective and gradient to the rounding of the plain sums,
     1e-16 times the condition of P (1e4 here)."""
-    found = []
-    for policy in (SECURE, PLAIN):
-        talk, rules = prepared(policy, preset="default")
-        q, _ = talk.follow(rounds.start(rules))
-        found.append(talk.follow(rounds.evaluation(rules, rounds.begin(rules, q)))[0])
+    found = [one_round(*prepared(policy, preset="default")) for policy in (SECURE, PLAIN)]
     assert found[0][0] == pytest.approx(found[1][0], rel=1e-11)
     np.testing.assert_allclose(found[0][1], found[1][1], rtol=1e-8, atol=1e-9 * np.abs(found[1][1]).max())
 
@@ -86,7 +82,7 @@ def through_doors(tmp_path_factory):
             return reply
 
     engine = Doors(sites)
-    outcome = run_study(engine, agreed, agreed.fit_options(), 0)
+    outcome = run_study(engine, agreed)
     for door in doors.values():
         door.ledger.close()
     return outcome, engine.said, folder, agreed
@@ -95,7 +91,7 @@ def through_doors(tmp_path_factory):
 def test_the_sum_does_not_depend_on_the_masks(through_doors):
     """Other secrets, other masks, and every bit of the result the same."""
     outcome, agreed = through_doors[0], through_doors[3]
-    again = run_study(InProcessEngine(local(agreed)), agreed, agreed.fit_options(), 0)
+    again = run_study(InProcessEngine(local(agreed)), agreed)
     assert again.fit.theta.tobytes() == outcome.fit.theta.tobytes()
     assert all(again.effects.total[name].tobytes() == outcome.effects.total[name].tobytes()
                for name in outcome.effects.total)
@@ -103,10 +99,11 @@ def test_the_sum_does_not_depend_on_the_masks(through_doors):
 
 def test_the_coordinator_sees_nothing_but_masked_sums(through_doors):
     outcome, said, _, _ = through_doors
-    summed = [(request, reply) for request, reply in said if row_of(request).draws]
-    assert len(summed) == len(SIZES) * (len(outcome.fit.rounds) + 1)
-    for _, reply in summed:
-        assert reply.sums.keys() == {"masked"}
+    """Beside them, how many people each site has, and how many are treated."""
+    summed = [(request, reply) for request, reply in said if row_of(request).summed]
+    assert len(summed) == len(SIZES) * (len(outcome.fit.rounds) + 5)  # four of the opening, and the effects
+    for request, reply in summed:
+        assert reply.sums.keys() == {MASKED} | ({OWN + "people"} if asked(request) == "AskMeans" else set())
         assert reply.notes.keys() == {"shares"}
     assert outcome.effects.sums == {}
 
@@ -134,9 +131,9 @@ def test_the_ledger_has_every_masked_answer_and_no_masked_number(through_doors):
 
 
 def test_two_sites_are_summed_in_the_clear_unless_masks_are_demanded():
-    talk, _ = prepared(sizes=(40, 37))
+    talk, _, _ = prepared(sizes=(40, 37))
     assert isinstance(talk.terms.sums, PlainSums)
-    with pytest.raises(StudyError, match="needs at least 3 sites, got 2"):
+    with pytest.raises(FloorError, match="at least 3 sites, got 2"):
         FedCI(plan(policy=SECURE | {"secure_sum": True})).fit(hospitals(40, 37))
 
 
@@ -158,9 +155,8 @@ class Middle(InProcessEngine):
 
 def test_a_coordinator_in_the_middle_is_refused():
     agreed = plan()
-    options = agreed.fit_options()
     talk = Talk(Middle(local(agreed, credentials=with_identities())), "run")
-    coordinator.handshake(talk, agreed, options)
+    coordinator.handshake(talk, Contract(agreed, talk.sites))
     with pytest.raises(HandshakeError, match="not signed by it"):
         masked_sums.agree(talk)
 
@@ -180,11 +176,10 @@ def test_a_site_that_answered_and_went_away_is_not_missed(monkeypatch):
                 raise AwayError("gone")
             return super().exchange(requests)
 
-    talk, rules = prepared(engine=Leaving)
-    whole = one_round(talk, rules)
-    again, _ = prepared(engine=Leaving)
+    whole = one_round(*prepared(engine=Leaving))
+    again, contract, opened = prepared(engine=Leaving)
     again.engine.gone = "site-1"
-    found = one_round(again, rules)
+    found = one_round(again, contract, opened)
     assert found[0] == whole[0]
     assert found[1].tobytes() == whole[1].tobytes()
 
@@ -196,9 +191,8 @@ def test_too_few_to_open_is_a_pause():
                 raise AwayError("gone")
             return super().exchange(requests)
 
-    talk, rules = prepared(engine=Gone)
     with pytest.raises(AwayError, match="2 of 3 sites are there to open a sum, 3 are needed"):
-        one_round(talk, rules)
+        prepared(engine=Gone)
 
 
 # --- sites that break or lie
@@ -206,29 +200,28 @@ def test_too_few_to_open_is_a_pause():
 
 def test_garbage_under_a_mask_shows_as_an_absurd_sum():
     def change(request, reply):
-        if isinstance(request, Evaluate) and request.site == "site-1":
+        if asked(request) == "Evaluate" and request.site == "site-1":
             noise = np.frombuffer(secrets.token_bytes(reply.sums["masked"].nbytes), np.int64)
             return replace(reply, sums={"masked": noise})
         return reply
 
-    talk, rules = prepared(change=change)
     with pytest.raises(FederationError, match="a site sent garbage under its mask, and which one cannot be told"):
-        one_round(talk, rules)
+        one_round(*prepared(change=change))
 
 
 @pytest.mark.parametrize("masked", [np.zeros(3, np.int64), np.zeros(3)])
 def test_a_masked_answer_of_the_wrong_form_is_named(masked):
-    talk, rules = prepared(change=lambda request, reply: replace(reply, sums={"masked": masked})
-                           if isinstance(request, Evaluate) and request.site == "site-1" else reply)
+    study = prepared(change=lambda request, reply: replace(reply, sums={"masked": masked})
+                     if asked(request) == "Evaluate" and request.site == "site-1" else reply)
     with pytest.raises(MessageError, match="site 'site-1' answered with masked numbers of shape"):
-        one_round(talk, rules)
+        one_round(*study)
 
 
 def test_a_site_that_answers_in_the_clear_is_named():
-    talk, rules = prepared(change=lambda request, reply: replace(reply, sums={"gradient": np.zeros(3)})
-                           if isinstance(request, Evaluate) and request.site == "site-2" else reply)
+    study = prepared(change=lambda request, reply: replace(reply, sums={"gradient": np.zeros(3)})
+                     if asked(request) == "Evaluate" and request.site == "site-2" else reply)
     with pytest.raises(MessageError, match="site 'site-2' answered"):
-        one_round(talk, rules)
+        one_round(*study)
 
 
 @pytest.mark.parametrize("policy", [PLAIN, SECURE], ids=["plain", "masked"])
@@ -237,16 +230,16 @@ def test_a_flipped_sign_is_not_found_and_cannot_lead_the_fit_below_its_start(pol
     The objective is true, so the ascent keeps its best Θ: the fit ends, no better than the honest one and no worse
     than its start."""
     def fitted():
-        talk, rules = prepared(policy)
-        return coordinator.fit_theta(talk, rules, None, Checkpoint(mark=Mark("", 0, ()), run="run"))[1]
+        talk, contract, opened = prepared(policy)
+        return coordinator.fit_theta(talk, contract, opened, None, Checkpoint(mark=Mark("", ()), run="run"))[1]
 
     true, honest = summing._round, fitted()
 
-    def flipped(party, run, ready, request):
-        run, reply = true(party, run, ready, request)
+    def flipped(party, run, ready, ask):
+        run, part = true(party, run, ready, ask)
         sign = -1.0 if party.name == "site-1" else 1.0
-        return run, replace(reply, sums={name: part if name in ("objective", "failed") else sign * part
-                                         for name, part in reply.sums.items()})
+        return run, part._replace(sums={name: numbers if name in ("objective", "failed") else sign * numbers
+                                        for name, numbers in part.sums.items()})
 
     monkeypatch.setattr(summing, "_round", flipped)
     found = fitted()
@@ -256,9 +249,9 @@ def test_a_flipped_sign_is_not_found_and_cannot_lead_the_fit_below_its_start(pol
 
 
 def test_effects_of_a_site_are_averages_over_the_draws():
-    talk, rules = prepared()
-    talk, fit = coordinator.fit_theta(talk, rules, None, coordinator.load(None, None, "run"))
-    found = coordinator.gather_effects(talk, rules, fit)
+    talk, contract, opened = prepared()
+    talk, fit = coordinator.fit_theta(talk, contract, opened, None, coordinator.load(None, None, "run"))
+    found = coordinator.gather_effects(talk, contract, opened, None, fit)
     assert found.sums["site-1"]["cate_mean"].shape == (1, 3)
-    replies = [reply for request, reply in talk.engine.said if isinstance(request, AskEffects)]
+    replies = [reply for request, reply in talk.engine.said if asked(request) == "AskEffects"]
     assert all(part.size < 50 for reply in replies for name, part in reply.sums.items() if name != "masked")

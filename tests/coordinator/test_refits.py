@@ -123,10 +123,10 @@ def test_through_doors_the_diagnostics_are_the_same_and_stand_in_the_ledger(tmp_
     plan = study(preset="default", options=SHARED, diagnostics={})
     tables = [source.read(plan) for source in sources()]
     engine = InProcessEngine({t.site: Site(plan, t) for t in tables})
-    expected = run_study(engine, plan, plan.fit_options(), 0).diagnostics
+    expected = run_study(engine, plan).diagnostics
     ledgers = {t.site: Ledger(tmp_path / t.site) for t in tables}
     doors = {t.site: Door(Site(plan, t), ledgers[t.site], tmp_path / t.site) for t in tables}
-    found = run_study(Doors(doors), plan, plan.fit_options(), 0).diagnostics
+    found = run_study(Doors(doors), plan).diagnostics
     assert without_clock(found) == without_clock(expected)
     assert found.heterogeneity is not None
     for name, book in ledgers.items():
@@ -145,7 +145,7 @@ def test_through_doors_the_refuters_are_the_same_and_stand_in_the_ledger(refuted
     ledgers = {source.name: Ledger(tmp_path / source.name) for source in sources()}
     doors = {source.name: Door(Site(plan, source.read(plan)), ledgers[source.name], tmp_path / source.name,
                                approve=lambda phase, words: asked.append(words) or True) for source in sources()}
-    outcome = run_study(Doors(doors), plan, plan.fit_options(), 0)
+    outcome = run_study(Doors(doors), plan)
     before, kept = len(asked), []
     found = refits.refuted(Doors(doors), plan, outcome, after=kept.append).diagnostics
     assert without_clock(found) == without_clock(refuted.diagnostics)

@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 
 from fedci.coordinator.coordinator import run_study
-from fedci.coordinator.talk import Talk, note_jitters, summed
+from fedci.coordinator.talk import GIVEN_UP, Talk, note_jitters, summed
 from fedci.errors import DisclosureError, MessageError, SizeError
 from fedci.model import padding
+from fedci.model.family import Ask
 from fedci.protocol.engine import InProcessEngine
-from fedci.protocol.messages import AskMoments, Evaluate, Refusal, Reply
+from fedci.protocol.messages import AskMaskKey, Refusal, Reply
+from fedci.protocol.requests import asked
 from fedci.site.site import Site
 from tests_support import fit, hospitals, study
 
@@ -24,7 +26,7 @@ class _Lying:
     def exchange(self, requests):
         replies = dict(self.engine.exchange(requests))
         name = self.sites[1]
-        if isinstance(requests[name], Evaluate):
+        if asked(requests[name]) == "Evaluate":
             replies[name] = replace(replies[name], round=replies[name].round - 1)
         return replies
 
@@ -33,7 +35,7 @@ def test_a_late_answer_is_refused_by_name():
     plan = study()
     sites = {s.name: Site(plan, s.read(plan)) for s in hospitals(40, 37)}
     with pytest.raises(MessageError, match="site-1"):
-        run_study(_Lying(InProcessEngine(sites)), plan, plan.fit_options(), 0)
+        run_study(_Lying(InProcessEngine(sites)), plan)
 
 
 def test_a_refusal_keeps_its_error(monkeypatch):
@@ -59,24 +61,40 @@ def test_sums_are_added_in_the_order_of_the_sites_names():
     assert summed(replies)["g"] == (1.0 + 1e-16) + 1e-16
 
 
-def test_each_exchange_has_the_next_number():
-    def refuse(request):
-        return Refusal(request.run, request.round, request.site, "size", "few")
+def refusing(code):
+    return lambda request: Refusal(request.run, request.round, request.site, code, "not this")
 
+
+def test_each_exchange_has_the_next_number():
     def ask(base):
         seen.append(base)
-        return AskMoments(*base)
+        return AskMaskKey(*base)
 
-    talk, seen = Talk(Scripted(a=refuse, b=refuse), "run"), []
+    def reply(request):
+        return Reply(request.run, request.round, request.site)
+
+    talk, seen = Talk(Scripted(a=reply, b=reply), "run"), []
     for _ in range(2):
-        assert talk.ask_willing(dict.fromkeys("ab", ask), {"size"}) == ({}, {"a": "few", "b": "few"})
+        assert talk.ask_all(ask).keys() == {"a", "b"}
     assert seen == [("run", 1, "a"), ("run", 1, "b"), ("run", 2, "a"), ("run", 2, "b")]
 
 
-def test_a_refusal_for_another_reason_is_an_error():
-    talk = Talk(Scripted(a=lambda request: Refusal(request.run, request.round, "a", "disclosure", "not this")), "run")
-    with pytest.raises(DisclosureError, match="not this"):
-        talk.ask_willing({"a": lambda base: AskMoments(*base)}, {"size"})
+OPTIONAL = Ask("AskDiagnostic.overlap", {"centre": np.zeros(2)})
+
+
+@pytest.mark.parametrize("code", ["disclosure", "numerical"])
+def test_a_diagnostic_that_a_site_may_not_tell_is_given_up_and_noted(code):
+    talk = Talk(Scripted(a=refusing(code)), "run", previous={"told": np.ones(1)})
+    assert talk.total(OPTIONAL) == GIVEN_UP
+    assert talk.notes == ("the diagnostic 'overlap' was given up: site 'a': not this",)
+    assert talk.previous == {}  # with the next step the sites are told no sum: so they know
+
+
+@pytest.mark.parametrize(("ask", "code", "kind"), [
+    (Ask("AskColumns", {"columns": np.array(2)}), "disclosure", DisclosureError), (OPTIONAL, "size", SizeError)])
+def test_any_other_refusal_is_an_error(ask, code, kind):
+    with pytest.raises(kind, match="not this"):
+        Talk(Scripted(a=refusing(code)), "run").total(ask)
 
 
 def test_the_largest_jitter_of_each_site_is_remembered():

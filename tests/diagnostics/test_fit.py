@@ -10,9 +10,9 @@ from support.diagnosed import predictions, site_fit, summed_up
 
 def test_sums_in_other_units_are_those_of_the_values_in_them():
     y, w, mean, sd = predictions(seed=4)
-    here = site_fit(y, w, mean, sd)
+    _, here = site_fit(y, w, mean, sd)
     _, bins, line = fit.site_fit_sums(7 + 3 * y, w, 7 + 3 * mean, 3 * sd, 7 + 3 * fit.calibration_edges(0.0, 1.0))
-    found = fit.in_units(fit.pooled([here]), 7.0, 3.0)
+    found = fit.in_units(here, 7.0, 3.0)
     np.testing.assert_allclose(found.line, line, rtol=1e-10)
     np.testing.assert_allclose(found.bins, bins, rtol=1e-10, atol=1e-9)
 

@@ -6,7 +6,7 @@ from scipy.integrate import quad
 from scipy.optimize import minimize
 
 from fedci.diagnostics import heterogeneity
-from support.diagnosed import fitted, model_effects, site_sums
+from support.diagnosed import fitted, model_effects, propensities, site_sums
 
 EFFECTS, ERRORS = np.array([0.1, 0.9, 0.35, 0.6, 1.4]), np.array([0.2, 0.25, 0.1, 0.3, 0.2])
 
@@ -82,7 +82,7 @@ def test_intervals_of_the_pooled_estimate_hold_the_truth():
         w = (rng.uniform(size=200) < 1 / (1 + np.exp(-x[:, 0]))).astype(float)
         y = x[:, 0] + w * (1.0 + x[:, 1]) + rng.normal(size=200)
         model, _ = fitted(x, w, site)
-        e = 1 / (1 + np.exp(-(x @ model.slopes + model.intercepts[site])))
+        e = propensities(x, w, site, model.slopes)
         design = np.column_stack([np.ones(200), x])
         m = np.column_stack([design @ np.linalg.lstsq(design[w == a], y[w == a], rcond=None)[0] for a in (0, 1)])
         psi = heterogeneity.influence(w, y, m, e)

@@ -8,7 +8,27 @@ pytest.importorskip("nvflare", reason="the extra `network` is not installed: pip
 
 from fedci.network.provision import new_network
 from fedci.network.rehearsal import make_people, make_study
+from fedci.site import floors
 from tests_support import SMALL
+
+
+@pytest.fixture(autouse=True, scope="session")
+def compiled_once():
+    """Every party of every run is a process of its own; what one has compiled, however small, JAX gives the others."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"):
+            patch.setenv(name, "0")
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def simulated_people(tmp_path_factory):
+    """What every site's operator has to say of a study under the policy `simulation`."""
+    path = tmp_path_factory.mktemp("floors") / floors.FILE
+    floors.write_floors(floors.based_on("simulation", "drawn at random"), path)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(floors.VARIABLE, str(path))
+        yield path
 
 
 @pytest.fixture(scope="session")

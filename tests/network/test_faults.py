@@ -12,7 +12,7 @@ from fedci.errors import AwayError
 from fedci.network import kit, party
 from fedci.network.rehearsal import SITES
 from fedci.protocol.codec import decode, encode
-from fedci.protocol.messages import Evaluate
+from fedci.protocol.requests import asked
 from fedci.site import ledger
 from fedci.study.study import Diagnosing, Linkage
 
@@ -38,7 +38,7 @@ class Engine:
         self.parties = {}
 
     def exchange(self, requests):
-        name = type(next(iter(requests.values()))).__name__
+        name = asked(next(iter(requests.values())))
         breaking = self._breaks_at(name)
         self.names.append(name)
         replies = {}
@@ -64,7 +64,7 @@ def conducted(folder, study, breaks=(), half=False):
     engine = Engine(folder, breaks, half)
     while True:
         try:
-            return engine, run_study(engine, study, study.fit_options(), 0, checkpoint=folder / "checkpoint.npz",
+            return engine, run_study(engine, study, checkpoint=folder / "checkpoint.npz",
                                      link_secret=b"s" * 32)
         except AwayError:
             engine.kill()
@@ -106,14 +106,14 @@ def whole(made, study, tmp_path_factory):
 def test_the_run_has_linkage_and_all_phases(whole):
     engine, _, outcome = whole
     assert sum(outcome.excluded.values()) == 18
-    assert {"Hello", "AskLinkKey", "AskTokens", "Exclude", "AskMoments", "Prepare", "AskStatistics", "PullBack",
-            "AskSharedEffects", "AskDiagnostic"} <= set(engine.seen)
-    assert engine.seen[-1] == "AskDiagnostic"
+    assert {"Hello", "AskLinkKey", "AskTokens", "Exclude", "AskColumns", "AskMeans", "AskSpreads", "Prepare", "Begin",
+            "AskDiagnostic.propensity", "AskStatistics", "PullBack", "AskSharedEffects"} <= set(engine.seen)
+    assert engine.seen[-1] == "AskDiagnostic.outcome"
 
 
-STATES = ("AskLinkKey", "AskTokens", "Exclude", "AskMoments", "Prepare", "AskDiagnostic", "AskStatistics", "PullBack",
-          ("AskStatistics", "PullBack", 7), ("PullBack", "PullBack", 2), "AskSharedEffects",
-          ("AskDiagnostic", "AskSharedEffects", 1))
+STATES = ("AskLinkKey", "AskTokens", "Exclude", "AskMeans", "Prepare", "AskDiagnostic.propensity", "Begin",
+          "AskStatistics", "PullBack", ("AskStatistics", "PullBack", 7), ("PullBack", "PullBack", 2),
+          "AskSharedEffects", "AskDiagnostic.outcome")
 """In the 8th round a checkpoint lies behind; the last is asked after the effects."""
 
 
@@ -141,13 +141,14 @@ def test_effects_of_people_are_written_at_the_site_only(whole, keyed, study):
 def test_a_replayed_or_changed_request_is_refused(keyed, study):
     from dataclasses import replace
 
-    from fedci.protocol.messages import AskMoments, Hello, Refusal
+    from fedci.protocol.messages import Hello, Refusal, Step
 
     engine, outcome = conducted(keyed, study)
     door = engine.parties["lyon"].door
     run = outcome.run
-    again = AskMoments(run, 2, "lyon")
+    again = Step(run, 2, "lyon", "AskColumns")
     for request in (again, replace(again, run="another"), replace(again, site="oslo", round=999),
+                    replace(again, round=999), Step(run, 999, "lyon", "AskMeans"), Step(run, 999, "lyon", "AskRows"),
                     Hello(run, 1, "lyon", "0.0", "x", {})):
         assert isinstance(decode(door.answer(encode(request))), Refusal), request
 
@@ -162,7 +163,7 @@ def test_a_filter_that_takes_a_sum_out_is_named_with_its_site(keyed, study):
                     for site, reply in super().exchange(requests).items()}
 
     with pytest.raises(MessageError, match="site 'oslo' answered a AskStatistics without 'gram': a filter at the site"):
-        run_study(Filtered(keyed), study, study.fit_options(), 0)
+        run_study(Filtered(keyed), study)
 
 
 def test_each_phase_waits_for_a_persons_word(kits, study):
@@ -193,7 +194,7 @@ def test_each_phase_waits_for_a_persons_word(kits, study):
     thread = threading.Thread(target=person, daemon=True)
     thread.start()
     with pytest.raises(DisclosureError, match="did not approve the phase 'moments' at site 'oslo'"):
-        run_study(Asking(kits), study, study.fit_options(), 0)
+        run_study(Asking(kits), study)
     thread.join(10)
     assert asked == ["handshake", "linkage", "moments"]
 
@@ -209,7 +210,7 @@ def masked(tmp_path_factory):
 
     out = tmp_path_factory.mktemp("masked")
     plan = make_study("classic", options={"optimiser": {"rounds": 12}, "prediction": {"draws": 16}},
-                      policy={"name": "simulation", "secure_sum": True, "check_trajectory": True},
+                      policy={"name": "simulation", "secure_sum": True},
                       linkage={"enabled": False})
     make_people(out, plan, people=40, twice=0)
     new_network(plan, (), "localhost", out / "kits", port=8443)
@@ -232,7 +233,7 @@ def copied(made, place):
     return place
 
 
-MASKED_STATES = ("TakeMaskKeys", "AskDiagnostic", "Evaluate", ("OpenSum", "Evaluate", 3),
+MASKED_STATES = ("TakeMaskKeys", "AskDescription", "AskDiagnostic.propensity", "Evaluate", ("OpenSum", "Evaluate", 3),
                  ("Evaluate", "Evaluate", 7), ("OpenSum", "Evaluate", 2), "AskEffects")
 
 
@@ -259,7 +260,7 @@ class Whole(Engine):
 
     def exchange(self, requests):
         request = next(iter(requests.values()))
-        if self.breaks_in is not None and request.run.endswith(self.breaks_in) and isinstance(request, Evaluate):
+        if self.breaks_in is not None and request.run.endswith(self.breaks_in) and asked(request) == "Evaluate":
             self.breaks, self.breaks_in = [("Evaluate", "Evaluate", self.names.count("Evaluate") + 7)], None
         return super().exchange(requests)
 
@@ -272,7 +273,7 @@ class Whole(Engine):
 def coordinated(folder, breaks_in=None):
     """(the engine, the last event) of the coordinator's job process."""
     own, engine = kit.read(folder / "kits" / "coordinator", "coordinator"), Whole(folder, breaks_in)
-    party.coordinate(own, engine, {"seed": 0, "out": str(folder / "result")})
+    party.coordinate(own, engine, {"out": str(folder / "result")})
     if breaks_in:
         engine.kill()
     return engine, kit.events(own.run)[0][-1]
@@ -299,7 +300,7 @@ def test_killed_among_the_refuters_they_go_on_and_what_was_fitted_stays(masked, 
     assert engine.names[-1] == "Evaluate"
     again, event = coordinated(tmp_path)
     assert event["event"] == "result", event
-    assert "AskDiagnostic" not in again.names  # the study's own fit, and the first refuter, are not asked again
+    assert "AskDiagnostic.outcome" not in again.names  # the study's own fit, and the first refuter, are not asked again
     assert again.names.count("AskEffects") == 1
     found = Result.load(tmp_path / "result")
     assert [row.name for row in found.diagnostics.refuters] == ["placebo", "negative-control"]

@@ -2,7 +2,9 @@
 
 import inspect
 import json
+import os
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,9 +15,9 @@ from nvflare.apis.signal import Signal
 from nvflare.private.fed.client import client_runner
 
 from fedci.errors import AwayError, MessageError, SiteError
-from fedci.network import flare
+from fedci.network import flare, tether
 from fedci.protocol.codec import decode, encode
-from fedci.protocol.messages import AskMoments, Hello, Reply
+from fedci.protocol.messages import Hello, Reply, Step
 
 REPLY = Reply("r", 1, "lyon", {"gradient": np.ones(2), "failed": np.zeros(1)}, {})
 
@@ -73,7 +75,7 @@ def replied(body=None, code=ReturnCode.OK):
 
 def asked(answer):
     engine = flare.FlareEngine(FakeEngine({} if answer is None else {"lyon": answer}), ["lyon"], 5.0, Signal())
-    return engine, lambda: engine.exchange({"lyon": AskMoments("r", 1, "lyon")})
+    return engine, lambda: engine.exchange({"lyon": Step("r", 1, "lyon", "AskMeans")})
 
 
 def test_bytes_go_out_and_come_back_and_are_counted():
@@ -87,7 +89,7 @@ def test_a_site_that_is_alive_but_slow_is_asked_the_same_again():
     late = replied(code=ReturnCode.TIMEOUT)
     fake = FakeEngine({"lyon": [late, late, replied(encode(REPLY))]}, alive=True)
     engine = flare.FlareEngine(fake, ["lyon"], 5.0, Signal())
-    found = engine.exchange({"lyon": AskMoments("r", 1, "lyon")})
+    found = engine.exchange({"lyon": Step("r", 1, "lyon", "AskMeans")})
     np.testing.assert_array_equal(found["lyon"].sums["gradient"], np.ones(2))
     assert fake.asked == [flare.TASK, flare.PING] * 2 + [flare.TASK]
 
@@ -95,7 +97,7 @@ def test_a_site_that_is_alive_but_slow_is_asked_the_same_again():
 def test_a_site_that_stays_slow_is_away_in_the_end():
     fake = FakeEngine({"lyon": replied(code=ReturnCode.TIMEOUT)}, alive=True)
     with pytest.raises(AwayError, match="did not answer"):
-        flare.FlareEngine(fake, ["lyon"], 5.0, Signal()).exchange({"lyon": AskMoments("r", 1, "lyon")})
+        flare.FlareEngine(fake, ["lyon"], 5.0, Signal()).exchange({"lyon": Step("r", 1, "lyon", "AskMeans")})
     assert fake.asked.count(flare.TASK) == flare.TRIES
 
 
@@ -138,6 +140,35 @@ def test_the_filter_lets_a_reply_pass_and_nothing_beside_it():
 def test_a_site_may_leave_out_a_sum():
     found = decode(filtered(encode(REPLY), without=["gradient"])[flare.BODY])
     assert set(found.sums) == {"failed"}
+
+
+@pytest.mark.parametrize("body", [encode(REPLY), None])
+def test_nothing_passes_the_filter_once_the_command_has_ended(tmp_path, monkeypatch, body):
+    """A reply without a body neither: a site that has ended does not even say that it is there."""
+    held = tether.Command(tmp_path)
+    monkeypatch.setenv(tether.LOCK, str(held.path))
+    kept, shareable = flare.LeavingFilter(), replied(body)
+    assert kept.process(shareable, None).get(flare.BODY) == body
+
+    def exit_with(status):
+        raise SystemExit(status)
+
+    monkeypatch.setattr("os._exit", exit_with)
+    held.release()
+    with pytest.raises(SystemExit, match=str(tether.ENDED)):
+        kept.process(shareable, None)
+
+
+@pytest.mark.parametrize("told", [{"command": "command-1"}, {}])
+def test_a_process_that_is_not_below_the_command_of_the_run_ends(monkeypatch, told):
+    def exit_with(status):
+        raise SystemExit(status)
+
+    monkeypatch.setattr("os._exit", exit_with)
+    lock = None if told else Path("command-1")
+    with pytest.raises(SystemExit, match=str(tether.ENDED)):
+        flare._check_command(tether.Tether(os.getppid(), lock), told)
+    flare._check_command(tether.Tether(os.getppid(), Path("/kit/command-1") if told else None), told)
 
 
 @pytest.mark.parametrize("body", [b"rows,of,people", encode(Hello("r", 1, "lyon", "0", "x", {}))])

@@ -11,6 +11,7 @@ SPOILED = {
     "class_allow_list": lambda f: f["resources"].update(class_allow_list=["*"]),
     "allow_log_streaming": lambda f: f["resources"].update(allow_log_streaming=True),
     "log streamer": lambda f: f["resources"]["components"].append({"id": "x", "path": "a.site_log_streamer.S"}),
+    "fedci's launcher": lambda f: f["resources"]["components"][-1].update(path="nvflare.other_launcher.Launcher"),
     "byoc": lambda f: f["authorization"]["permissions"]["project_admin"].update(byoc="any"),
     "LeavingFilter": lambda f: f["privacy"]["scopes"][0].update(task_result_filters=[]),
 }

@@ -18,10 +18,10 @@ from fedci.site.site import Site
 from tests_support import hospitals, study
 
 LONGEST = 120.0
-SECURE = {"name": "simulation", "secure_sum": True, "check_trajectory": True}
-STATES = ("Hello", "AskLinkKey", "AskTokens", "Exclude", "AskMaskKey", "TakeMaskKeys", "TakeCheckKey", "AskMoments",
-          "Prepare", "AskDiagnostic.propensity", "OpenSum", "AskDiagnostic.overlap", "Evaluate", "AskEffects",
-          "AskDiagnostic.outcome")
+SECURE = {"name": "simulation", "secure_sum": True}
+STATES = ("Hello", "AskLinkKey", "AskTokens", "Exclude", "AskMaskKey", "TakeMaskKeys", "TakeCheckKey", "AskColumns",
+          "AskMeans", "AskSpreads", "AskDescription", "Prepare", "AskDiagnostic.propensity", "OpenSum",
+          "AskDiagnostic.overlap", "Begin", "Evaluate", "AskEffects", "AskDiagnostic.outcome")
 
 
 class Killing:
@@ -72,7 +72,7 @@ def conducted(folder, plan, states=()):
     try:
         while True:
             try:
-                return engine, run_study(engine, plan, plan.fit_options(), 0, link_secret=b"s" * 32,
+                return engine, run_study(engine, plan, link_secret=b"s" * 32,
                                          checkpoint=folder / "checkpoint.npz")
             except AwayError:
                 continue
@@ -134,7 +134,7 @@ def check_coordinator_killed(folder, rounds: int, deaths):
     def local():
         return {source.name: Site(plan, source.read(plan)) for source in hospitals(40, 37, 39)}
 
-    expected = run_study(InProcessEngine(local()), plan, plan.fit_options(), 0)
+    expected = run_study(InProcessEngine(local()), plan)
     sites = local()
     assert [answered(folder, sites, number) for number in deaths] == [-9] * len(deaths)
     assert answered(folder, sites, None) == 0

@@ -22,6 +22,16 @@ def test_missing_and_added_files_are_named(kits):
         operations.check_kit(kits / "kits" / "lyon", "site")
 
 
+def test_what_a_crash_left_of_the_ledgers_head_does_not_spoil_the_kit(kits):
+    own = kits / "kits" / "lyon"
+    for name in (".ledger.head.new",):
+        (own / name).write_bytes(b"half")
+    assert kit.check_seal(operations.check_kit(own, "site")) == []
+    (own / ".study.toml.new").write_bytes(b"half")
+    with pytest.raises(OutputError, match=r"\.study\.toml\.new was added"):
+        operations.check_kit(own, "site")
+
+
 def test_a_coordinators_kit_that_moved_keeps_its_jobs_in_its_own_folder(kits):
     own = operations.check_kit(kits / "kits" / COORDINATOR, "coordinator")
     assert str(own.engine.resolve()) in (own.engine / "local" / "resources.json").read_text()

@@ -8,20 +8,49 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
 from fedci import FedCI, Result, Source
+from fedci.errors import AwayError
 from fedci.network import kit, processes, rehearsal
 from fedci.network.provision import new_network
 from fedci.site import ledger
 from tests_support import SMALL
 
 LONGEST = 240.0
-MASKED = {"name": "simulation", "secure_sum": True, "check_trajectory": True}
+MASKED = {"name": "simulation", "secure_sum": True}
+
+
+QUIET = 2.0
+"""Seconds in which a study that goes on would have answered a dozen times."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """What was seen of a party whose command was ended."""
+
+    code: int
+    lines: int
+    """Of its ledger, added after its command had ended."""
+    living: list[int]
+    """Processes that name its kit, `QUIET` seconds later."""
+
+
+@contextmanager
+def background_shell():
+    """What is started in it ignores SIGINT until it says otherwise, as what a shell starts in its background."""
+    before = {signal.SIGINT: signal.signal(signal.SIGINT, signal.SIG_IGN),
+              signal.SIGHUP: signal.signal(signal.SIGHUP, signal.SIG_DFL)}
+    try:
+        yield
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)
 
 
 class Network:
@@ -45,8 +74,9 @@ class Network:
         return kit.read(self.out / "kits" / party)
 
     def start(self, party: str):
-        self.running[party] = self._coordinator() if party == "coordinator" else rehearsal.start_site(
-            self.out, party, rehearsal.SITES.index(party))
+        with background_shell():
+            self.running[party] = self._coordinator() if party == "coordinator" else rehearsal.start_site(
+                self.out, party, rehearsal.SITES.index(party))
 
     def start_all(self):
         for party in (*rehearsal.SITES, "coordinator"):
@@ -62,10 +92,32 @@ class Network:
 
     def kill(self, party: str):
         """As a power cut would: the command and all of its engine's processes, at once."""
-        group = int((self.kit(party).run / processes.PID).read_text())
-        self.running[party].kill()
-        os.killpg(group, signal.SIGKILL)
+        for number in (self.running[party].pid, *processes.workers(self.kit(party))):
+            os.kill(number, signal.SIGKILL)
         self.running[party].wait(20)
+
+    def end(self, **signs: signal.Signals) -> dict[str, Ended]:
+        """A signal to the command of each party named, and to nothing else."""
+        for party, sign in signs.items():
+            self.running[party].send_signal(sign)
+        return self.ended(*signs)
+
+    def ended(self, *parties: str) -> dict[str, Ended]:
+        lines = {}
+        for party in parties:
+            self.running[party].wait(20)
+            lines[party] = self.lines(party)
+        time.sleep(QUIET)
+        return {party: Ended(self.running[party].returncode, self.lines(party) - lines[party],
+                             naming(self.kit(party).folder)) for party in parties}
+
+    def lines(self, party: str) -> int:
+        """Of its ledger, as it stands on disk."""
+        path = self.kit(party).folder / ledger.LEDGER
+        return path.read_bytes().count(b"\n") if path.exists() else 0
+
+    def rounds(self) -> int:
+        return sum(event["event"] == "round" for event in kit.events(self.kit("coordinator").run)[0])
 
     def working(self, site: str) -> int:
         """The process that answers for a site now."""
@@ -104,6 +156,19 @@ class Network:
             processes.end_leftover(self.kit(party))
 
 
+def naming(folder: Path) -> list[int]:
+    """Living processes whose command line names a folder."""
+    if Path("/proc/self").exists():
+        found = {}
+        for path in Path("/proc").glob("[0-9]*/cmdline"):
+            with suppress(OSError):
+                found[int(path.parent.name)] = path.read_text(errors="replace")
+    else:
+        listed = subprocess.run(["ps", "-axww", "-o", "pid=,command="], capture_output=True, text=True, check=True)
+        found = {int(number): line for number, line in (line.split(None, 1) for line in listed.stdout.splitlines())}
+    return [number for number, line in found.items() if f"{folder}" in line]
+
+
 @contextmanager
 def network(folder: Path, **changes):
     made = Network(folder, **changes)
@@ -116,29 +181,36 @@ def network(folder: Path, **changes):
 @pytest.fixture(scope="module")
 def troubled(tmp_path_factory):
     """A run with linkage, under secure sums, with sites that follow the fit, all diagnostics and a refuter, to which
-    everything happens: a site slower than the deadline, a site killed, the coordinator killed. (Network, its result)"""
+    everything happens: a site slower than the deadline; each site's command ended, each in another way; later one of
+    them again, the coordinator's, and a site's engine. (Network, its result, what was seen of the ended, twice)"""
     with network(tmp_path_factory.mktemp("troubled"), policy=MASKED, diagnostics={"refute": ["placebo"]}) as made:
         made.deadline = 10
         made.start_all()
         made.wait_round(2)
         slow = made.working("oslo")
         os.kill(slow, signal.SIGSTOP)
-        made.wait_said("paused     site 'oslo' did not answer within 10 s")
+        made.wait_said("paused     ")
         os.kill(slow, signal.SIGCONT)
         made.wait_round(5)
-        made.kill("turin")
-        made.start("turin")
+        rounds = made.rounds()
+        first = made.end(turin=signal.SIGKILL, lyon=signal.SIGTERM, oslo=signal.SIGHUP)
+        assert made.rounds() <= rounds + 2  # what was on its way
+        for site in first:
+            made.start(site)
         made.wait_round(8)
-        made.kill("coordinator")
-        made.start("coordinator")
+        engine, *_ = processes.workers(made.kit("oslo"))
+        os.kill(engine, signal.SIGKILL)
+        later = made.end(coordinator=signal.SIGKILL, lyon=signal.SIGINT) | made.ended("oslo")
+        for party in later:
+            made.start(party)
         made.wait_end()
         made.wait_sites()
-        yield made, Result.load(made.out / "result")
+        yield made, Result.load(made.out / "result"), first, later
 
 
 def test_networked_with_linkage_is_the_study_in_one_process(troubled):
     """All diagnostics, a refuter among them, are compared too."""
-    network, found = troubled
+    network, found, *_ = troubled
     rehearsal.compare(network.out, network.study, network.tables, found)
     assert sum(found.outcome.excluded.values()) == 18
     assert [row.name for row in found.diagnostics.refuters] == list(network.study.diagnostics.refute)
@@ -146,26 +218,50 @@ def test_networked_with_linkage_is_the_study_in_one_process(troubled):
         own = network.kit(site).folder
         assert ledger.verify(own).ok
         entries = ledger.read(own)
-        assert {e["phase"] for e in entries} == {"handshake", "linkage", "keys", "moments", "design", "fit", "effects",
-                                                 "checks"}
+        assert {e["phase"] for e in entries} == {"policy", "handshake", "linkage", "keys", "moments", "design", "fit",
+                                                 "effects", "checks"}
         assert any("masked" in entry["sums"] for entry in entries)
         people = pd.read_csv(next((own / "out").glob("people-*.csv")))
         assert list(people["row"]) == list(rehearsal.kept_rows(network.out, site, found.outcome.run))
 
 
-def test_a_killed_site_and_a_killed_coordinator_cost_nothing(troubled):
+def test_however_a_sites_command_ends_nothing_leaves_after_it(troubled):
+    """Asked to end, by SIGTERM, by a closed terminal (SIGHUP), by Ctrl-C though a shell had it ignored: its ledger has
+    not one line more. Killed by SIGKILL, when nobody is left to tidy up, at most the line that was being written. No
+    process that names its kit lives on; and the study's result is that of a run to which nothing happened (above)."""
+    _, _, first, later = troubled
+    assert {site: seen.code for site, seen in first.items()} == {"turin": -9, "lyon": 128 + 15, "oslo": 128 + 1}
+    assert (first["lyon"].lines, first["oslo"].lines, later["lyon"].lines) == (0, 0, 0)
+    assert first["turin"].lines <= 1
+    assert [seen.living for seen in first.values()] == [[], [], []]
+    assert (later["lyon"].code, later["lyon"].living) == (130, [])
+
+
+def test_when_its_engine_is_killed_a_sites_command_ends_and_its_job_too(troubled):
+    _, _, _, later = troubled
+    assert (later["oslo"].code, later["oslo"].lines, later["oslo"].living) == (AwayError.exit_code, 0, [])
+
+
+def test_a_killed_coordinators_server_and_job_end_with_it(troubled):
+    _, _, _, later = troubled
+    assert (later["coordinator"].code, later["coordinator"].living) == (-9, [])
+
+
+def test_ended_sites_and_a_killed_coordinator_cost_nothing(troubled):
     """Rounds were run once or again, and each counts once; the numbers are those of the test above."""
-    network, found = troubled
+    network, found, *_ = troubled
     assert [step.number for step in found.outcome.fit.rounds] == list(range(1, len(found.outcome.fit.rounds) + 1))
     assert len(found.outcome.fit.rounds) >= 8
     assert (network.out / "coordinator.log").read_text().count("listening") == 2
-    assert (network.out / "turin.log").read_text().count("waiting    for the coordinator") == 2
+    assert {site: (network.out / f"{site}.log").read_text().count("waiting    for the coordinator")
+            for site in rehearsal.SITES} == {"lyon": 3, "oslo": 3, "turin": 2}
 
 
 def test_a_site_slower_than_the_deadline_pauses_the_run_and_its_late_answer_changes_nothing(troubled):
-    network, _ = troubled
-    assert "paused     site 'oslo' did not answer within 10 s" in (network.out / "coordinator.log").read_text()
-    assert (network.out / "oslo.log").read_text().count("waiting    for the coordinator") == 1
+    network, *_ = troubled
+    said = (network.out / "coordinator.log").read_text()
+    reasons = "site 'oslo' did not answer within 10 s", "2 of 3 sites are there to open a sum, 3 are needed"
+    assert any(f"paused     {reason}" in said for reason in reasons)  # as it was asked for a sum, or to open one
 
 
 def test_with_a_quorum_the_study_goes_on_without_a_site_that_left_and_names_who_contributed(tmp_path):

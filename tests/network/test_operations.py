@@ -2,10 +2,12 @@
 
 import pytest
 
-from fedci.errors import AwayError, MessageError, OutputError
+from fedci.errors import AwayError, FedciError, MessageError, OutputError, SizeError
 from fedci.network import kit, operations
 from fedci.network.party import write_run
 from fedci.network.provision import COORDINATOR
+from fedci.site import floors, ledger
+from fedci.study.policy import Policy
 
 
 def test_open_folders_and_other_roles_are_refused(kits):
@@ -23,6 +25,7 @@ def test_check_site_reads_the_data_and_sends_nothing(made, capsys):
     said = capsys.readouterr().out
     assert "whole and hardened" in said
     assert "46 rows" in said
+    assert "secure_sum" in said
     assert not (made[0] / "kits" / "lyon" / "ledger.jsonl").exists()
 
 
@@ -108,3 +111,43 @@ def test_a_site_tells_how_far_the_fit_is(study):
     assert answers.seen(fit, 13.0) == ""
     assert answers.seen(fit | {"run": "r-placebo"}, 30.0) == ""  # a refuter counts anew
     assert answers.count == 1
+
+
+# --- the site's own policy
+
+
+def test_without_a_policy_of_its_own_a_site_holds_to_standard_and_says_so(made, capsys, monkeypatch):
+    """The study says `simulation`; the site's operator has said nothing."""
+    monkeypatch.delenv(floors.VARIABLE)
+    with pytest.raises(FedciError):
+        operations.check_site(made[0] / "kits" / "lyon", made[0] / "lyon" / "cohort.csv", print)
+    said = " ".join(capsys.readouterr().out.split())
+    assert "no site-policy.toml, so the floors of 'standard' hold; `fedci site policy` makes one" in said
+    assert "min_rows 2 50 50 the site ('standard')" in said
+    assert "secure_sum false true refused refused: all parties must agree" in said
+
+
+def test_check_site_shows_every_value_and_refuses_what_the_site_would(made, tmp_path, capsys, monkeypatch):
+    monkeypatch.delenv(floors.VARIABLE)
+    place, data = tmp_path / "own.toml", made[0] / "lyon" / "cohort.csv"
+    lax = floors.based_on("simulation", "drawn at random")
+    floors.write_floors(floors.required(lax, {"min_rows": 100}), place)
+    with pytest.raises(SizeError, match="46 rows, the policy needs 100"):
+        operations.check_site(made[0] / "kits" / "lyon", data, print, place)
+    floors.write_floors(floors.allowed(lax, {"min_rows": 30}, "few patients"), place)
+    own, found = operations.check_site(made[0] / "kits" / "lyon", data, print, place)
+    assert (own.name, found.path) == ("lyon", place)
+    said = capsys.readouterr().out
+    assert all(f"  {key} " in said for key in Policy.model_fields if key not in ("name", "override_reason"))
+
+
+def test_a_loosening_stands_in_the_ledger_of_a_party_before_it_answers(kits, tmp_path):
+    from fedci.network import party
+
+    place = tmp_path / "own.toml"
+    floors.write_floors(floors.based_on("simulation", "drawn at random"), place)
+    own = kit.read(kits / "kits" / "lyon", "site")
+    write_run(own, {"data": str(kits / "lyon" / "cohort.csv"), "approve": False, "patience": 1.0, "policy": str(place)})
+    party.SiteParty(own).ended()
+    first, = ledger.read(own.folder)
+    assert (first["phase"], first["notes"]["loosened"]["min_rows"]["reason"]) == ("policy", "drawn at random")

@@ -4,9 +4,10 @@ import stat
 
 import pytest
 
-from fedci.errors import StudyError, UsageError
+from fedci.errors import DisclosureError, StudyError, UsageError
 from fedci.network import operations
 from fedci.network.provision import COORDINATOR, new_network
+from fedci.study.study import Study
 
 PARTIES = (COORDINATOR, "lyon", "oslo", "turin")
 
@@ -36,6 +37,9 @@ def test_what_cannot_be_made_is_said_before_anything_is_written(study, tmp_path)
             new_network(alone, sites, "localhost", tmp_path / "kits")
     with pytest.raises(StudyError, match="not in the study"):
         new_network(study, ("bern",), "localhost", tmp_path / "kits")
+    with pytest.raises(DisclosureError, match="at least 3 sites, got 2"):
+        new_network(Study.model_validate(alone.model_dump() | {"policy": "standard"}), ("lyon", "oslo"), "localhost",
+                    tmp_path / "kits")
     assert not (tmp_path / "kits").exists()
 
 

@@ -7,6 +7,7 @@ import shutil
 import socket
 import ssl
 import time
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -35,7 +36,7 @@ def up(tmp_path_factory):
     own, site = kit.read(out / "kits" / "coordinator"), kit.read(out / "kits" / "lyon")
     place_server(own.engine)
     weaken(own.engine / "local")
-    with processes.engine(own) as process, processes.engine(site):
+    with running(own) as process, running(site):
         processes.wait_listening(own, process, WAIT)
         with flare.console(own) as session:
             until = time.monotonic() + WAIT
@@ -43,6 +44,13 @@ def up(tmp_path_factory):
                 assert time.monotonic() < until
                 time.sleep(0.3)
             yield out, session
+
+
+@contextmanager
+def running(own):
+    """The engine of a kit, below a command that is this process."""
+    with processes.command(own) as held, processes.engine(own, held) as process:
+        yield process
 
 
 def keeping_the_authority(out):
@@ -131,7 +139,7 @@ def test_a_stranger_with_another_authoritys_certificate_is_not_let_in(up, tmp_pa
     real = kit.read(out / "kits" / "coordinator")
     new_network(rehearsal.make_study(), (), "localhost", tmp_path / "kits", real.port)
     stranger = kit.read(tmp_path / "kits" / "oslo")
-    with processes.engine(stranger) as process:
+    with running(stranger) as process:
         until = time.monotonic() + 12.0
         while time.monotonic() < until and process.poll() is None:
             assert "oslo" not in connected(session)

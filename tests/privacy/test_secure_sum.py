@@ -1,6 +1,7 @@
 """The pieces of a secure sum: numbers as integers, masks that cancel, shares, and the check of the sum."""
 
 import secrets
+from fractions import Fraction
 from itertools import combinations
 
 import numpy as np
@@ -29,26 +30,42 @@ values = st.floats(-1e11, 1e11, allow_nan=False).filter(lambda v: v == 0 or abs(
 
 @given(st.lists(values, min_size=1, max_size=20))
 def test_a_number_keeps_its_53_bits(numbers):
-    assert ss.decode(ss.encode(np.array(numbers), 10, True), True).tolist() == numbers
+    for form in (ss.WIDE, ss.RAW):
+        assert ss.decode(ss.encode(np.array(numbers), 10, form), form).tolist() == numbers
+
+
+@given(st.lists(st.floats(1e-30, 1e50) | st.floats(-1e50, -1e-30), min_size=1, max_size=20))
+def test_columns_in_any_unit_keep_their_53_bits_alone_and_summed(numbers):
+    """From 1e-30 to 1e50; sites add integers, without error, and the sum is rounded when it is made a float again."""
+    values = np.array(numbers)
+    one = ss.encode(values, 50, ss.RAW)
+    assert ss.decode(one, ss.RAW).tolist() == numbers
+    total = sum(ss.encode(np.array([value]), len(numbers), ss.RAW) for value in values)
+    found, exact = Fraction(float(ss.decode(total, ss.RAW)[0])), sum(map(Fraction, numbers))
+    assert abs(found - exact) <= sum(abs(Fraction(v)) for v in numbers) / 2**50
 
 
 @given(st.lists(st.floats(-1e-6, 1e-6), min_size=1, max_size=20))
 def test_a_small_number_is_kept_to_the_last_fractional_bit(numbers):
-    np.testing.assert_allclose(ss.decode(ss.encode(np.array(numbers), 3, True), True), numbers, rtol=0, atol=2.0**-73)
-    np.testing.assert_allclose(ss.decode(ss.encode(np.array(numbers), 3, False), False), numbers, rtol=0, atol=2.0**-41)
+    for form, last in ((ss.BOUNDED, 2.0**-41), (ss.WIDE, 2.0**-73), (ss.RAW, 2.0**-173)):
+        np.testing.assert_allclose(ss.decode(ss.encode(np.array(numbers), 3, form), form), numbers, rtol=0, atol=last)
 
 
-@pytest.mark.parametrize("wide, limit", [(True, 2.0**42), (False, 2.0**22)])
+LIMITS = pytest.mark.parametrize("form, limit", [(ss.BOUNDED, 2.0**22), (ss.WIDE, 2.0**42), (ss.RAW, 2.0**202)],
+                                 ids=["bounded", "wide", "raw"])
+
+
+@LIMITS
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e300, None])
-def test_what_cannot_be_summed_is_refused_before_it_is_sent(bad, wide, limit):
+def test_what_cannot_be_summed_is_refused_before_it_is_sent(bad, form, limit):
     with pytest.raises(NumericalError, match="not finite|beyond"):
-        ss.encode(np.array([1.0, limit / 3 if bad is None else bad]), 3, wide)
+        ss.encode(np.array([1.0, limit / 3 if bad is None else bad]), 3, form)
 
 
-@pytest.mark.parametrize("wide, limit", [(True, 2.0**42), (False, 2.0**22)])
-def test_the_largest_numbers_of_all_sites_do_not_overflow(wide, limit):
+@LIMITS
+def test_the_largest_numbers_of_all_sites_do_not_overflow(form, limit):
     most = np.nextafter(limit / 4096, 0)
-    one = ss.encode(np.array([most, -most]), 4096, wide)
+    one = ss.encode(np.array([most, -most]), 4096, form)
     assert all(4096 * abs(int(part)) < 2**63 for part in one)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fedci.errors import MessageError, SiteError
-from fedci.privacy.tokens import choose, find, sorting, tokens
+from fedci.privacy.tokens import are_elsewhere, choose, find, sorting, tokens, witnesses
 from support.linked import KEY, SECRET, cohort
 
 
@@ -45,11 +45,16 @@ def slow_choice(by_site, keep, secret):
     return leaves
 
 
+def left_out(by_site, keep, secret) -> dict[str, np.ndarray]:
+    """Site → the tokens it leaves out."""
+    return {site: by_site[site][mine] for site, (mine, _) in choose(by_site, keep, secret).items()}
+
+
 @pytest.mark.parametrize("keep", [1, 2, 3, 5])
 def test_every_person_stays_at_exactly_keep_of_their_sites(keep):
     for seed in range(5):
         by_site = random_cohorts(np.random.default_rng(seed))
-        leaving = choose(by_site, keep, SECRET)
+        leaving = left_out(by_site, keep, SECRET)
         assert {site: set(map(tuple, rows.tolist())) for site, rows in leaving.items()} == slow_choice(
             by_site, keep, SECRET)
         before, after = (_sites_per_person(part) for part in (by_site, _without(by_site, leaving)))
@@ -69,7 +74,7 @@ def test_the_order_of_sites_and_rows_changes_nothing():
     rng = np.random.default_rng(1)
     by_site = random_cohorts(rng)
     shuffled = {site: rng.permutation(by_site[site]) for site in reversed(list(by_site))}
-    one, two = choose(by_site, 2, SECRET), choose(shuffled, 2, SECRET)
+    one, two = left_out(by_site, 2, SECRET), left_out(shuffled, 2, SECRET)
     assert list(one) == list(two)
     for site in one:
         np.testing.assert_array_equal(one[site][sorting(one[site])], two[site][sorting(two[site])])
@@ -78,17 +83,33 @@ def test_the_order_of_sites_and_rows_changes_nothing():
 def test_the_secret_decides_and_no_site_is_preferred():
     """1000 people at three sites, binomial: a share of 1/3 is missed by 0.075 (5 sd) once in 10⁶ times."""
     everywhere = dict.fromkeys(("a", "b", "c"), cohort(*range(1000)))
-    left = {site: len(rows) for site, rows in choose(everywhere, 1, SECRET).items()}
+    left = {site: len(rows) for site, rows in left_out(everywhere, 1, SECRET).items()}
     assert sum(left.values()) == 2000
     assert all(abs(1 - rows / 1000 - 1 / 3) < 0.075 for rows in left.values())
-    other = choose(everywhere, 1, KEY)
-    assert not np.array_equal(other["a"], choose(everywhere, 1, SECRET)["a"])
+    assert not np.array_equal(*(left_out(everywhere, 1, secret)["a"] for secret in (KEY, SECRET)))
 
 
 def test_nobody_repeated_and_nobody_at_all():
-    nothing = choose({"a": cohort(1, 2), "b": cohort(3), "c": cohort()}, 1, SECRET)
+    nothing = left_out({"a": cohort(1, 2), "b": cohort(3), "c": cohort()}, 1, SECRET)
     assert {site: len(rows) for site, rows in nothing.items()} == {"a": 0, "b": 0, "c": 0}
-    assert len(choose({"a": cohort(), "b": cohort()}, 1, SECRET)["a"]) == 0
+    assert len(left_out({"a": cohort(), "b": cohort()}, 1, SECRET)["a"]) == 0
+
+
+@pytest.mark.parametrize("keep", [1, 2])
+def test_who_is_left_out_has_the_witnesses_of_where_they_stay_and_no_others(keep):
+    """What a site accepts: as many other sites' proofs as the person stays at, each of the very token."""
+    by_site = random_cohorts(np.random.default_rng(3))
+    proofs = {site: witnesses(rows, KEY, site.encode()) for site, rows in by_site.items()}
+    everywhere = np.concatenate([proofs[site] for site in sorted(by_site)])
+    for site, (mine, elsewhere) in choose(by_site, keep, SECRET).items():
+        rows, own, given = by_site[site][mine], proofs[site][mine], everywhere[elsewhere].reshape(len(mine), -1)
+        assert are_elsewhere(rows, given, own, keep, KEY)
+        assert not are_elsewhere(rows, given, own, keep, SECRET)
+        assert not are_elsewhere(rows, np.hstack([own] * keep), own, keep, KEY)
+        assert not are_elsewhere(rows, np.roll(given, 1, 0), own, keep, KEY)
+        assert not are_elsewhere(rows, given + (np.arange(3 * keep) == 1), own, keep, KEY)
+        if keep > 1:
+            assert not are_elsewhere(rows, np.hstack([given[:, :3]] * keep), own, keep, KEY)
 
 
 def test_a_site_that_repeats_a_token_is_named():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
-from dataclasses import fields, replace
+from dataclasses import fields
 
 import numpy as np
 import pytest
@@ -12,26 +12,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
+from fedci.bounded import LARGEST_INTEGER
 from fedci.errors import MessageError
 from fedci.protocol import codec, messages
 from fedci.protocol.codec import CHECK_BYTES, decode, encode, sealed
 from fedci.protocol.messages import (
-    AskDiagnostic,
-    AskEffects,
     AskLinkKey,
     AskMaskKey,
-    AskMoments,
-    AskSharedEffects,
-    AskStatistics,
     AskTokens,
-    Evaluate,
     Exclude,
     Hello,
     OpenSum,
-    Prepare,
-    PullBack,
     Refusal,
     Reply,
+    Step,
     TakeCheckKey,
     TakeLinkKey,
     TakeMaskKeys,
@@ -40,33 +34,22 @@ from fedci.protocol.messages import (
 )
 
 BASE = ("run-1", 3, "oslo")
-ROOTS = np.arange(8.0).reshape(2, 2, 2) + 0.5
 EXAMPLES = [
-    Hello(*BASE, "0.1", "abc", {"model": {"phi": {"scale": [[1.0, 0.5], [0.5, 1.0]]}}, "rounds": 7, "none": None}),
-    AskMoments(*BASE),
-    Prepare(*BASE, x_mean=np.zeros(2), x_sd=np.ones(2), y_mean=1.25, y_sd=3.5, u=np.arange(5.0), index=1, sites=4,
-            indicators=np.array([0, 2])),
-    Evaluate(*BASE, np.arange(3.0), ROOTS, -ROOTS),
-    AskEffects(*BASE, theta=np.arange(3.0), phi_roots=ROOTS, sigma_roots=-ROOTS, g=np.zeros((2, 2)),
-               correlations=np.array([np.nan, 0.0, 0.5])),
+    Hello(*BASE, "0.1", "abc", {"lyon": True, "oslo": True}, "placebo"),
+    Step(*BASE, "AskMeans"),
+    Tokens(*BASE, np.array([[-1, 2], [2**62, -(2**63)]]), np.array([[1, 2, 3], [4, 5, -6]])),
+    Exclude(*BASE, np.array([[1, -2], [3, 4]]), np.array([[1, 2, 3], [4, 5, 6]]), 1, 2),
     Reply(*BASE, {"ab": np.array(2.5), "cd": np.array([[1, 2], [3, 4]]), "ef": np.array([True, False])}, {"k": [1]}),
     Refusal(*BASE, "size", "too few rows"),
-    AskStatistics(*BASE, np.ones((2, 3))),
-    PullBack(*BASE, thetas=np.ones((2, 3)), gram=np.ones((2, 6)), cross=np.ones((2, 3)), square=np.ones(2),
-             log_det=np.zeros(2)),
-    AskSharedEffects(*BASE, np.ones((2, 3)), np.ones((2, 4, 3)), np.array([np.nan, 0.0, 0.5])),
-    AskDiagnostic(*BASE, "balance", {"share": np.array(0.5), "coefficients": np.arange(3.0)}),
     AskLinkKey(*BASE),
     WrapLinkKey(*BASE, {"lyon": "0f", "oslo": "1e"}, {"lyon": "", "oslo": ""}),
     TakeLinkKey(*BASE, "lyon", "0f", "", "2d"),
     AskTokens(*BASE, 0, 2),
-    Exclude(*BASE, np.array([[1, -2], [3, 4]]), 1, 2),
-    Tokens(*BASE, np.array([[-1, 2], [2**62, -(2**63)]])),
     AskMaskKey(*BASE),
     TakeMaskKeys(*BASE, {"lyon": "0f", "oslo": "1e"}, {"lyon": "", "oslo": ""}),
     TakeCheckKey(*BASE, "2d"),
     OpenSum(*BASE, {"lyon": "0f", "oslo": "1e"}),
-    AskStatistics(*BASE, np.ones((2, 3)), {"total": np.array([1, -(2**63)]), "gram": np.ones((2, 6))}),
+    Step(*BASE, "AskStatistics", {"total": np.array([1, -(2**63)]), "gram": np.ones((2, 6))}),
 ]
 each_example = pytest.mark.parametrize("message", EXAMPLES, ids=lambda m: type(m).__name__)
 
@@ -133,7 +116,8 @@ word = st.none() | st.booleans() | st.integers(-2**53, 2**53) | finite | st.text
 plain = word | st.lists(word, max_size=3) | st.dictionaries(st.text(max_size=3), st.lists(word, max_size=2), max_size=2)
 
 
-@given(sums=st.dictionaries(st.text(max_size=6), any_array, max_size=4), run=st.text(max_size=5), number=st.integers(),
+@given(sums=st.dictionaries(st.text(max_size=6), any_array, max_size=4), run=st.text(max_size=5),
+       number=st.integers(-LARGEST_INTEGER, LARGEST_INTEGER),
        notes=st.dictionaries(st.text(max_size=5), plain, max_size=2))
 def test_any_sums_come_back_as_they_went(sums, notes, run, number):
     """0-d and empty arrays, any names, any words."""
@@ -154,7 +138,7 @@ def test_any_layout_travels_as_plain_little_endian(array):
 def test_a_received_array_cannot_be_written_to():
     """It is a view of the bytes that came."""
     with pytest.raises(ValueError, match="read-only"):
-        decode(encode(EXAMPLES[3])).theta[0] = 1.0
+        decode(encode(EXAMPLES[3])).tokens[0] = 1
 
 
 @pytest.mark.parametrize("array", [np.array(["x"]), np.array([object()]), np.array([1j]), np.array(["2020"], "M8[Y]")],
@@ -200,7 +184,7 @@ def test_a_flipped_bit_in_the_header_is_refused_or_makes_another_message(message
             assert same(decode(encode(other)), other)
 
 
-@pytest.mark.parametrize("message", [EXAMPLES[2], EXAMPLES[5]], ids=lambda m: type(m).__name__)
+@pytest.mark.parametrize("message", [EXAMPLES[0], EXAMPLES[4]], ids=lambda m: type(m).__name__)
 def test_any_other_header_byte_is_refused_or_makes_a_message(message):
     """All 255 wrong values of every byte: MessageError or a message of a known type, nothing else."""
     data = encode(message)
@@ -223,7 +207,7 @@ def test_random_bytes_are_refused(data):
 
 
 junk = st.recursive(st.none() | st.booleans() | st.integers(-3, 3) | st.floats() | st.sampled_from(
-    ["", "a", "sums/a", "<f8", "|b1", "O", "Reply", "Prepare", "theta", "run"]),
+    ["", "a", "sums/a", "<f8", "|b1", "O", "Reply", "Step", "previous", "run"]),
     lambda part: st.lists(part, max_size=4) | st.dictionaries(st.text(max_size=5), part, max_size=3), max_leaves=8)
 declaration = st.tuples(junk, st.sampled_from(["<f8", "<i8", "|b1", "O", None, 3]), junk).map(list)
 
@@ -292,7 +276,7 @@ def test_a_header_without_a_part_is_refused(message, key):
 
 
 def test_an_extra_array_is_refused():
-    refused(raw({"type": "AskMoments", "fields": {"run": "r", "round": 1, "site": "s"},
+    refused(raw({"type": "AskMaskKey", "fields": {"run": "r", "round": 1, "site": "s"},
                  "arrays": [["more", "<f8", []]]}, b"\0" * 8))
 
 
@@ -323,25 +307,10 @@ def test_a_field_of_the_wrong_type_is_refused(field, value):
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 def test_nan_and_infinity_are_refused(bad):
-    for message in (Reply(*BASE, {"a": np.array([1.0, bad])}), replace(EXAMPLES[3], theta=np.array([bad])),
-                    replace(EXAMPLES[2], y_mean=bad), replace(EXAMPLES[4], g=np.full((2, 2), bad))):
+    for message in (Reply(*BASE, {"a": np.array([1.0, bad])}), Step(*BASE, "PullBack", {"gram": np.full((2, 2), bad)}),
+                    Step(*BASE, "AskEffects", {"correlations": np.array([bad])}),
+                    Exclude(*BASE, np.array([[bad, 1.0]]), np.zeros((1, 3)), 0, 1)):
         refused(encode(message))
-
-
-def test_nan_stands_for_the_priors_correlation_and_only_there():
-    assert np.isnan(decode(encode(EXAMPLES[4])).correlations[0])
-
-
-def test_an_infinite_correlation_is_refused():
-    refused(encode(replace(EXAMPLES[4], correlations=np.array([np.inf]))))
-
-
-def test_a_number_too_large_for_a_float_is_refused():
-    refused(encode(replace(EXAMPLES[2], y_mean=10**400)))
-
-
-def test_an_integer_is_a_float_too():
-    assert decode(encode(replace(EXAMPLES[2], y_mean=2))).y_mean == 2.0
 
 
 def test_a_message_too_large_is_refused_on_both_sides(monkeypatch):
@@ -368,11 +337,3 @@ def test_deep_nesting_is_refused():
     refused(encode(Reply(*BASE, {}, deep)))
     refused(raw(b"[" * 10**6))
     refused(raw(b'{"a":' * 10**5))
-
-
-@pytest.mark.parametrize("name", ["default", "paper"])
-def test_the_options_of_every_preset_travel(name):
-    from fedci.study.options import preset
-
-    message = Hello(*BASE, "0.1", "abc", preset(name).model_dump(mode="json"))
-    assert same(decode(encode(message)), message)

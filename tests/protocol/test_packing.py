@@ -27,11 +27,20 @@ def test_a_unit_enters_means_once_variances_twice_and_counts_not_at_all(name, po
     assert packing.rescaled({name: np.array(3.0)}, 10.0)[name] == 3.0 * 10.0**power
 
 
-@pytest.mark.parametrize("wide", [False, True])
-def test_a_masked_answer_has_its_numbers_and_the_checks(wide):
-    """Numbers of any size take two integers each."""
+@pytest.mark.parametrize("form", [secure_sum.BOUNDED, secure_sum.WIDE, secure_sum.RAW])
+def test_a_masked_answer_has_its_numbers_and_the_checks(form):
+    """An integer for each number and each part of its form."""
     values = packing.flat(SUMS)
-    assert packing.masked_size(SHAPES, wide) == len(secure_sum.encode(values, 3, wide)) + secure_sum.CHECKS
+    assert packing.masked_size(SHAPES, form) == len(secure_sum.encode(values, 3, form)) + secure_sum.CHECKS
+    assert packing.masked_size(SHAPES, form) == len(form) * len(values) + secure_sum.CHECKS
+
+
+def test_sums_in_the_datas_own_units_are_raw_and_gradients_bounded_only_where_data_are_standardised(make):
+    standardised, own = (make.model(sites=2, standardise=flag) for flag in (True, False))
+    for name in ("AskMeans", "AskSpreads"):
+        assert packing.form_of(None, name) == secure_sum.RAW
+    assert packing.form_of(standardised, "Evaluate") == secure_sum.BOUNDED
+    assert packing.form_of(own, "Evaluate") == packing.form_of(standardised, "AskStatistics") == secure_sum.WIDE
 
 
 def test_the_jitter_is_summed_beside_the_answers():

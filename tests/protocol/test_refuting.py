@@ -46,10 +46,8 @@ def test_a_site_refutes_only_what_the_study_asks_for():
     plan = study(options=QUICK, diagnostics={"refute": ["placebo"]})
     site = Site(plan, sources()[0].read(plan))
 
-    def hello(name, draws=16):
-        options = plan.fit_options().model_dump(mode="json")
-        options["prediction"]["draws"] = draws
-        return site.answer(Hello("r", 1, site.name, __version__, plan.hash(), options, 0, name))
+    def hello(name):
+        return site.answer(Hello("r", 1, site.name, __version__, plan.hash(), {site.name: True}, name))
 
     assert isinstance(hello("placebo"), Reply)
     assert site.run.study.diagnostics.enabled is False

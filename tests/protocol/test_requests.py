@@ -11,22 +11,25 @@ from rich.console import Console
 import fedci
 from fedci import Source
 from fedci.cli import progress
-from fedci.coordinator import diagnoses, masked_sums
-from fedci.coordinator.coordinator import Round, agree_units, handshake, terms_of
-from fedci.coordinator.talk import PlainSums, Talk
+from fedci.coordinator.coordinator import Round, handshake, open_course
+from fedci.coordinator.talk import GIVEN_UP, Talk
 from fedci.errors import DisclosureError, SiteError
-from fedci.model.families import model_of
+from fedci.model.families import FAMILIES, model_of
 from fedci.model.family import Ask
 from fedci.model.shared import evidence
-from fedci.protocol.ask import request_of, shapes, sizes
+from fedci.protocol import course
+from fedci.protocol.ask import shapes, sizes
 from fedci.protocol.codec import decode, encode
-from fedci.protocol.messages import TYPES, AskDiagnostic, AskMoments, Message, Refusal, Reply
+from fedci.protocol.course import Contract
+from fedci.protocol.messages import TYPES, AskMaskKey, Message, Refusal, Reply, Step
 from fedci.protocol.requests import MASKED, NO_PHASE, OWN, REQUESTS, SIZES, Array, Request, asked, row_of
 from fedci.site import diagnosing
+from fedci.site.describing import Part
 from fedci.site.door import Door, check_leaving
 from fedci.site.ledger import Ledger, read
 from fedci.site.release import Sum, release
 from fedci.site.site import Site
+from fedci.site.summing import DESCRIBED
 from tests_support import frame, study
 
 BASE = ("run", 1, "a")
@@ -38,40 +41,39 @@ PAGE = Path(fedci.__file__).parents[2] / "docs" / "security.md"
 
 def test_every_request_has_a_row_and_every_row_its_own_name():
     assert {row.message.__name__ for row in REQUESTS.values()} == TYPES.keys() - {"Reply", "Refusal", "Tokens"}
-    assert all(name == row.name and name.partition(".")[0] == row.message.__name__ for name, row in REQUESTS.items())
-    assert {row.kind for row in REQUESTS.values() if row.message is AskDiagnostic} == diagnosing.KINDS.keys()
+    assert all(name == row.name for name, row in REQUESTS.items())
+    assert all(name == row.message.__name__ for name, row in REQUESTS.items() if row.message is not Step)
+
+
+def test_every_step_has_a_row_and_something_that_computes_it():
+    steps = {name for name, row in REQUESTS.items() if row.message is Step}
+    asks = {name for family in FAMILIES.values() for name in family.asks.fget(None)}
+    assert steps == {*DESCRIBED, course.READY, course.BEGIN, *asks,
+                     *(f"AskDiagnostic.{kind}" for kind in diagnosing.KINDS)}
+    assert {row.kind for row in REQUESTS.values()} == {"", *diagnosing.KINDS}
+    assert {name for name, row in REQUESTS.items() if row.optional} == {name for name in steps if "." in name}
 
 
 @pytest.mark.parametrize("row", REQUESTS.values(), ids=REQUESTS)
 def test_a_row_is_whole(row):
-    names = [array.name for array in row.answer]
+    names, own = ([array.name for array in arrays] for arrays in (row.answer, row.own))
     assert len(set(names)) == len(names)
-    assert set(row.by_site) <= set(names)
-    assert {length for array in (*row.answer, *row.added) for length in array.shape
+    assert len(set(own)) == len(own)
+    assert {length for array in (*row.answer, *row.own) for length in array.shape
             if isinstance(length, str)} <= SIZES.keys()
-    assert row.summed or not (row.by_site or row.masked or row.bounded or row.draws)
-    assert not (row.summed and any(array.flag for array in row.added))  # flags of sites are no sum
-    assert row.leaves(secure=True) == ({MASKED, *(OWN + name for name in row.by_site if not row.averaged)}
+    assert row.summed or not (own or row.draws or row.optional or row.averaged)
+    assert bool(names) == row.summed or row.phase == "linkage"
+    assert row.leaves(secure=True) == ({MASKED, *(OWN + name for name in own if not row.averaged)}
                                        if row.summed else set(names))
 
 
 def test_what_is_no_request_has_no_phase_and_no_answer():
-    for message in (None, Reply(*BASE), AskDiagnostic(*BASE, "ages", {}), AskDiagnostic(*BASE, "", {})):
+    for message in (None, Reply(*BASE), Step(*BASE, "AskDiagnostic.ages"), Step(*BASE, "AskAges"), Step(*BASE, "")):
         row = row_of(message)
         assert (row.phase, row.leaves(False), row.notes_beside(False), row.in_full) == (NO_PHASE, set(), set(), False)
-    assert asked(AskDiagnostic(*BASE, "ages", {})) == "AskDiagnostic"
-    assert asked(AskDiagnostic(*BASE, "balance", {})) == "AskDiagnostic.balance"
-    assert asked(AskMoments(*BASE)) == "AskMoments"
-
-
-def test_an_ask_becomes_the_message_of_its_row():
-    values = {"centre": np.zeros(2)}
-    overlap = request_of(Ask("AskDiagnostic.overlap", values), BASE, 0, {"sum": np.ones(1)})
-    assert overlap == AskDiagnostic(*BASE, "overlap", values)
-    own = request_of(Ask("AskEffects", {
-        "theta": np.zeros(3), "phi_roots": np.zeros((4, 2, 2)), "sigma_roots": np.zeros((4, 2, 2)),
-        "g": np.arange(24.0).reshape(4, 3, 2), "correlations": np.zeros(1)}), BASE, 1, {})
-    assert np.array_equal(own.g, np.arange(24.0).reshape(4, 3, 2)[:, 1])
+    assert asked(Step(*BASE, "AskDiagnostic.ages")) == "Step"
+    assert asked(Step(*BASE, "AskDiagnostic.balance")) == "AskDiagnostic.balance"
+    assert asked(AskMaskKey(*BASE)) == "AskMaskKey"
 
 
 @pytest.mark.parametrize("draws", [1, 5])
@@ -98,14 +100,19 @@ def test_the_page_has_the_table():
 
 # --- a row more
 
-TOY = Request(name="AskDiagnostic.totals", message=AskDiagnostic, phase="checks", summed=True, by_site=("treated",),
-              in_full=True, most=2, words="totals of columns", slow=True,
-              answer=(Array("column_totals", ("covariates",), "sum of each covariate"),
-                      Array("treated", (), "how many are treated")))
+TOY = Request(name="AskDiagnostic.totals", message=Step, phase="checks", summed=True, optional=True, in_full=True,
+              most=2, words="totals of columns", slow=True,
+              answer=(Array("column_totals", ("covariates",), "sum of each covariate"),),
+              own=(Array("treated", (), "how many are treated"),))
 
 
-def totals(here: diagnosing.Here, values: dict) -> dict[str, np.ndarray]:
-    return {"column_totals": here.rows().sum(0), "treated": np.array(here.table.w.sum(), float)}
+def totals(here: diagnosing.Here, arrays) -> Part:
+    return Part({"column_totals": here.rows().sum(0)}, {"treated": np.array(here.table.w.sum(), float)})
+
+
+def design(contract, opened):
+    """Of a study with this diagnostic alone."""
+    yield Ask(TOY.name, {"centre": opened.centre})
 
 
 class Doors:
@@ -121,68 +128,73 @@ class Doors:
 
 @pytest.fixture
 def toy(monkeypatch):
-    """All that a new diagnostic is to the package: its row, and what computes it at a site."""
+    """All that a new diagnostic is to the package: its row, a step of the course, and what computes it at a site."""
     monkeypatch.setitem(REQUESTS, TOY.name, TOY)
     monkeypatch.setitem(diagnosing.KINDS, "totals", totals)
+    monkeypatch.setattr(course, "design", design)
 
 
-def agreed(folder: Path, secure: bool) -> tuple[Talk, dict[str, Site]]:
+def agreed(folder: Path, secure: bool) -> tuple[Talk, dict[str, Site], tuple]:
     """Three sites behind doors that know the common units."""
     plan = study(diagnostics={}, policy={"name": "simulation", "secure_sum": secure})
     sites = {name: Site(plan, Source(name, frame(40 + s, s)).read(plan)) for s, name in enumerate("abc")}
-    talk = Talk(Doors(sites, folder), "run")
-    handshake(talk, plan, plan.fit_options())
-    sums = masked_sums.agree(talk) if secure else PlainSums()
-    return talk.on(terms_of(agree_units(talk, plan, plan.fit_options()), plan, sums)), sites
+    talk, contract = Talk(Doors(sites, folder), "run"), Contract(plan, ("a", "b", "c"))
+    handshake(talk, contract)
+    talk, opened = open_course(talk, contract)
+    return talk, sites, (contract, opened)
 
 
 @pytest.mark.usefixtures("toy")
 def test_a_new_diagnostic_is_asked_in_the_clear_and_kept_in_the_ledger(tmp_path):
-    talk, sites = agreed(tmp_path, secure=False)
-    replies, away = diagnoses._ask(talk, "totals", {"centre": np.zeros(3)}, talk.sites)
-    assert away == {}
-    for name, reply in replies.items():
-        assert np.array_equal(reply.sums["column_totals"], sites[name].run.table.x.sum(0))
+    talk, sites, known = agreed(tmp_path, secure=False)
+    talk.follow(course.design(*known))
+    for name, own in talk.totals[TOY.name].sites.items():
+        assert np.array_equal(own["column_totals"], sites[name].run.table.x.sum(0))
         line = read(tmp_path / name)[-1]
         assert (line["phase"], line["request"], line["sums"]) == ("checks", TOY.name,
-                                                                  {"column_totals": [3], "treated": []})
-        assert line["values"]["treated"] == sites[name].run.table.w.sum()
+                                                                  {"column_totals": [3], OWN + "treated": []})
+        assert line["values"][OWN + "treated"] == sites[name].run.table.w.sum()
 
 
 @pytest.mark.usefixtures("toy")
 def test_a_new_diagnostic_is_masked_but_for_what_is_told_of_sites(tmp_path):
-    talk, sites = agreed(tmp_path, secure=True)
-    total, refused = diagnoses._summed(talk, "totals", {"centre": np.zeros(3)})
-    assert refused == {}
+    talk, sites, known = agreed(tmp_path, secure=True)
+    talk.follow(course.design(*known))
+    total = talk.totals[TOY.name]
     assert total.sums.keys() == {"column_totals"}
     expected = sum(site.run.table.x.sum(0) for site in sites.values())
     np.testing.assert_allclose(total.sums["column_totals"], expected, rtol=1e-14)  # fixed point: 1e-22 of a unit
-    assert {name: float(own["treated"]) for name, own in total.sites.items()} == {
-        name: site.run.table.w.sum() for name, site in sites.items()}
+    assert {name: dict(own) for name, own in total.sites.items()} == {
+        name: {"treated": site.run.table.w.sum()} for name, site in sites.items()}
     line = next(line for line in read(tmp_path / "a") if line["request"] == TOY.name)
     assert line["sums"].keys() == {MASKED, OWN + "treated"}
     assert line["values"].keys() == {OWN + "treated"}
 
 
 @pytest.mark.usefixtures("toy")
-def test_a_site_that_may_not_tell_a_new_diagnostic_adds_zeros(tmp_path, monkeypatch):
-    def withheld(here, values):
-        raise DisclosureError("too few")
+@pytest.mark.parametrize("secure", [False, True])
+def test_a_new_diagnostic_that_a_site_may_not_tell_is_given_up_and_the_study_goes_on(tmp_path, monkeypatch, secure):
+    def told(here, arrays):
+        if here.table.site == "b":
+            raise DisclosureError("too few")
+        return totals(here, arrays)
 
-    talk, sites = agreed(tmp_path, secure=True)
-    monkeypatch.setitem(diagnosing.KINDS, "totals", lambda here, values: (
-        withheld if here.table.site == "b" else totals)(here, values))
-    total, _ = diagnoses._summed(talk, "totals", {"centre": np.zeros(3)})
-    assert total.withheld == {"b": DisclosureError.code}
-    expected = sum(sites[name].run.table.x.sum(0) for name in "ac")
-    np.testing.assert_allclose(total.sums["column_totals"], expected, rtol=1e-14)
+    talk, sites, known = agreed(tmp_path, secure)
+    monkeypatch.setitem(diagnosing.KINDS, "totals", told)
+    talk.follow(course.design(*known))
+    assert talk.totals[TOY.name] == GIVEN_UP
+    assert len(talk.notes) == 1
+    assert "the diagnostic 'totals' was given up" in talk.notes[0]
+    talk.follow(course.start(*known))
+    assert all(site.run.course.place(talk.round).leg == course.START for site in sites.values())
 
 
 @pytest.mark.usefixtures("toy")
 def test_the_door_of_a_new_diagnostic_lets_out_its_arrays_alone(tmp_path):
-    request = AskDiagnostic(*BASE, "totals", {"centre": np.zeros(3)})
-    check_leaving(request, Reply(*BASE, {"column_totals": np.zeros(3), "treated": np.zeros(())}))
-    for foreign in ({"hessian": np.zeros(3)}, {MASKED: np.zeros(3)}):
+    request, own = Step(*BASE, TOY.name), {OWN + "treated": np.zeros(())}
+    check_leaving(request, Reply(*BASE, {"column_totals": np.zeros(3)} | own))
+    check_leaving(request, Reply(*BASE, {MASKED: np.zeros(3)} | own), secure=True)
+    for foreign in ({"hessian": np.zeros(3)}, {MASKED: np.zeros(3)}, {"treated": np.zeros(())}):
         with pytest.raises(DisclosureError):
             check_leaving(request, Reply(*BASE, foreign))
     with pytest.raises(DisclosureError):
@@ -190,12 +202,11 @@ def test_the_door_of_a_new_diagnostic_lets_out_its_arrays_alone(tmp_path):
 
 
 @pytest.mark.usefixtures("toy")
-def test_a_new_diagnostic_is_answered_as_often_as_its_row_says(tmp_path):
-    talk, _ = agreed(tmp_path, secure=False)
-    for k in range(TOY.most):
-        assert diagnoses._ask(talk, "totals", {"centre": np.full(3, float(k))}, ("a",))[1] == {}
-    request = request_of(Ask(TOY.name, {"centre": np.full(3, 9.0)}), ("run", talk.round + 1, "a"), 0, {})
-    refusal = talk.engine.exchange({"a": request})["a"]
+def test_a_new_diagnostic_is_answered_as_often_as_the_course_asks(tmp_path):
+    talk, _, known = agreed(tmp_path, secure=False)
+    talk.follow(course.design(*known))
+    again = Step("run", talk.round + 1, "a", TOY.name, dict(talk.previous))
+    refusal = talk.engine.exchange({"a": again})["a"]
     assert isinstance(refusal, Refusal)
     assert refusal.code == SiteError.code
 
@@ -220,4 +231,5 @@ def test_the_page_would_show_a_new_diagnostic():
         from requests_page import requests
     finally:
         sys.path.remove(str(PAGE.parent))
-    assert "| `AskDiagnostic.totals` | checks | column_totals [covariates], treated |" in requests()
+    line = "| `AskDiagnostic.totals` | checks | column_totals [covariates] | – | yes; of each site treated |"
+    assert line in requests()

@@ -1,27 +1,21 @@
 """A study with a site above model.exact_rows: the exact one when all its rows induce; saved; refused by memory."""
 
-from dataclasses import replace
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis.strategies import integers
 
 from fedci import Result
-from fedci.coordinator import coordinator
-from fedci.coordinator.talk import Talk, Terms
-from fedci.errors import MessageError, SizeError
+from fedci.errors import SizeError
 from fedci.model.family import FirstStage, Rules
 from fedci.model.padding import LIMIT
 from fedci.model.shared.shared_family import MANY_PEOPLE, PLAIN
 from fedci.model.shared.sparse import Blocks
-from fedci.protocol import rounds, stages
-from fedci.protocol.engine import InProcessEngine
-from fedci.protocol.messages import AskStatistics
+from fedci.protocol import course, rounds, stages
 from fedci.protocol.stages import some_of
-from fedci.site.limits import first_stage
 from fedci.study.options import FitOptions
+from support.answered import over
+from support.asked import came_to
 from tests_support import SMALL, fit, fit_sites, frame, hospitals, small
 
 SIZES = (40, 37)
@@ -80,7 +74,7 @@ STAGED = {"optimiser": {"rounds": 12, "draws": 4, "first_rows": 20}, "prediction
 def staged_sites():
     """(result, sites) of three sites under masks, each of which follows the fit: every stage is asked for and expected
     alike."""
-    policy = {"name": "simulation", "secure_sum": True, "check_trajectory": True}
+    policy = {"name": "simulation", "secure_sum": True}
     return fit_sites(hospitals(90, 80, 30), preset="default", policy=policy,
                      options=STAGED | {"model": {"knots": 3, "exact_rows": 15, "inducing": 12}})
 
@@ -99,7 +93,7 @@ def test_the_first_rounds_look_at_few_people_and_the_last_at_all(staged):
     few = [one.few for one in staged.outcome.fit.rounds]
     assert few == sorted(few, reverse=True)
     assert 0 < sum(few) <= STAGED["optimiser"]["rounds"] // 2
-    arms = [n for site in staged.outcome.layout.moments.values() for n in (site.treated, site.rows - site.treated)]
+    arms = [n for site in staged.outcome.layout.people.values() for n in (site.treated, site.rows - site.treated)]
     prepared = [people.ready for people in staged.people.values()]
     assert sum(int(one.first.mask.sum()) for one in prepared) == sum(some_of(n, 20) for n in arms)
     assert sum(int(one.rows.mask.sum()) for one in prepared) == 200
@@ -107,24 +101,16 @@ def test_the_first_rounds_look_at_few_people_and_the_last_at_all(staged):
 
 def test_the_objective_that_is_reported_is_that_of_all_people(staged, sites):
     outcome = staged.outcome
-    rules = coordinator.rules_of(outcome.layout, outcome.options, outcome.seed)
-    assert rules.first.rows == 20
-    talk = Talk(InProcessEngine(sites), "again", Terms(model=outcome.layout.model))
-    for site in sites.values():
-        site.run = replace(site.run, sums=None, course=None)
+    run = next(iter(sites.values())).run
+    rules = course.rules_of(run.contract, run.course.place(max(run.course.places)).known)
+    assert rules.first == (20, sum(int(people.ready.first.mask.sum()) for people in staged.people.values()))
+    ready = [sites[name].run.prepared for name in sorted(sites)]
+    answer = over(outcome.layout.model, [one.rows for one in ready], [one.first for one in ready])
     last = rounds.begin(rules, outcome.fit.theta)._replace(ahead=0)
-    objective = talk.follow(rounds.evaluation(rules, last))[0][0]
+    objective = came_to(rounds.evaluation(rules, last), answer)[0]
     assert objective == pytest.approx(outcome.fit.objective, rel=1e-6)  # masks carry fixed-point numbers
-    fewer = talk.follow(rounds.evaluation(rules, last._replace(ahead=1)))[0][0]
+    fewer = came_to(rounds.evaluation(rules, last._replace(ahead=1)), answer)[0]
     assert fewer > objective  # a density of fewer people
-
-
-def test_a_stage_that_was_not_agreed_is_refused(staged, sites):
-    site = sites["site-0"]
-    size = staged.outcome.layout.model.size
-    run = replace(site.run, sums=None, course=None)
-    with pytest.raises(MessageError, match="site 'site-0': sums over 7 people are no stage of this fit"):
-        site.answered(run, AskStatistics("r", 1, "site-0", np.zeros((1, size)), {}, np.array(7.0)))
 
 
 @given(people=integers(0, 10**6), rows=integers(2, 10**4))
@@ -133,17 +119,17 @@ def test_neither_those_of_a_stage_nor_those_left_out_are_few(people, rows):
     assert some == people or min(some, people - some) >= rows // 2
 
 
-@pytest.mark.parametrize(("rows", "people"), [(7, 40), (200_000_000, 40), (-20, 40), (20, 0), (0, 40)])
-def test_a_first_stage_that_no_study_has_is_refused(sites, rows, people):
-    site = sites["site-0"]
-    with pytest.raises(MessageError, match=f"first stage with {rows} people of a site, {people} of all"):
-        first_stage("site-0", site.run.options, replace(site.run.preparation, few_rows=rows, few_people=people))
+def test_what_a_stage_would_look_at_is_a_sum_over_sites_and_the_rows_chosen_are_so_many():
+    w = np.repeat([0, 1], (90, 35))
+    looked_at = stages.people_of(90, 35, 20)
+    assert list(looked_at) == [len(stages.chosen(w, rows)) for rows in stages.choices(20)]
+    assert list(looked_at[:3]) == [20, 125, 125]
+    assert not stages.people_of(90, 35, 0).any()
 
 
 def test_the_first_stage_is_the_largest_that_spares_half_the_work(staged):
     """With 100,000 people at each of two sites: 10,000 of each, then all."""
-    outcome, site = staged.outcome, SimpleNamespace(rows=100_000, treated=40_000)
+    outcome, looked_at = staged.outcome, 2 * stages.people_of(60_000, 40_000, 1000)
     options = FitOptions.model_validate(outcome.options.model_dump() | {"optimiser": {"first_rows": 1000}})
-    assert stages.first(outcome.layout.model, options, [site, site]) == (10_000, 20_000)
-    small = SimpleNamespace(rows=1900, treated=950)
-    assert stages.first(outcome.layout.model, options, [small]) == FirstStage()
+    assert stages.first(outcome.layout.model, options, 200_000, looked_at) == (10_000, 20_000)
+    assert stages.first(outcome.layout.model, options, 1900, stages.people_of(950, 950, 1000)) == FirstStage()

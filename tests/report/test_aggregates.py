@@ -41,6 +41,18 @@ def test_averages_over_some_sites_are_not_shown_where_draws_were_not_told(folder
     assert masked.ate().sd == pytest.approx(result.ate().sd, rel=1e-12)
 
 
+def test_a_column_that_stayed_at_the_sites_is_named_and_taken_as_one_half(folder):
+    result = Result.load(folder)
+    layout = result.outcome.layout
+    sex = result.study.covariates[2].name
+    columns = layout.columns._replace(count=np.where(np.arange(5) == 2, 0, layout.columns.count))
+    layout = replace(layout, columns=columns, withheld=np.arange(5) == 2)
+    away = replace(result, outcome=replace(result.outcome, layout=layout))
+    assert aggregates.Pooled(away).mean[2] == 0.5
+    assert f"{sex} stayed at every site: at one of them too few people stand apart in it." in render(
+        away, bare_extra(away, folder))
+
+
 def bare_extra(result, folder, **slot):
     from fedci.report.facts import Extra
 

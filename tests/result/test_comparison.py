@@ -12,9 +12,9 @@ from support.commanded import told
 
 # ── compare ─────────────────────────────────────────────────────────────────────────────────────────────────
 def without_b(result: Result) -> Result:
-    """As if site b had taken no part: enough for a comparison, which looks at sums, moments and settings."""
+    """As if site b had taken no part: enough for a comparison, which looks at sums, people and settings."""
     outcome = result.outcome
-    layout = replace(outcome.layout, sites=("a",), moments={"a": outcome.layout.moments["a"]})
+    layout = replace(outcome.layout, sites=("a",), people={"a": outcome.layout.people["a"]})
     effects = replace(outcome.effects, sums={"a": outcome.effects.sums["a"]})
     return replace(result, outcome=replace(outcome, layout=layout, effects=effects), people={})
 

@@ -56,8 +56,11 @@ def test_without_its_rows_a_site_gives_them_and_gets_the_same(place, tmp_path, c
     assert code == 0, err
     predict_file(whole, place / "new.csv", tmp_path / "y.csv", site="a")
     assert (tmp_path / "x.csv").read_bytes() == (tmp_path / "y.csv").read_bytes()
-    with pytest.raises(UsageError, match="not the rows"):
-        with_rows(bare, "a", Source("a", place / "b.csv"))
+    other = pd.read_csv(place / "a.csv")
+    other.loc[other.w.idxmax(), "w"] = 0  # as many people, one of them untreated
+    for table in (place / "b.csv", other):
+        with pytest.raises(UsageError, match="not the rows"):
+            with_rows(bare, "a", Source("a", table))
 
 
 def test_people_elsewhere_need_no_rows(place, tmp_path):

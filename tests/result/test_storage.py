@@ -2,12 +2,14 @@
 
 import json
 import stat
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from fedci import Result
 from fedci.errors import OutputError, UsageError
+from fedci.result.replacement import DIGEST, FILES
 from tests_support import frame
 
 
@@ -91,6 +93,32 @@ def test_a_result_of_another_format_says_who_wrote_it(folder):
         Result.load(folder)
 
 
+def test_a_result_of_version_0_1_0_is_read_with_its_sites_own_moments(result, folder):
+    """It had four moments of each column of each site: people and pooled columns follow from them."""
+    from fedci.table.moments import describe
+
+    with np.load(folder / "arrays.npz") as file:
+        now = dict(file)
+    old = {name: part for name, part in now.items() if name not in ("people", "withheld", "columns", "columns_count")}
+    for site, people in result.people.items():
+        t = people.table
+        parts = {"x": t.x, "y0": t.y[t.w == 0][:, None], "y1": t.y[t.w == 1][:, None], "w": t.w[:, None]}
+        for name, part in parts.items():
+            found = describe(part.astype(float))
+            old |= {f"moments/{site}/{name}": found.values, f"moments/{site}/{name}_count": found.count}
+        old |= {f"moments/{site}/{flag}": np.zeros(t.x.shape[1], bool) for flag in ("suppressed", "incomplete")}
+    np.savez(folder / "arrays.npz", **old)
+    facts = json.loads((folder / "result.json").read_text(encoding="utf-8"))
+    facts = {name: part for name, part in facts.items() if name not in (FILES, DIGEST)}
+    (folder / "result.json").write_text(json.dumps(facts), encoding="utf-8")
+    back = Result.load(folder)
+    assert back.outcome.layout.people == result.outcome.layout.people
+    np.testing.assert_allclose(back.outcome.layout.columns.values[:2], result.outcome.layout.columns.values[:2],
+                               rtol=1e-12)
+    assert not back.outcome.layout.withheld.any()
+    assert back.summary() == result.summary()
+
+
 def test_what_is_loaded_holds_people_and_no_site(result, folder):
     """Their rows, where these stand in the site's table, and what their effects need."""
     back = Result.load(folder)
@@ -110,3 +138,10 @@ def test_a_damaged_result_is_said_to_be_one(folder, name, harm):
     harm(folder / name)
     with pytest.raises(OutputError):
         Result.load(folder)
+
+
+def test_words_in_a_folder_that_anybody_may_have_written_are_cleaned(result, tmp_path):
+    replace(result, outcome=replace(result.outcome, warnings=("\x1b[31mred\u202e", "x" * 10**5))).save(tmp_path / "out")
+    first, second = Result.load(tmp_path / "out").outcome.warnings
+    assert first == "red"
+    assert len(second) <= 500

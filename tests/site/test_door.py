@@ -2,6 +2,8 @@
 
 import stat
 from dataclasses import replace
+from functools import cache
+from itertools import takewhile
 
 import numpy as np
 import pytest
@@ -12,8 +14,9 @@ from fedci.coordinator.linkage import link
 from fedci.coordinator.talk import Talk
 from fedci.errors import DataError, DisclosureError, OutputError, SiteError, SizeError
 from fedci.protocol.codec import decode, encode
+from fedci.protocol.course import Contract
 from fedci.protocol.engine import InProcessEngine
-from fedci.protocol.messages import AskMoments, Evaluate, Hello, Prepare, Refusal, Reply
+from fedci.protocol.messages import Hello, Refusal, Reply, Step
 from fedci.protocol.requests import REQUESTS
 from fedci.site.door import (
     RUN_ID,
@@ -26,13 +29,10 @@ from fedci.site.door import (
 from fedci.site.ledger import Ledger, Verdict, read, sha256, verify
 from fedci.site.site import Site
 from fedci.version import __version__
+from support.asked import asked_alone, greeting
 from tests_support import frame, hospitals, small, study
 
 NAME = "site-0"
-HAND_MADE = {"x_mean": np.zeros(3), "x_sd": np.ones(3), "y_mean": 0.0, "y_sd": 1.0, "u": np.zeros(24), "index": 0,
-             "sites": 1, "indicators": np.zeros(0, int)}
-
-
 QUICK = {"optimiser": {"rounds": 2}, "prediction": {"draws": 16}}
 
 
@@ -57,16 +57,32 @@ def opened(tmp_path):
 
 
 def hello(run: str = "run-1", number: int = 1, site: str = NAME, version: str = __version__) -> bytes:
-    options = study().fit_options().model_dump(mode="json")
-    return encode(Hello(run, number, site, version, study().hash(), options))
+    return encode(greeting(study(), site, run, number=number, version=version))
 
 
-def moments(number: int = 2, run: str = "run-1", site: str = NAME) -> bytes:
-    return encode(AskMoments(run, number, site))
+@cache
+def steps() -> dict[str, Step]:
+    """Of the study up to its fit, as an honest coordinator asks them: round 2 and on."""
+    site = make_site()
+    site.answer(greeting(study(), NAME))
+    honest = (request for request, _ in asked_alone(site))
+    return {request.name: request for request in takewhile(lambda request: request.name != "Begin", honest)}
 
 
-def prepare(number: int = 3, run: str = "run-1", **changes) -> bytes:
-    return encode(Prepare(run, number, NAME, **HAND_MADE | changes))
+def columns(number: int = 2, run: str = "run-1", site: str = NAME) -> bytes:
+    return encode(replace(steps()["AskColumns"], run=run, round=number, site=site))
+
+
+def means(number: int = 3, run: str = "run-1", off: float = 0.0) -> bytes:
+    """The step after it; `off`: told another sum of the one before."""
+    step = steps()["AskMeans"]
+    previous = {name: part + off for name, part in step.previous.items()}
+    return encode(replace(step, run=run, round=number, previous=previous))
+
+
+def whole(run: str = "run-1") -> list[bytes]:
+    """All of the opening."""
+    return [encode(replace(step, run=run)) for step in steps().values()]
 
 
 def refusal(door: Door, data: bytes) -> Refusal:
@@ -102,6 +118,38 @@ class _Once:
         return replies
 
 
+# --- the operator's command
+
+class Gone(BaseException):
+    """In place of a process that ends."""
+
+
+@pytest.mark.parametrize("looks, lines", [(0, 1), (1, 2)])
+def test_once_the_operators_command_has_ended_nothing_leaves(opened, tmp_path, looks, lines):
+    """Before an answer is recorded: the ledger knows nothing of it. After: it has the line, as after any crash, and a
+    site that starts again gives that answer and no other. A refusal does not leave either."""
+    left = [2]  # of the first answer
+
+    def tied():
+        left[0] -= 1
+        if left[0] < 0:
+            raise Gone
+
+    door = opened(tied=tied)
+    door.answer(hello())
+    left[0] = looks
+    for request in (columns(), b"no message"):
+        with pytest.raises(Gone):
+            door.answer(request)
+    entries = read(tmp_path)
+    assert len(entries) == lines
+    door = opened()
+    door.answer(hello())
+    again = door.answer(columns())
+    assert isinstance(decode(again), Reply)
+    assert [entry["reply_sha256"] for entry in entries[1:]] == [sha256(again)] * (lines - 1)
+
+
 # --- the same study, through doors
 
 
@@ -109,12 +157,12 @@ class _Once:
 def test_a_study_through_doors_is_the_study_in_process_bit_for_bit(tmp_path, preset):
     plan = study(preset=preset, options=small(2) if preset == "default" else QUICK)
     tables = [source.read(plan) for source in hospitals(40, 37)]
-    inside = run_study(InProcessEngine({t.site: Site(plan, t) for t in tables}), plan, plan.fit_options(), 0)
+    inside = run_study(InProcessEngine({t.site: Site(plan, t) for t in tables}), plan)
     ledgers = {t.site: Ledger(tmp_path / t.site) for t in tables}
     behind = {t.site: Site(plan, t) for t in tables}
     doors = {name: Door(site, ledgers[name], tmp_path / name) for name, site in behind.items()}
     engine = _Once(_Doors(doors))
-    outside = run_study(engine, plan, plan.fit_options(), 0)
+    outside = run_study(engine, plan)
 
     assert outside.fit.theta.tobytes() == inside.fit.theta.tobytes()
     for name in inside.layout.sites:
@@ -165,21 +213,22 @@ def test_linkage_goes_through_doors_though_each_answer_is_lost_once(tmp_path):
     behind = {f"site-{s}": Site(plan, Source(f"site-{s}", rows).read(plan)) for s, rows in enumerate(frames)}
     ledgers = {name: Ledger(tmp_path / name) for name in behind}
     talk = Talk(_Twice(_Doors({name: Door(behind[name], ledgers[name], tmp_path / name) for name in behind})), "run-1")
-    handshake(talk, plan, plan.fit_options())
+    handshake(talk, Contract(plan, tuple(sorted(behind))))
     linked = link(talk, plan, bytes(32))
     assert sum(linked.excluded.values()) == 10
     assert {name: 40 - 3 * s - len(behind[name].run.table.y) for s, name in enumerate(behind)} == linked.excluded
     for name, book in ledgers.items():
         assert [e["phase"] for e in book.entries] == 2 * ["handshake"] + (len(book.entries) - 2) * ["linkage"]
         tokens = [e for e in book.entries if e["reply"] == "Tokens"]
-        assert [e["sums"] for e in tokens] == 2 * [{"tokens": [len(behind[name].party.whole.y), 2]}]
+        assert [e["sums"] for e in tokens] == 2 * [
+            {"tokens": [len(behind[name].party.whole.y), 2], "witnesses": [len(behind[name].party.whole.y), 3]}]
         assert not any("values" in e for e in tokens)
         book.close()
 
 
 def test_the_rows_of_linkage_stay_once_moments_have_left(opened):
     door = opened()
-    for data in (hello(), moments(), hello("run-2")):
+    for data in (hello(), columns(), hello("run-2")):
         door.answer(data)
     assert door.site.run.described
 
@@ -189,7 +238,7 @@ def test_the_rows_of_linkage_stay_once_moments_have_left(opened):
 
 def test_asked_again_a_site_gives_the_same_bytes(opened, tmp_path):
     door = opened()
-    asked = [hello(), moments(), prepare()]
+    asked = [hello(), columns(), means()]
     first = [door.answer(data) for data in asked]
     assert [door.answer(data) for data in asked] == first
     entries = read(tmp_path)
@@ -200,40 +249,40 @@ def test_asked_again_a_site_gives_the_same_bytes(opened, tmp_path):
 def test_an_answer_lost_on_its_way_is_sent_again_and_not_made_again(opened, monkeypatch):
     door = opened()
     door.answer(hello())
-    first = door.answer(moments())
+    first = door.answer(columns())
     monkeypatch.setattr(Site, "answered", lambda self, run, request: pytest.fail("made again"))
-    assert door.answer(moments()) == first
+    assert door.answer(columns()) == first
 
 
-def test_an_earlier_round_leads_the_site_back(opened):
+def test_an_earlier_round_leads_the_site_back(opened, monkeypatch):
     """A round may lean on what the one before it left in the site: both are walked anew."""
-    site = make_site()
-    door = opened(site)
+    door, made, answered = opened(), [], Site.answered
     door.answer(hello())
-    walk = [prepare(number, y_mean=float(number)) for number in (2, 3)]
-    first = [door.answer(data) for data in walk]
-    assert door.answer(walk[0]) == first[0]
-    assert site.run.prepared.units.y_mean == 2.0
-    assert door.answer(walk[1]) == first[1]
-    assert site.run.prepared.units.y_mean == 3.0
+    first = [door.answer(data) for data in whole()]
+    ready = state(door.site)
+    assert ready["prepared"] is not None
+    monkeypatch.setattr(Site, "answered", lambda *asked: made.append(asked[-1].name) or answered(*asked))
+    assert [door.answer(data) for data in whole()] == first
+    assert made == list(steps())
+    assert door.site.run.course == ready["course"]
 
 
 def test_an_earlier_round_that_would_be_answered_otherwise_is_refused(opened):
     door = opened()
-    for data in (hello(), moments(), prepare()):
+    for data in (hello(), *whole()):
         door.answer(data)
     door.site.run = replace(door.site.run, table=make_site(rows=41).run.table)
     before = state(door.site)
-    assert "second, different release" in refusal(door, moments()).reason
+    assert "second, different release" in refusal(door, means()).reason
     assert state(door.site) == before
 
 
 def test_another_request_in_an_answered_round_is_refused(opened, tmp_path):
     door = opened()
-    for data in (hello(), moments(), prepare()):
+    for data in (hello(), columns(), means()):
         door.answer(data)
     before, entries = state(door.site), read(tmp_path)
-    other = prepare(y_mean=1.0)
+    other = means(off=1.0)
     found = refusal(door, other)
     assert (found.code, found.run, found.round) == ("site", "run-1", 3)
     assert "round 3" in found.reason
@@ -242,82 +291,84 @@ def test_another_request_in_an_answered_round_is_refused(opened, tmp_path):
     assert more[:-1] == entries
     assert (more[-1]["reply"], more[-1]["code"], more[-1]["reason"]) == ("Refusal", "site", found.reason)
     assert more[-1]["request_sha256"] == sha256(other)
-    assert isinstance(decode(door.answer(prepare())), Reply)  # the refused one took no place
+    assert isinstance(decode(door.answer(means())), Reply)  # the refused one took no place
 
 
 def test_a_round_that_has_passed_is_refused(opened):
     door = opened()
     door.answer(hello())
-    door.answer(moments(5))
-    assert "round 4 of this run has passed" in refusal(door, moments(4)).reason
-    assert isinstance(decode(door.answer(moments(6))), Reply)
+    door.answer(columns(5))
+    assert "round 4 of this run has passed" in refusal(door, columns(4)).reason
+    assert isinstance(decode(door.answer(means(6))), Reply)
 
 
 def test_a_refused_round_may_be_asked_again(opened):
     """A refusal releases nothing: it binds no round."""
     door = opened()
     door.answer(hello())
-    assert "another site" in refusal(door, moments(2, site="site-1")).reason
-    assert isinstance(decode(door.answer(moments(2))), Reply)
+    assert "another site" in refusal(door, columns(2, site="site-1")).reason
+    assert isinstance(decode(door.answer(columns(2))), Reply)
 
 
 def test_a_run_begins_with_a_handshake(opened):
     door = opened()
-    assert "did not begin with a handshake" in refusal(door, moments()).reason
+    assert "did not begin with a handshake" in refusal(door, columns()).reason
     door.answer(hello())
-    assert "did not begin with a handshake" in refusal(door, moments(2, run="run-2")).reason
+    assert "did not begin with a handshake" in refusal(door, columns(2, run="run-2")).reason
 
 
 def test_once_a_later_run_has_begun_the_earlier_is_over(opened, tmp_path):
     door = opened()
-    for data in (hello(), moments(), prepare()):
+    for data in (hello(), *whole()):
         door.answer(data)
+    assert door.site.run.prepared is not None
     assert isinstance(decode(door.answer(hello("run-2"))), Reply)
     assert door.site.run.prepared is None  # nothing of run 1 is left in the site
-    for data in (moments(4), moments(2), hello(), hello(number=9)):
+    for data in (columns(4), columns(2), hello(), hello(number=9)):
         assert "an earlier run" in refusal(door, data).reason
-    assert isinstance(decode(door.answer(moments(2, run="run-2"))), Reply)
-    assert [e["run"] for e in read(tmp_path) if e["reply"] == "Reply"] == 3 * ["run-1"] + 2 * ["run-2"]
+    assert isinstance(decode(door.answer(columns(2, run="run-2"))), Reply)
+    assert [e["run"] for e in read(tmp_path) if e["reply"] == "Reply"] == (1 + len(steps())) * ["run-1"] + 2 * ["run-2"]
 
 
 def test_a_refused_handshake_leaves_the_current_run(opened):
     door = opened()
     door.answer(hello())
-    door.answer(prepare(2))
+    door.answer(columns())
     before = state(door.site)
     found = refusal(door, hello("run-2", version="0.0"))
     assert (found.code, found.run) == ("handshake", "run-2")
     assert state(door.site) == before
-    assert isinstance(decode(door.answer(moments(3))), Reply)
+    assert isinstance(decode(door.answer(means())), Reply)
 
 
 def test_a_restart_remembers(opened):
     door = opened()
-    asked = [hello("run-0"), hello(), moments(), prepare()]
+    asked = [hello("run-0"), hello(), columns(), means()]
     first = [door.answer(data) for data in asked]
     again = opened()
     assert again.memory == door.memory
-    assert "to another request" in refusal(again, prepare(y_mean=1.0)).reason
+    assert "to another request" in refusal(again, means(off=1.0)).reason
     assert "an earlier run" in refusal(again, hello("run-0")).reason
     assert [again.answer(data) for data in asked[1:]] == first[1:]
-    assert again.site.run.prepared.units.y_sd == door.site.run.prepared.units.y_sd == 1.0
-    assert "has passed" in refusal(again, moments(-1)).reason
+    assert sorted(again.site.run.course.places) == sorted(door.site.run.course.places) == [2, 3]
+    assert "has passed" in refusal(again, columns(-1)).reason
 
 
 def test_after_a_restart_with_other_rows_nothing_different_is_released(opened, tmp_path):
     door = opened()
-    door.answer(hello())
-    door.answer(moments())
+    for data in (hello(), columns(), means()):
+        door.answer(data)
     again = opened(make_site(rows=41))
-    again.answer(hello())
-    found = refusal(again, moments())
+    for data in (hello(), columns()):  # which columns must stay is the same of both
+        again.answer(data)
+    found = refusal(again, means())
     assert (found.code, "second, different release" in found.reason) == ("site", True)
     assert read(tmp_path)[-1]["reply"] == "Refusal"
 
 
 def test_memory_is_the_same_live_and_from_the_ledger(opened, tmp_path):
     door = opened()
-    for data in (hello(), moments(), b"junk", hello("run-2", version="0"), prepare(), hello("run-2"), moments()):
+    for data in (hello(), columns(), b"junk", hello("run-2", version="0"), means(), hello("run-2"), columns()):
         door.answer(data)
     assert door.memory == Memory.of(read(tmp_path))
     assert door.memory.runs == ["run-1", "run-2"]
@@ -338,7 +389,8 @@ def test_every_flipped_byte_of_a_request_changes_nothing(opened):
     """Also one within the numbers: a message carries a check of all its bytes."""
     door = opened()
     door.answer(hello())
-    before, memory, data = state(door.site), Memory.of(door.ledger.entries), prepare(2)
+    door.answer(columns())
+    before, memory, data = state(door.site), Memory.of(door.ledger.entries), means()
     for at in range(0, len(data), 29):
         found = refusal(door, data[:at] + bytes([data[at] ^ 0x80]) + data[at + 1:])
         assert found.code == "message", at
@@ -373,7 +425,7 @@ def test_a_site_that_fails_says_where_to_look_and_no_value(opened, tmp_path, mon
         raise ZeroDivisionError("the patient of 1931-04-05")
 
     monkeypatch.setattr(Site, "answered", fails)
-    found = refusal(door, moments())
+    found = refusal(door, columns())
     assert found.code == "site"
     assert "site.log" in found.reason
     assert "1931" not in found.reason + events[-1].reason
@@ -382,7 +434,7 @@ def test_a_site_that_fails_says_where_to_look_and_no_value(opened, tmp_path, mon
     assert "ZeroDivisionError: the patient of 1931-04-05" in log.read_text()
     assert stat.S_IMODE(log.stat().st_mode) == 0o600
     monkeypatch.undo()
-    assert isinstance(decode(door.answer(moments())), Reply)
+    assert isinstance(decode(door.answer(columns())), Reply)
 
 
 def test_what_cannot_be_recorded_does_not_leave(opened, monkeypatch):
@@ -395,7 +447,7 @@ def test_what_cannot_be_recorded_does_not_leave(opened, monkeypatch):
 
     monkeypatch.setattr(door.ledger, "append", full)
     with pytest.raises(OutputError):
-        door.answer(prepare(2))
+        door.answer(columns())
     assert (state(door.site), door.memory) == (before, memory)
 
 
@@ -408,15 +460,15 @@ def test_a_screen_that_fails_loses_no_answer(opened, tmp_path):
 def test_each_answer_is_told(opened):
     events = []
     door = opened(told=events.append)
-    asked = [hello(), moments(), moments(7, run="other")]
+    asked = [hello(), columns(), columns(7, run="other")]
     told = [door.answer(data) for data in asked]
     assert all(event.seconds > 0 for event in events)
     assert [replace(event, seconds=0.0) for event in events] == [
         Event(phase="handshake", request="Hello", run="run-1", round=1, reply="Reply", bytes_in=len(asked[0]),
               bytes_out=len(told[0]), seconds=0.0),
-        Event(phase="moments", request="AskMoments", run="run-1", round=2, reply="Reply", bytes_in=len(asked[1]),
+        Event(phase="moments", request="AskColumns", run="run-1", round=2, reply="Reply", bytes_in=len(asked[1]),
               bytes_out=len(told[1]), seconds=0.0),
-        Event(phase="moments", request="AskMoments", run="other", round=7, reply="Refusal", bytes_in=len(asked[2]),
+        Event(phase="moments", request="AskColumns", run="other", round=7, reply="Refusal", bytes_in=len(asked[2]),
               bytes_out=len(told[2]), seconds=0.0, reason=decode(told[2]).reason)]
 
 
@@ -426,13 +478,12 @@ def test_each_answer_is_told(opened):
 def test_a_person_is_asked_once_for_each_phase(opened):
     asked = []
     door = opened(approve=lambda phase, what: asked.append((phase, what)) or True)
-    for data in (hello(), moments(), prepare(), moments(4), moments(4)):
+    for data in (hello(), *whole(), whole()[-1]):
         assert isinstance(decode(door.answer(data)), Reply)
     assert [phase for phase, _ in asked] == ["handshake", "moments"]
-    sums = decode(door.answer(moments(4))).sums
-    count = sum(array.size for array in sums.values())
-    assert f"{count} numbers, {len(door.answer(moments()))} bytes" in asked[1][1]
-    assert "x (4 × 3)" in asked[1][1]
+    assert f"12 numbers, {len(door.answer(columns()))} bytes" in asked[1][1]
+    assert "withheld (3), varies (3), incomplete (3), gaps_withheld (3)" in asked[1][1]
+    assert "Later answers of the phase hold nothing but: count, counts, gaps_withheld" in asked[1][1]
     assert "run run-1" in asked[1][1]
     door.answer(hello("run-2"))
     assert [phase for phase, _ in asked] == ["handshake", "moments", "handshake"]
@@ -450,7 +501,7 @@ def test_what_a_person_does_not_approve_stays(opened, tmp_path):
     door = opened(approve=lambda phase, what: asked.append(phase) or phase != "moments")
     door.answer(hello())
     before = state(door.site)
-    for data in (moments(), moments(), prepare()):
+    for data in (columns(), columns(), columns(3)):
         found = refusal(door, data)
         assert (found.code, found.reason) == (
             "disclosure", f"the site's operator did not approve the phase 'moments' at site '{NAME}'")
@@ -475,7 +526,7 @@ def test_an_interrupted_question_changes_nothing(opened, tmp_path):
 
 
 class _Leaky(Site):
-    """A site whose answer to AskMoments holds something else."""
+    """A site whose answer to AskColumns holds something else."""
 
     def answered(self, run, request):
         run, reply = super().answered(run, request)
@@ -491,15 +542,15 @@ class _Leaky(Site):
     lambda reply: replace(reply, notes={"warnings": ["a note of another request"]}),
     lambda reply: replace(reply, round=reply.round + 1),
     lambda reply: replace(reply, site="site-1"),
-    lambda reply: AskMoments(reply.run, reply.round, reply.site),
-    lambda reply: replace(reply, sums={"x": np.zeros(2**21 + 1)}),
+    lambda reply: Step(reply.run, reply.round, reply.site, "AskColumns"),
+    lambda reply: replace(reply, sums={"withheld": np.zeros(2**21 + 1)}),
 ])
 def test_what_is_not_among_the_answers_does_not_leave(opened, tmp_path, leak):
     site = _Leaky(study(), make_site().run.table)
     site.leak = leak
     door = opened(site)
     door.answer(hello())
-    found = refusal(door, moments())
+    found = refusal(door, columns())
     assert found.code == "disclosure"
     assert "1931" not in found.reason
     assert [e["reply"] for e in read(tmp_path)] == ["Reply", "Refusal"]
@@ -507,10 +558,10 @@ def test_what_is_not_among_the_answers_does_not_leave(opened, tmp_path, leak):
 
 def test_numbers_that_the_other_side_could_not_read_do_not_leave(opened, tmp_path):
     site = _Leaky(study(), make_site().run.table)
-    site.leak = lambda reply: replace(reply, sums={"x": np.array([np.nan])})
+    site.leak = lambda reply: replace(reply, sums={"withheld": np.array([np.nan])})
     door = opened(site)
     door.answer(hello())
-    assert refusal(door, moments()).code == "message"
+    assert refusal(door, columns()).code == "message"
     assert verify(tmp_path) == Verdict(True)
 
 
@@ -526,12 +577,12 @@ def test_the_foreign_name_stands_in_the_sites_own_log(opened, tmp_path):
     site.leak = lambda reply: replace(reply, sums={"ages": np.zeros(3)})
     door = opened(site)
     door.answer(hello())
-    assert "ages" not in refusal(door, moments()).reason
+    assert "ages" not in refusal(door, columns()).reason
     assert "such as 'ages'" in (tmp_path / "site.log").read_text()
 
 
 def test_each_name_leaves_only_in_answer_to_its_request():
-    ask = Evaluate("r", 1, NAME, np.zeros(1), np.zeros((1, 2, 2)), np.zeros((1, 2, 2)))
+    ask = Step("r", 1, NAME, "Evaluate")
     for name in {array.name for row in REQUESTS.values() for array in row.answer}:
         reply = Reply("r", 1, NAME, {name: np.zeros(2)})
         if name in REQUESTS["Evaluate"].leaves(secure=False):
@@ -578,5 +629,5 @@ def test_every_way_to_write_a_number_counts(count):
 def test_site_errors_keep_their_class_on_the_way(opened):
     door = opened()
     door.answer(hello())
-    found = refusal(door, encode(Evaluate("run-1", 2, NAME, np.zeros(1), np.zeros((1, 2, 2)), np.zeros((1, 2, 2)))))
-    assert (found.code, "waits for the common units" in found.reason) == (SiteError.code, True)
+    found = refusal(door, encode(Step("run-1", 2, NAME, "Evaluate")))
+    assert (found.code, "a Evaluate instead of a AskColumns" in found.reason) == (SiteError.code, True)

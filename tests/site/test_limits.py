@@ -1,88 +1,59 @@
-"""What a site checks before it computes: units, options, parameters, rounds."""
+"""What a site checks before it computes: rounds, memory, how many people carry a sum."""
 
-from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from fedci import Source
-from fedci.protocol.messages import AskMoments, AskStatistics, Hello, Prepare, Refusal, Reply
-from fedci.site import summing
-from fedci.site.run import reply_to
+from fedci.errors import DisclosureError, SizeError
+from fedci.model import padding
+from fedci.protocol.messages import Refusal, Reply
+from fedci.site.limits import check_memory, check_rounds
 from fedci.site.site import Site
-from fedci.version import __version__
+from support.asked import asked_alone, greeting
+from support.masked import SECURE, prepared
 from tests_support import frame, study
 
-STANDARD = {"name": "standard"}
+STANDARD = {"name": "custom", "secure_sum": "auto"}
+"""`standard` but for its masks: one site is asked here, by itself."""
 
 
-def hello(site: Site, run="run", **changes) -> Hello:
-    options = site.run.study.fit_options().model_dump(mode="json")
-    return Hello(run, 1, site.name, __version__, site.run.study.hash(), options | changes)
-
-
-# --- options, parameters, rounds
-
-
-def prepared(agreed, rows=60) -> tuple[Site, Reply | Refusal]:
+def asked_to_be_ready(agreed, rows=60) -> Reply | Refusal:
     site = Site(agreed, Source("a", frame(rows, 0)).read(agreed))
-    site.answer(hello(site))
-    site.answer(AskMoments("run", 2, "a"))
-    return site, site.answer(units(site))
-
-
-def units(site, **changes) -> Prepare:
-    x, y, rows = site.run.table.x, site.run.table.y, site.run.table.rows
-    given = {"x_mean": x.mean(0), "x_sd": x.std(0), "y_mean": float(y.mean()), "y_sd": float(y.std()),
-             "u": np.zeros(24), "index": 0, "sites": 1, "indicators": np.zeros(0, int), "people": rows,
-             "all_u": np.zeros((1, 24))}
-    return Prepare("run", 3, "a", **given | changes)
-
-
-def test_units_that_blow_a_column_up_are_refused_and_units_are_given_once():
-    """Of one site the pooled units are its own; a spread a third of it, or a mean two spreads away, is not."""
-    agreed = study(policy=STANDARD)
-    site, ready = prepared(agreed)
-    assert isinstance(ready, Reply)
-    assert isinstance(site.answer(replace(units(site), round=9)), Reply)  # the same once more
-    other = site.answer(units(site, y_mean=0.0))
-    assert "given before, and are not changed" in other.reason
-    narrow = site.run.table.x.std(0) * [1.0, 1.0 / 3.0, 1.0]
-    for wrong in ({"x_sd": narrow}, {"x_mean": site.run.table.x.mean(0) + 2 * site.run.table.x.std(0)},
-                  {"y_sd": float(site.run.table.y.std()) / 3}):
-        fresh = Site(agreed, Source("a", frame(60, 0)).read(agreed))
-        fresh.answer(hello(fresh))
-        fresh.answer(AskMoments("run", 2, "a"))
-        refused = fresh.answer(units(fresh, **wrong))
-        assert refused.code == "disclosure"
-        assert "blow a column up" in refused.reason
-
-
-@pytest.mark.parametrize("changes, code", [
-    ({"optimiser": {"name": "ascent", "rounds": 100, "learning_rate": 1e6}}, "handshake"),
-    ({"optimiser": {"name": "adam", "rounds": 900}}, "disclosure"), ({"prediction": {"draws": 4096}}, "handshake")])
-def test_options_that_no_study_says_are_refused(changes, code):
-    agreed = study(policy=STANDARD)
-    site = Site(agreed, Source("a", frame(60, 0)).read(agreed))
-    assert site.answer(hello(site, **changes)).code == code
+    site.answer(greeting(agreed))
+    said = []
+    for request, reply in asked_alone(site):
+        said.append(reply)
+        if request.name == "Prepare":
+            break
+    return said[-1]
 
 
 def test_more_parameters_than_rows_need_consent():
     wide = {"model": {"mean": {"kind": "network", "trunk": [40]}}}
-    refused = prepared(study(policy=STANDARD, options=wide))[1]
+    refused = asked_to_be_ready(study(policy=STANDARD, options=wide))
     assert refused.code == "disclosure"
     assert "parameters for 60 people; the policy allows 1 for each in the clear" in refused.reason
-    assert "if every site consents, raise policy.max_parameters_per_row" in refused.reason
-    assert isinstance(prepared(study(policy=STANDARD | {"max_parameters_per_row": 10.0}, options=wide))[1], Reply)
+    assert "if every site consents, [policy] name = \"custom\" with max_parameters_per_row = 4.3" in refused.reason
+    assert isinstance(asked_to_be_ready(study(policy=STANDARD | {"max_parameters_per_row": 10.0}, options=wide)), Reply)
 
 
-def test_a_run_asks_no_more_often_than_its_rounds_take(monkeypatch):
-    agreed = study(preset="default", policy=STANDARD | {"max_rounds": 4, "check_trajectory": False},
-                   options={"optimiser": {"rounds": 4}, "model": {"knots": 1, "directions": 1}})
-    site, ready = prepared(agreed, 120)
-    assert isinstance(ready, Reply)
-    monkeypatch.setattr(summing, "_round", lambda party, run, ready, request: (run, reply_to(request, {})))
-    ask = [AskStatistics("run", 4 + k, "a", np.zeros((1, site.run.prepared.model.size))) for k in range(12)]
-    answers = [site.answer(request) for request in (*ask[:11], ask[3], ask[11])]
-    assert all(isinstance(answer, Reply) for answer in answers[:-1])  # the same question again is no further one
-    assert "asked 11 times" in answers[-1].reason
+def test_a_masked_study_with_too_many_columns_is_refused_before_its_fit():
+    few = SECURE | {"min_rows": 30, "statistics_per_row": 0.1}
+    with pytest.raises(DisclosureError, match="columns per person in a sum of 3 sites"):
+        prepared(policy=few, preset="default")
+
+
+def test_a_study_has_no_more_rounds_than_its_policy_allows():
+    agreed = study(options={"optimiser": {"rounds": 5}})
+    check_rounds(agreed, agreed.fit_options())
+    strict = agreed.model_copy(update={"policy": agreed.policy.model_copy(update={"max_rounds": 4})})
+    with pytest.raises(DisclosureError, match="the study has 5 rounds, the policy allows 4"):
+        check_rounds(strict, agreed.fit_options())
+
+
+def test_memory_is_looked_at_before_it_is_taken(monkeypatch):
+    agreed = study()
+    check_memory("a", 40, 3, agreed.fit_options())
+    monkeypatch.setattr(padding, "bytes_available", lambda: 10_000)
+    with pytest.raises(SizeError, match="40 rows need about"):
+        check_memory("a", 40, 3, agreed.fit_options())

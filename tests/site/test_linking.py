@@ -11,10 +11,14 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from fedci import Source
 from fedci.errors import DataError, HandshakeError, SizeError
 from fedci.privacy.agreement import Credentials
-from fedci.protocol.messages import AskLinkKey, AskMoments, AskTokens, Exclude, Refusal, WrapLinkKey
+from fedci.protocol.messages import AskLinkKey, AskTokens, Exclude, Refusal, Step, WrapLinkKey
 from fedci.site.site import Site
+from support.asked import greeting
 from support.linked import KEY, cohort, frames, linked, public, sites
 from tests_support import frame, study
+
+NOBODY = np.zeros((0, 3), np.int64)
+"""Witnesses of people elsewhere, of whom there are none."""
 
 
 def test_the_lead_notices_its_own_key_changed_and_wraps_once():
@@ -42,23 +46,23 @@ def test_linkage_has_its_turn():
     site = sites(credentials={"a": Credentials(key=KEY)})["a"]
     assert "out of turn" in refused(site, AskTokens("run", 1, "a", 0, 1))
     site.answer(AskLinkKey("run", 1, "a"))
-    assert "out of turn" in refused(site, Exclude("run", 2, "a", cohort(), 0, 1))
+    assert "out of turn" in refused(site, Exclude("run", 2, "a", cohort(), NOBODY, 0, 1))
     assert "no part 1 of 1" in refused(site, AskTokens("run", 2, "a", 1, 1))
     assert "no part 0 of 0" in refused(site, AskTokens("run", 2, "a", 0, 0))
     assert "out of turn" in refused(site, AskTokens("other", 2, "a", 0, 1))
     site.answer(AskTokens("run", 2, "a", 0, 1))
-    assert "tokens of this site" in refused(site, Exclude("run", 3, "a", cohort(1), 0, 1))
-    site.answer(Exclude("run", 4, "a", cohort(), 0, 1))
+    assert "tokens of this site" in refused(site, Exclude("run", 3, "a", cohort(1), NOBODY, 0, 1))
+    site.answer(Exclude("run", 4, "a", cohort(), NOBODY, 0, 1))
     assert "out of turn" in refused(site, AskTokens("run", 5, "a", 0, 1))
 
 
-def test_rows_are_fixed_once_moments_have_left():
+def test_rows_are_fixed_once_sums_have_left():
     """Else the difference of two answers, with and without one person, would be that person."""
     site = sites()["a"]
-    site.answer(AskMoments("run", 1, "a"))
-    assert "before the moments" in refused(site, AskLinkKey("run", 2, "a"))
+    site.answer(Step("run", 2, "a", "AskColumns"))
+    assert "before the first sums" in refused(site, AskLinkKey("run", 3, "a"))
     plain = Site(study(), Source("a", frame(40, 0)).read(study()))
-    plain.run = replace(plain.run, options=study().fit_options())
+    plain.answer(greeting(study()))
     assert "with ids" in refused(plain, AskLinkKey("run", 1, "a"))
 
 
@@ -80,7 +84,7 @@ def test_a_word_for_missing_is_no_id(word):
 def test_everyone_excluded_and_too_few_left_are_said_so():
     same = {name: frame(40, s).assign(pid=[str(i) for i in range(40)]) for s, name in enumerate("ab")}
     few = study(ids=["pid"], policy={"name": "simulation", "min_rows": 30})
-    with pytest.raises(SizeError, match=r"after linkage: the table has \d+ rows, the policy 'simulation' needs 30"):
+    with pytest.raises(SizeError, match=r"after linkage: the table has \d+ rows, the policy needs 30"):
         linked(sites(few, data=same), plan=few)
     site = sites()["a"]
     with pytest.raises(SizeError, match="site 'a': after linkage: everyone is excluded"):

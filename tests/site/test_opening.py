@@ -1,82 +1,109 @@
-"""Handshake, moments and units, answered from a run: pure steps, each with what it needs."""
+"""Handshake and linkage, answered from a run: a coordinator chooses no seed, no option and no cohort."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
-import numpy as np
 import pytest
 
 from fedci import Source
-from fedci.errors import HandshakeError, MessageError, SiteError
-from fedci.protocol.messages import AskLinkKey, AskMoments, Hello, Prepare
-from fedci.site import opening
+from fedci.errors import HandshakeError, SiteError, StudyError
+from fedci.protocol.messages import AskLinkKey, Hello, Step
+from fedci.site import opening, summing
 from fedci.site.site import Site
-from fedci.version import __version__
+from support.asked import asked_until, greeting
 from tests_support import frame, study
 
-UNITS = {"x_mean": np.array([60.0, 26.0, 0.5]), "x_sd": np.array([17.0, 4.0, 0.5]), "y_mean": 3.0, "y_sd": 1.2,
-         "u": np.zeros(24), "index": 0, "sites": 2, "indicators": np.zeros(0, int), "people": 80}
+THREE = ("a", "b", "c")
 
 
-@pytest.fixture
-def site():
-    return Site(study(), Source("a", frame(40, 0)).read(study()))
+def made(**changes) -> Site:
+    agreed = study(**changes)
+    return Site(agreed, Source("a", frame(40, 0)).read(agreed))
 
 
-def hello(**changes):
-    facts = {"version": __version__, "study_hash": study().hash(),
-             "options": study().fit_options().model_dump(mode="json")} | changes
-    return Hello("run", 1, "a", **facts)
-
-
-def greeted(site):
-    return opening.hello(site.party, site.run, hello())[0]
+def hello(site, **changes):
+    return opening.hello(site.party, site.run, greeting(site.party.agreed, **changes))[0]
 
 
 @pytest.mark.parametrize("changes, what", [({"version": "0.0.1"}, "version of fedci"), ({"study_hash": "ab"}, "study")])
-def test_parties_that_differ_do_not_begin(site, changes, what):
+def test_parties_that_differ_do_not_begin(changes, what):
     with pytest.raises(HandshakeError, match=f"the {what} differs"):
-        opening.hello(site.party, site.run, hello(**changes))
+        hello(made(), **changes)
 
 
-def test_another_run_begins_without_what_was_agreed_for_the_fit_before(site):
-    run = replace(greeted(site), evaluations=frozenset({4}), silent_from=3)
-    again = opening.hello(site.party, run, hello())[0]
-    assert (again.evaluations, again.silent_from) == (frozenset({4}), 3)
-    other = opening.hello(site.party, run, replace(hello(), run="other"))[0]
-    assert (other.name, other.evaluations, other.silent_from) == ("other", frozenset(), None)
+def test_the_study_alone_says_what_binds_the_parties():
+    """Nothing of a handshake is an option or a seed; another one is another study, and its hash differs."""
+    assert {field.name for field in fields(Hello)} == {"run", "round", "site", "version", "study_hash", "sites",
+                                                       "refuter"}
+    plan = {"seed": 7, "options": {"optimiser": {"rounds": 3}}}
+    contract = hello(made(**plan)).contract
+    assert (contract.seed, contract.options) == (7, study(**plan).fit_options())
+    for other in ({"seed": 8}, {"preset": "paper"}, {"options": {"optimiser": {"rounds": 4}}}):
+        with pytest.raises(HandshakeError):
+            hello(made(**plan), study_hash=study(**plan | other).hash())
 
 
-def test_moments_are_those_of_the_rows_and_leave_a_mark(site):
-    run, reply = opening.moments(site.party, greeted(site), AskMoments("run", 2, "a"))
-    table = site.run.table
-    np.testing.assert_allclose(reply.sums["x"][0], table.x.mean(0))
-    np.testing.assert_array_equal(run.counts, [40, table.w.sum(), 40 - table.w.sum()])
-    assert run.described
+# --- the cohort
 
 
-@pytest.mark.parametrize("step, request_of", [(opening.moments, AskMoments("run", 2, "a")),
-                                              (opening.prepare, Prepare("run", 2, "a", **UNITS)),
+def test_the_cohort_is_the_studys_and_no_part_of_it():
+    """A sum over some of the sites, beside one over all, would tell what the others hold."""
+    site = made(sites=THREE)
+    assert hello(site, sites=reversed(THREE)).contract.sites == THREE
+    for some in (("a", "b"), ("b", "c"), ("a",)):
+        with pytest.raises(HandshakeError, match=r"the study is of 3 at least.*Nothing was answered"):
+            hello(site, sites=some)
+    with pytest.raises(StudyError, match="'d' is not in the study"):
+        hello(site, sites=(*THREE, "d"))
+
+
+def test_with_a_quorum_so_many_will_do_and_the_site_is_one_of_them():
+    site = made(sites=(*THREE, "d"), quorum=3)
+    assert hello(site, sites=("a", "c", "d")).contract.sites == ("a", "c", "d")
+    for few in (("a", "b"), ("b", "c", "d")):
+        with pytest.raises(HandshakeError, match="the study is of 3 at least, this one among them"):
+            hello(site, sites=few)
+    with pytest.raises(HandshakeError):
+        hello(made(), sites=("b", "c"))  # a study that lists no sites
+
+
+# --- runs
+
+
+def test_another_run_or_cohort_begins_without_what_was_agreed_before():
+    site = made()
+    site.answer(greeting(site.party.agreed))
+    asked_until(site, "Prepare")
+    run, agreed = site.run, site.party.agreed
+    assert opening.hello(site.party, run, greeting(agreed, number=9))[0] == run
+    for other in (greeting(agreed, run="other"), greeting(agreed, sites=("a", "b"))):
+        fresh = opening.hello(site.party, run, other)[0]
+        assert (fresh.name, fresh.prepared, fresh.sums, dict(fresh.course.places)) == (other.run, None, None, {})
+        assert fresh.described
+
+
+def test_a_refuter_that_the_study_does_not_ask_for_is_refused():
+    with pytest.raises(SiteError, match="does not ask for this refuter"):
+        hello(made(), refuter="placebo")
+    wanting = made(diagnostics={"refute": ["placebo"]})
+    run = hello(wanting, refuter="placebo")
+    assert run.contract.refuter == "placebo"
+    assert run.table.w.sum() == wanting.party.whole.w.sum()
+    assert (run.table.w != wanting.party.whole.w).any()
+
+
+@pytest.mark.parametrize("step, request_of", [(summing.step, Step("run", 2, "a", "AskColumns")),
                                               (opening.link, AskLinkKey("run", 2, "a"))])
-def test_nothing_comes_before_the_handshake(site, step, request_of):
+def test_nothing_comes_before_the_handshake(step, request_of):
+    site = made()
     with pytest.raises(SiteError, match="waits for a handshake"):
         step(site.party, site.run, request_of)
 
 
-def test_prepared_rows_are_in_the_common_units(site):
-    run, reply = opening.prepare(site.party, greeted(site), Prepare("run", 2, "a", **UNITS))
-    assert reply.sums == {}
-    np.testing.assert_allclose(run.prepared.rows.y[:40], (site.run.table.y - 3.0) / 1.2)
-    assert run.course is None  # this policy does not ask sites to follow the fit
-
-
-def test_a_site_that_follows_needs_every_sites_moments():
-    agreed = study(policy={"name": "simulation", "check_trajectory": True})
-    site = Site(agreed, Source("a", frame(40, 0)).read(agreed))
-    units = UNITS | {"x_mean": site.run.table.x.mean(0), "x_sd": site.run.table.x.std(0),
-                     "y_mean": float(site.run.table.y.mean()), "y_sd": float(site.run.table.y.std())}
-    run = opening.hello(site.party, site.run, hello(
-        study_hash=agreed.hash(), options=agreed.fit_options().model_dump(mode="json")))[0]
-    with pytest.raises(MessageError, match="moments of all sites are missing"):
-        opening.prepare(site.party, run, Prepare("run", 2, "a", **units))
-    run = opening.prepare(site.party, run, Prepare("run", 2, "a", **units, all_u=np.zeros((2, 24))))[0]
-    assert run.course.rules.people == 80
+def test_linkage_comes_before_the_first_sums_in_a_study_with_ids():
+    agreed = study(ids=("pid",))
+    site = Site(agreed, Source("a", frame(40, 0).assign(pid=[f"p{k}" for k in range(40)])).read(agreed))
+    run, request = hello(site), AskLinkKey("run", 2, "a")
+    assert opening.link(site.party, run, request)[1].notes["people"] == 40
+    for turn in ((site.party, replace(run, described=True)), (made().party, hello(made()))):
+        with pytest.raises(SiteError, match="linkage comes before the first sums, in a study with ids"):
+            opening.link(*turn, request)

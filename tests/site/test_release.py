@@ -10,7 +10,7 @@ import pytest
 from fedci import Source
 from fedci.estimator import FedCI
 from fedci.protocol import engine as engines
-from fedci.protocol.requests import row_of
+from fedci.protocol.requests import OWN, row_of
 from fedci.site.release import release
 from support.commanded import FAST, SHORT, told
 from tests_support import frame, study
@@ -24,7 +24,8 @@ class Recorder(engines.InProcessEngine):
         if name == "a":
             refuter = request.run.partition("-")[2]
             phase = f"{refuter}: {row_of(request).phase}" if refuter else row_of(request).phase
-            self.seen.append((phase, getattr(back, "sums", None) or vars(back)))
+            sums = getattr(back, "sums", None) or vars(back)
+            self.seen.append((phase, {name.removeprefix(OWN): part for name, part in sums.items()}))
         return back
 
 
@@ -55,17 +56,19 @@ def test_what_check_says_would_leave_is_what_leaves(preset, monkeypatch):
         for one in promised.sums:
             allowed[one.shape] += one.times if (one.phase, one.name) == (phase, name) else 0
         assert all(count <= allowed[shape] for shape, count in Counter(shapes).items()), (phase, name)
-    moments = {phase: sums for phase, sums in Recorder.seen if phase.endswith("moments") and "x" in sums}
-    np.testing.assert_array_equal(moments["moments"]["x"][0], [one.mean for one in promised.moments[:3]])
+    means = {phase: sums for phase, sums in Recorder.seen if phase.endswith("moments") and "y_total" in sums}
+    lines = {one.column: one for one in promised.moments}
+    assert {name: lines[name].mean for name in ("age", "bmi", "sex")} == pytest.approx(
+        dict(zip(("age", "bmi", "sex"), means["moments"]["total"] / means["moments"]["count"], strict=True)), rel=1e-12)
     if preset == "classic":
-        shuffled = {one.column: one.mean for one in promised.moments}
-        assert shuffled["y (treated) [placebo]"] == moments["placebo: moments"]["y1"][0, 0]
+        count, total = means["placebo: moments"]["y_count"], means["placebo: moments"]["y_total"]
+        assert lines["y (treated) [placebo]"].mean == pytest.approx(total[1] / count[1], rel=1e-12)
 
 
 def test_check_refuses_what_the_site_would_refuse(tmp_path, capsys):
-    study(preset="default", policy="standard").write(tmp_path / "study.toml")
+    study(preset="default", policy={"name": "custom", "secure_sum": "auto"}).write(tmp_path / "study.toml")
     frame(90, 0).to_csv(tmp_path / "a.csv", index=False)
-    code, _, err = told(capsys, "check", tmp_path / "study.toml", tmp_path / "a.csv")
+    code, _, err = told(capsys, "check", tmp_path / "study.toml", tmp_path / "a.csv", "--sites", "2")
     assert code == 3
     assert "columns per person" in err
 

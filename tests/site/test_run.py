@@ -1,16 +1,16 @@
 """A site's run: frozen, led on by answers alone; a new run keeps what holds for ever and nothing else."""
 
-from dataclasses import FrozenInstanceError, replace
+from dataclasses import FrozenInstanceError
 
 import numpy as np
 import pytest
 
 from fedci import Source
 from fedci.errors import SiteError, SizeError
-from fedci.protocol.messages import AskMoments, Hello, Prepare, Refusal
+from fedci.protocol.messages import Refusal, Step
 from fedci.site import run as runs
 from fedci.site.site import Site
-from fedci.version import __version__
+from support.asked import asked_until, greeting
 from tests_support import frame, study
 
 
@@ -19,18 +19,18 @@ def site():
     return Site(study(), Source("a", frame(40, 0)).read(study()))
 
 
-def hello(run="one", number=1):
-    return Hello(run, number, "a", __version__, study().hash(), study().fit_options().model_dump(mode="json"))
+def hello():
+    return greeting(study(), run="one")
 
 
 def test_a_run_is_replaced_and_never_changed(site):
     before = site.run
     with pytest.raises(FrozenInstanceError):
-        before.seed = 3
+        before.name = "other"
     site.answer(hello())
     assert site.run is not before
-    assert before.options is None
-    assert site.run.options == study().fit_options()
+    assert before.course is None
+    assert site.run.contract.agreed == study()
 
 
 def test_answering_by_the_run_alone_changes_nothing_at_the_site(site):
@@ -44,18 +44,17 @@ def test_answering_by_the_run_alone_changes_nothing_at_the_site(site):
 def test_a_refusal_is_no_step(site):
     site.answer(hello())
     before = site.run
-    assert isinstance(site.answer(Prepare("one", 2, "a", x_mean=np.zeros(3), x_sd=np.ones(3), y_mean=0.0, y_sd=1.0,
-                                          u=np.zeros(24), index=0, sites=3, indicators=np.zeros(0, int),
-                                          few_rows=7, few_people=3)), Refusal)
+    assert isinstance(site.answer(Step("one", 2, "a", "Prepare")), Refusal)
     assert site.run is before
 
 
-def test_a_new_run_forgets_all_but_that_moments_have_left(site):
+def test_a_new_run_forgets_all_but_that_sums_have_left(site):
     site.answer(hello())
-    site.answer(AskMoments("one", 2, "a"))
+    asked_until(site, "Prepare", run="one")
+    assert site.run.prepared is not None
     fresh = site.begun("")
     assert fresh.described
-    assert (fresh.options, fresh.counts, fresh.name) == (None, None, "")
+    assert (fresh.course, fresh.prepared, fresh.name) == (None, None, "")
 
 
 def test_a_refuters_run_is_on_the_rows_that_linkage_left(site):
@@ -78,7 +77,31 @@ def test_what_is_not_there_yet_is_named():
     assert runs.required("a", 3, "a number") == 3
 
 
-def test_silence_lasts_from_its_round_on(site):
-    assert not site.run.is_silent(7)
-    silent = replace(site.run, silent_from=7)
-    assert (silent.is_silent(6), silent.is_silent(7), silent.is_silent(9)) == (False, True, True)
+def test_rare_values_are_merged_in_every_table_of_a_run():
+    """Before linkage, after it, and in a refuter's run: what is computed on never has them."""
+    agreed = study(policy={"name": "simulation", "min_cell": 5}, diagnostics={"refute": ["placebo"]})
+    rows = frame(40, 0)
+    rows = rows.assign(bmi=np.where(rows.index == 7, 9.0, np.arange(40) // 2 % 2 + 1.0), w=np.arange(40) % 2)
+    site = Site(agreed, Source("a", rows).read(agreed))
+    assert set(site.party.whole.x[:, 1]) == {1.0, 2.0, 9.0}
+    site.answer(greeting(agreed))
+    tables = [site.run.table]
+    site.restore_linkage(np.arange(36))
+    tables.append(site.run.table)
+    site.answer(greeting(agreed, run="run-placebo", refuter="placebo"))
+    tables.append(site.run.table)
+    assert [set(table.x[:, 1]) for table in tables] == 3 * [{1.0, 2.0}]
+    assert site.run.refuter == "placebo"
+
+
+def test_where_a_fit_stood_is_kept_for_the_disk_and_used_after_a_restart(site):
+    site.answer(hello())
+    steps = asked_until(site, "Evaluate", run="one")
+    assert site.run.place(steps[0].round) is None  # before the fit
+    packed = {steps[-1].round: site.run.place(steps[-1].round)}
+    again = Site(study(), Source("a", frame(40, 0)).read(study()))
+    again.restore_places(packed)
+    again.answer(hello())
+    assert again.run.course.earlier == packed
+    again.answer(greeting(study(), run="two"))
+    assert again.run.course.earlier == {}  # another run's are none of this one

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from fedci import Source
@@ -10,8 +9,9 @@ from fedci.coordinator.coordinator import run_study
 from fedci.errors import HandshakeError, SizeError
 from fedci.model import padding
 from fedci.protocol.engine import InProcessEngine
-from fedci.protocol.messages import AskMoments, Evaluate, Hello, Refusal, Reply
+from fedci.protocol.messages import Refusal, Reply, Step
 from fedci.site.site import Site
+from support.asked import greeting
 from tests_support import frame, study
 
 
@@ -19,9 +19,9 @@ def test_what_a_site_sends_does_not_grow_with_its_rows():
     """Sums only: a site of 97 people sends exactly as many bytes per round as one of 53."""
     sent = []
     for n in (53, 97):
-        sites = {"a": Site(study(), Source("a", frame(n, 0)).read(study()))}
-        engine = _Recorder(InProcessEngine(sites))
-        run_study(engine, study(), study(options={"optimiser": {"rounds": 2}}).fit_options(), 0)
+        plan = study(options={"optimiser": {"rounds": 2}})
+        engine = _Recorder(InProcessEngine({"a": Site(plan, Source("a", frame(n, 0)).read(plan))}))
+        run_study(engine, plan)
         sent.append([{name: array.shape for name, array in reply.sums.items()} for reply in engine.replies])
         assert all(n not in shape for reply in sent[-1] for shape in reply.values())
     assert sent[0] == sent[1]
@@ -44,7 +44,7 @@ def _site():
 
 def test_a_site_refuses_another_study_or_version():
     site = _site()
-    good = Hello("run", 1, "a", "0.1.0", site.run.study.hash(), site.run.study.fit_options().model_dump(mode="json"))
+    good = greeting(site.run.study)
     assert isinstance(site.answer(good), Reply)
     for wrong in (replace(good, version="9.9"), replace(good, study_hash="0" * 64)):
         refusal = site.answer(wrong)
@@ -55,10 +55,10 @@ def test_a_site_refuses_another_study_or_version():
 
 
 def test_a_site_answers_in_turn_and_for_itself_only():
-    site, arrays = _site(), (np.zeros(3), np.zeros((1, 2, 2)), np.zeros((1, 2, 2)))
-    assert "out of turn" in site.answer(AskMoments("run", 1, "a")).reason
-    assert "out of turn" in site.answer(Evaluate("run", 1, "a", *arrays)).reason
-    assert "another site" in site.answer(AskMoments("run", 1, "b")).reason
+    site = _site()
+    assert "out of turn" in site.answer(Step("run", 1, "a", "AskColumns")).reason
+    assert "out of turn" in site.answer(Step("run", 1, "a", "Evaluate")).reason
+    assert "another site" in site.answer(Step("run", 1, "b", "AskColumns")).reason
     assert "does not answer" in site.answer(Refusal("run", 1, "a", "x", "y")).reason
 
 

@@ -1,77 +1,108 @@
-"""What is summed, answered from a run: the same question again is the same answer; what a run needs is asked for."""
+"""Steps of the course, answered from a run: the next one, once worked out here, and nothing else."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
 
 from fedci import Source
 from fedci.errors import DisclosureError, MessageError, SiteError
-from fedci.protocol.messages import AskDiagnostic, AskMaskKey, AskStatistics, Evaluate, Hello, Prepare
-from fedci.site import opening, summing
+from fedci.protocol.messages import AskMaskKey, Reply, Step
+from fedci.site import summing
 from fedci.site.site import Site
-from fedci.version import __version__
-from tests_support import frame, study
-from tests_support import small as small_options
+from support.asked import asked_alone, asked_until, greeting
+from tests_support import frame, small, study
 
-UNITS = {"x_mean": np.array([60.0, 26.0, 0.5]), "x_sd": np.array([17.0, 4.0, 0.5]), "y_mean": 3.0, "y_sd": 1.2,
-         "u": np.zeros(24), "index": 0, "sites": 2, "indicators": np.zeros(0, int), "people": 80}
+
+def greeted(rows=40, **changes) -> Site:
+    agreed = study(**{"preset": "default", "options": small(3)} | changes)
+    site = Site(agreed, Source("a", frame(rows, 0)).read(agreed))
+    assert isinstance(site.answer(greeting(agreed)), Reply)
+    return site
 
 
 @pytest.fixture(scope="module")
-def prepared():
-    """(party, run) of a site that knows the common units, in the preset `default`."""
-    agreed = study(preset="default", options=small_options(3))
-    site = Site(agreed, Source("a", frame(40, 0)).read(agreed))
-    hello = Hello("run", 1, "a", __version__, agreed.hash(), agreed.fit_options().model_dump(mode="json"))
-    run = opening.hello(site.party, site.run, hello)[0]
-    return site.party, opening.prepare(site.party, run, Prepare("run", 2, "a", **UNITS))[0]
+def begun():
+    """(party, the run before the first question of the fit, that question), of one site in the clear."""
+    site = greeted()
+    asked_until(site, "Begin")
+    before = site.run
+    question = asked_until(site, "AskStatistics")[-1]
+    return site.party, before, question
 
 
-def statistics(run, number=3, few=0.0):
-    return AskStatistics("run", number, "a", thetas=run.prepared.model.prior[0][None], few=np.array(few))
-
-
-def test_a_question_is_answered_from_the_run_and_leads_to_the_next(prepared):
-    party, run = prepared
-    after, reply = summing.summed(party, run, statistics(run))
-    assert after.evaluations == {3}
+def test_a_question_is_answered_from_the_run_and_leads_to_the_next(begun):
+    party, run, question = begun
+    after, reply = summing.step(party, run, question)
+    assert set(after.course.places) - set(run.course.places) == {question.round}
     assert after.memory is not None
     assert run.memory is None
-    again = summing.summed(party, run, statistics(run))[1]
+    again = summing.step(party, run, question)[1]
     for name, part in reply.sums.items():
         np.testing.assert_array_equal(part, again.sums[name])
 
 
-def test_questions_are_counted_by_round_up_to_the_policys_most(prepared):
-    party, run = prepared
-    most = run.prepared.model.exchanges(run.study.policy.max_rounds)
-    full = replace(run, evaluations=frozenset(range(3, 3 + most)))
-    assert summing.summed(party, full, statistics(run))[0].evaluations == full.evaluations
-    with pytest.raises(DisclosureError, match=f"has asked {most} times"):
-        summing.summed(party, full, statistics(run, number=10**6))
+def test_a_step_carries_no_number_but_sums():
+    assert [field.name for field in fields(Step)] == ["run", "round", "site", "name", "previous"]
 
 
-def test_a_stage_and_a_question_of_another_model_are_refused(prepared):
-    party, run = prepared
-    with pytest.raises(MessageError, match="no stage of this fit"):
-        summing.summed(party, run, statistics(run, few=20.0))
-    with pytest.raises(SiteError, match="its model is 'shared'"):
-        summing.summed(party, run, Evaluate("run", 3, "a", theta=np.zeros(3), phi_roots=np.zeros((1, 2, 2)),
-                                            sigma_roots=np.zeros((1, 2, 2))))
+@pytest.mark.parametrize("name", ["Evaluate", "AskSharedEffects", "AskMeans", "AskDiagnostic.balance", "Begin", "no"])
+def test_any_step_but_the_next_is_refused(begun, name):
+    party, run, question = begun
+    with pytest.raises(SiteError, match=rf"\(a {name} instead of a AskStatistics\).*Nothing was answered"):
+        summing.step(party, run, replace(question, name=name))
 
 
-def test_without_units_or_secure_sums_nothing_is_summed(prepared):
-    party, run = prepared
+def test_the_course_ends_and_then_nothing_is_answered():
+    site = greeted()
+    requests, replies = zip(*asked_alone(site), strict=True)
+    said = [request.name for request in requests]
+    assert said[-1] == "AskSharedEffects"
+    assert 3 <= said.count("AskStatistics") <= 2 * site.run.contract.options.optimiser.rounds
+    for name in ("AskStatistics", "AskSharedEffects", "AskColumns", "AskDiagnostic.outcome"):
+        refused = site.answer(Step("run", len(said) + 2, "a", name, replies[-1].sums))
+        assert "instead of nothing more" in refused.reason
+
+
+def test_without_the_sum_before_it_no_step_is_answered():
+    """In the clear the site takes the coordinator's word for the sum, but not for its shape."""
+    site = greeted()
+    means = asked_until(site, "AskMeans")[-1]
+    fresh = replace(site.run, course=replace(site.run.course, places={2: site.run.course.places[2]}))
+    cut = {name: part for name, part in means.previous.items() if name != "varies"}
+    for previous in ({}, cut, means.previous | {"varies": np.zeros(7)}):
+        with pytest.raises(MessageError, match=f"the sum of round {means.round - 1} is not told"):
+            summing.step(site.party, fresh, replace(means, previous=previous))
+
+
+def test_without_units_or_secure_sums_nothing_is_summed(begun):
+    party, run, question = begun
     with pytest.raises(SiteError, match="waits for the common units"):
-        summing.summed(party, replace(run, prepared=None), statistics(run))
+        summing.step(party, replace(run, prepared=None), question)
     with pytest.raises(SiteError, match="no secure sums"):
         summing.keys(party, run, AskMaskKey("run", 3, "a"))
 
 
-def test_no_diagnostic_is_answered_under_differential_privacy(prepared):
-    party, run = prepared
-    noisy = run.study.policy.model_copy(update={"epsilon": 1.0})
-    private = replace(run, study=run.study.model_copy(update={"policy": noisy}))
-    with pytest.raises(DisclosureError, match="differential privacy: none are answered"):
-        summing.diagnostic(party, private, AskDiagnostic("run", 3, "a", kind="balance", values={}))
+def test_a_site_whose_policy_asks_for_masks_sums_nothing_without_keys():
+    agreed = study(policy={"name": "simulation", "secure_sum": "auto"})
+    site = Site(agreed, Source("a", frame(40, 0)).read(agreed))
+    site.answer(greeting(agreed, sites=("a", "b", "c")))
+    with pytest.raises(DisclosureError, match="no keys were agreed"):
+        summing.step(site.party, site.run, Step("run", 2, "a", "AskColumns"))
+
+
+def test_rows_are_in_the_common_units_once_the_site_is_ready(begun):
+    party, run, _ = begun
+    y = party.whole.y
+    np.testing.assert_allclose(run.prepared.rows.y[:40], (y - y.mean()) / y.std(), rtol=1e-12)
+    assert run.described
+
+
+def test_no_diagnostic_is_asked_under_differential_privacy():
+    covariates = {"age": {"range": [0, 120]}, "bmi": {"range": [10, 60]}, "sex": {"type": "binary"}}
+    noisy = {"name": "simulation", "epsilon": 4.0, "delta": 1e-5, "outcome_range": [0.0, 10.0], "effect_bound": 5.0}
+    site = greeted(policy=noisy, diagnostics={}, covariates=covariates)
+    assert not site.run.contract.diagnoses
+    last = asked_until(site, "Prepare")[-1]
+    refused = site.answer(Step("run", last.round + 1, "a", "AskDiagnostic.propensity"))
+    assert "a AskDiagnostic.propensity instead of a Begin" in refused.reason

@@ -56,8 +56,9 @@ options = st.fixed_dictionaries({}, optional={
         "weight_sd": st.none() | st.floats(1e-3, 9),
         "mean": st.just({"kind": "network", "trunk": (3, 4)}), "standardise": st.booleans()}),
     "optimiser": st.fixed_dictionaries({}, optional={"rounds": st.integers(1, 200)})})
-policies = st.sampled_from(["standard", "simulation"]) | st.fixed_dictionaries({}, optional={
-    "name": st.sampled_from(["standard", "simulation"]), "min_rows": st.integers(2, 99),
+policies = st.sampled_from(["standard", "simulation", "custom"]) | st.fixed_dictionaries(
+    {"name": st.sampled_from(["custom", "simulation"])}, optional={
+    "min_rows": st.integers(2, 99), "secure_sum": st.sampled_from([True, False, "auto"]),
     "min_arm_rows": st.just(5),
     "override_reason": st.text(st.characters(codec="utf-8"), max_size=9).map("x".__add__),
 }).filter(lambda table: "min_arm_rows" not in table or "override_reason" in table)

@@ -5,6 +5,7 @@ from scipy.stats import norm
 
 from fedci.diagnostics import balance, fit, heterogeneity, propensity, refuters, sensitivity
 from fedci.diagnostics.findings import Diagnostics
+from support.asked import came_to
 
 
 def rows(n: int, seed: int = 0, p: int = 3):
@@ -20,18 +21,33 @@ def rows(n: int, seed: int = 0, p: int = 3):
 # --- propensity
 
 
-def fitted(x, w, site, ridge=propensity.RIDGE):
-    """From each site's own sums."""
-    sites = int(site.max()) + 1
+def fitted(x, w, site, ridge=propensity.RIDGE, least=0.0):
+    """(the model from the sum of the sites' parts, the slopes that were asked about)."""
     asked = []
 
-    def ask(at):
+    def told(at):
         asked.append(at)
-        parts = [propensity.sums(propensity.with_intercept(x[site == s], s, sites), w[site == s], at)
-                 for s in range(sites)]
+        parts = [propensity.sums(x[site == s], w[site == s], at, ridge) for s in np.unique(site)]
         return propensity.Sums(*(sum(part) for part in zip(*parts, strict=True)))
 
-    return propensity.fit(ask, x.shape[1], sites, ridge), asked
+    return came_to(propensity.fit(x.shape[1], least, ridge), told), asked
+
+
+def propensities(x, w, site, slopes):
+    """[n] each at its own site."""
+    e = np.zeros(len(w))
+    for s in np.unique(site):
+        e[site == s] = propensity.scores(x[site == s], w[site == s], slopes)
+    return e
+
+
+# --- balance
+
+
+def arm_sums(x, w, omega):
+    """What a site that hides nothing tells."""
+    size, first, second = balance.arm_sums(x, w, omega)
+    return {"size": size, "first": first, "second": second, "told": np.ones((len(omega), x.shape[1]))}
 
 
 # --- heterogeneity
@@ -60,16 +76,17 @@ def predictions(n=500, seed=9, slope=1.0, noise=1.0):
 
 
 def site_fit(y, w, mean, sd):
+    """(residuals, the site's part) where nothing is hidden."""
     residuals, bins, line = fit.site_fit_sums(y, w, mean, sd, fit.calibration_edges(0.0, 1.0))
     places = fit.place_counts(norm.cdf((y - mean) / sd))
-    return fit.SiteFit(residuals, places, np.zeros(20, bool), bins, np.zeros(10, bool), line)
+    return residuals, fit.site_part(places, np.zeros(fit.PLACES, bool), bins, line)
 
 
 def summed_up(ended, people):
     """The section of these sites' people."""
     found = {name: site_fit(*one) for name, one in people.items()}
-    return fit.summary(STEPS, 50, ended, {name: one.residuals for name, one in found.items()},
-                       fit.pooled(list(found.values())))
+    everyone = fit.Pooled(*(sum(part) for part in zip(*(part for _, part in found.values()), strict=True)))
+    return fit.summary(STEPS, 50, ended, {name: residuals for name, (residuals, _) in found.items()}, everyone)
 
 
 STEPS = (fit.Step(round=1, objective=-2.0, gradient_norm=1.0, seconds=0.1),)
@@ -81,8 +98,9 @@ STEPS = (fit.Step(round=1, objective=-2.0, gradient_norm=1.0, seconds=0.1),)
 def record() -> Diagnostics:
     _, sums = site_sums()
     x, w, e = rows(200)
+    arms = balance.arm_moments(arm_sums(x, w, balance.weights(w, e, 0.5)))
     return Diagnostics(
-        balance=balance.summary({"a": balance.arm_moments(x, w, balance.weights(w, e, 0.5))}, ("u", "v", "x")),
+        balance=balance.summary(arms, {"a": arms}, ("u", "v", "x")),
         fit=summed_up("converged", {"a": predictions()}),
         heterogeneity=heterogeneity.summary(sums, model_effects(sums, 0.3)),
         sensitivity=sensitivity.summary(1.0, 0.2, 0.6, 1.4, 2.0, 100, 0.3, (1.0, 0.5), ()),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pandas as pd
 
@@ -13,6 +11,7 @@ from fedci.coordinator.talk import Talk
 from fedci.privacy.tokens import tokens
 from fedci.protocol.engine import InProcessEngine
 from fedci.site.site import Site
+from support.asked import greeting
 from tests_support import frame, study
 
 KEY, SECRET = bytes(range(32)), bytes(range(32, 64))
@@ -40,8 +39,8 @@ def frames(spell=str) -> dict[str, pd.DataFrame]:
 def sites(plan=PLAN, credentials=None, data=None) -> dict[str, Site]:
     tables = {name: Source(name, rows).read(plan) for name, rows in (data or frames()).items()}
     made = {name: Site(plan, table, (credentials or {}).get(name)) for name, table in tables.items()}
-    for site in made.values():
-        site.run = replace(site.run, options=plan.fit_options())
+    for name, site in made.items():
+        site.answer(greeting(plan, name, sites=tuple(made)))
     return made
 
 

@@ -2,16 +2,17 @@
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from fedci.coordinator import coordinator, masked_sums
-from fedci.coordinator.talk import PlainSums, Talk
+from fedci.coordinator import coordinator
+from fedci.coordinator.talk import Talk
 from fedci.privacy.agreement import Credentials
-from fedci.protocol import rounds
+from fedci.protocol import course, rounds
+from fedci.protocol.course import Contract
 from fedci.site.site import Site
 from tests_support import Wire, hospitals, small, study
 
 SIZES = (40, 37, 39)
 FEW = {"optimiser": {"rounds": 6}, "prediction": {"draws": 16}}
-SECURE = {"name": "simulation", "secure_sum": "auto", "check_trajectory": True}
+SECURE = {"name": "simulation", "secure_sum": "auto"}
 
 
 def plan(preset="classic", policy=SECURE, **changes):
@@ -23,15 +24,15 @@ def local(agreed, sizes=SIZES, credentials=None):
             for source in hospitals(*sizes)}
 
 
-def prepared(policy=SECURE, sizes=SIZES, change=lambda request, reply: reply, engine=Wire, **changes):
-    """(talk, rules) of a study whose fit is about to begin."""
+def prepared(policy=SECURE, sizes=SIZES, change=lambda request, reply: reply, engine=Wire,
+             credentials=None, **changes):
+    """(talk, contract, what all know) of a study whose fit is about to begin."""
     agreed = plan(policy=policy, **changes)
-    talk = Talk(engine(local(agreed, sizes), change), "run")
-    options = agreed.fit_options()
-    coordinator.handshake(talk, agreed, options)
-    sums = masked_sums.agree(talk) if agreed.policy.secures(len(sizes)) else PlainSums()
-    layout = coordinator.agree_units(talk, agreed, options)
-    return talk.on(coordinator.terms_of(layout, agreed, sums)), coordinator.rules_of(layout, options, 0)
+    sites = local(agreed, sizes, credentials)
+    talk, contract = Talk(engine(sites, change), "run"), Contract(agreed, tuple(sorted(sites)))
+    coordinator.handshake(talk, contract)
+    talk, opened = coordinator.open_course(talk, contract)
+    return talk, contract, opened
 
 
 # --- what a site refuses
@@ -46,5 +47,8 @@ def with_identities(count=3):
 # --- opening
 
 
-def one_round(talk, rules):
-    return talk.follow(rounds.evaluation(rules, rounds.begin(rules, rules.model.first_vector(0))))[0]
+def one_round(talk, contract, opened):
+    """(L, ∇L) of the first round."""
+    rules = course.rules_of(contract, opened)
+    state = rounds.begin(rules, talk.follow(course.start(contract, opened)))
+    return talk.follow(rounds.evaluation(rules, state))

@@ -4,13 +4,15 @@ import numpy as np
 import pandas as pd
 
 from fedci import Source
-from fedci.coordinator.coordinator import agree_units, handshake
+from fedci.coordinator.coordinator import handshake, open_course
 from fedci.coordinator.talk import Talk
+from fedci.protocol.course import Contract
 from fedci.protocol.engine import InProcessEngine
 from fedci.site.site import Site
 from tests_support import study
 
-STANDARD = {"name": "standard", "max_rounds": 200}
+STANDARD = {"name": "custom", "secure_sum": "auto"}
+"""`standard` but for its masks: two sites in the clear."""
 
 
 def trial(rows: int, seed: int, shift: float = 0.0, steep: float = 1.0) -> pd.DataFrame:
@@ -21,10 +23,12 @@ def trial(rows: int, seed: int, shift: float = 0.0, steep: float = 1.0) -> pd.Da
     return pd.DataFrame({"age": age, "bmi": bmi, "sex": sex, "w": w, "y": age / 10 + w + rng.normal(size=rows)})
 
 
-def begun(frames, **changes) -> tuple[Talk, dict[str, Site], object]:
-    """Sites that know the common units, as they stand before the fit."""
+def begun(frames, **changes):
+    """(talk, sites, what all know, contract): sites that know the common units, as they stand before the fit."""
     plan = study(diagnostics={}, **changes)
     sites = {name: Site(plan, Source(name, rows).read(plan)) for name, rows in frames.items()}
     talk = Talk(InProcessEngine(sites), "run")
-    handshake(talk, plan, plan.fit_options())
-    return talk, sites, agree_units(talk, plan, plan.fit_options())
+    contract = Contract(plan, tuple(sorted(sites)))
+    handshake(talk, contract)
+    talk, opened = open_course(talk, contract)
+    return talk, sites, opened, contract

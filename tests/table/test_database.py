@@ -174,9 +174,76 @@ def test_nothing_can_be_written_in_sqlite(at_sqlite):
     assert len(read_columns(query(), None, 2**40)["age"].cells) == 60
 
 
+def test_no_statement_of_sqlite_leaves_a_file(at_sqlite, tmp_path):
+    """`VACUUM INTO` passed as read-only: a study's author got a copy of the site's database at a path of his choice."""
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    copy = tmp_path / "copy.db"
+    for text in (f"VACUUM INTO '{copy}'", f"/* SELECT */ VACUUM main INTO '{copy}'", f"ATTACH '{copy}' AS other",
+                 "PRAGMA journal_mode = WAL", "PRAGMA table_info(people)", f"SELECT load_extension('{copy}')",
+                 "SELECT name FROM pragma_database_list", "EXPLAIN SELECT age FROM people",
+                 "WITH a AS (SELECT 1) DELETE FROM people", "CREATE TEMP TABLE t AS SELECT * FROM people"):
+        for ask in (query(text).names, lambda text=text: list(query(text).chunks(None, 10, 2**40))):
+            with pytest.raises(SourceError, match="Write one SELECT"):
+                ask()
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_nothing_but_tables_can_be_read_in_postgresql(at_postgres, server):
+    """No files of the server, no queries that a function runs, no second statement after the transaction."""
+    for text in ("SELECT pg_read_file('/etc/passwd') AS age", 'SELECT "pg_read_file" /* */ (\'/etc/passwd\') AS age',
+                 "SELECT pg_ls_dir('.') AS age", "SELECT lo_import('/etc/passwd') AS age", "SELECT pg_sleep(9) AS age",
+                 "SELECT query_to_xml('SELECT pg_read_file(''x'')', true, true, '') AS age",
+                 "SELECT set_config('transaction_read_only', 'off', false) AS age"):
+        with pytest.raises(SourceError, match="holds to be volatile"):
+            list(query(text).chunks(None, 10, 2**40))
+    for text in ("COPY people TO '/tmp/people'", "SELECT 1 AS age; COMMIT; DELETE FROM people",
+                 "SELECT age INTO x FROM people", "SELECT 1 AS age --\r; COMMIT; DELETE FROM people",
+                 "EXPLAIN ANALYZE DELETE FROM people",
+                 "EXPLAIN ANALYZE DELETE FROM people",
+                 "WITH gone AS (DELETE FROM people RETURNING age) SELECT age FROM gone",
+                 "DO $$ BEGIN DELETE FROM people; END $$"):
+        with pytest.raises(SourceError, match="Write one SELECT"):
+            list(query(text).chunks(None, 10, 2**40))
+    assert len(read_columns(query("SELECT age, random() AS u FROM people"), None, 2**40)["age"].cells) == 60
+
+
+def test_a_role_that_may_touch_files_of_the_server_is_refused(postgres, server, monkeypatch):
+    psycopg = pytest.importorskip("psycopg")
+    with psycopg.connect(f"host={server} port={PORT} user=owner dbname=postgres") as connection:
+        connection.execute("CREATE ROLE filer LOGIN IN ROLE pg_read_server_files")
+        connection.execute("GRANT SELECT ON people TO filer")
+    for role in ("owner", "filer"):
+        monkeypatch.setenv(ADDRESS, postgres.replace("reader@", f"{role}@"))
+        with pytest.raises(SourceError, match=f"role '{role}' is a superuser, or may read and write files"):
+            query().names()
+
+
+def test_a_query_that_escapes_its_check_still_finds_a_session_that_only_reads(at_postgres, monkeypatch):
+    from fedci.table import database
+
+    monkeypatch.setattr(database, "check_select", lambda text: [])
+    for text in ("SELECT 1 AS age; COMMIT; DELETE FROM people", "SELECT 1 AS age; ROLLBACK; DELETE FROM people"):
+        with pytest.raises(SourceError):
+            list(query(text).chunks(None, 10, 2**40))
+    monkeypatch.undo()
+
+
+def test_the_operator_is_shown_the_query_before_it_is_asked(at_sqlite, tmp_path, capsys, monkeypatch):
+    shared = plan(source={"query": "SELECT *\n  FROM people"}, ids=[], linkage={})
+    shared.write(tmp_path / "study.toml")
+    monkeypatch.setattr(Query, "_rows", lambda *_: (_ for _ in ()).throw(SourceError("asked")))
+    for words in (["check", str(tmp_path / "study.toml"), "sql:", "--site", "lyon"],
+                  ["run", str(tmp_path / "study.toml"), "--site", "lyon=sql:", "--out", str(tmp_path / "out")]):
+        with pytest.raises(SystemExit):
+            commands.main(words)
+        said = capsys.readouterr().err
+        shown = "site 'lyon': the study's query, which the database is asked:\n    SELECT *\n      FROM people"
+        assert said.index(shown) < said.index("error")
+
+
 @pytest.mark.parametrize("text, said", [
     ("SELECT * FROM peple", "does not understand the query"),
-    ("SELEC 1", "does not understand the query"),
+    ("SELECT age FORM people WHERE", "does not understand the query"),
     ("SELECT person::integer / 0 AS age FROM people", "stopped at the query"),
     ("SELECT ('word' || person)::integer AS age FROM people", "stopped at the query"),
 ])
@@ -280,12 +347,12 @@ def test_a_run_asks_once_and_fits_what_it_was_told(at_sqlite, tmp_path, capsys, 
 def test_init_and_check_from_a_query_file(at_sqlite, tmp_path, capsys):
     (tmp_path / "cohort.sql").write_text("SELECT age, bmi, sex, w AS treated, y AS outcome FROM people;\n")
     for words in (["init", f"sql:{tmp_path / 'cohort.sql'}", "--out", str(tmp_path / "study.toml")],
-                  ["check", str(tmp_path / "study.toml"), f"sql:{tmp_path / 'cohort.sql'}"]):
+                  ["check", str(tmp_path / "study.toml"), f"sql:{tmp_path / 'cohort.sql'}", "--sites", "2"]):
         with pytest.raises(SystemExit) as left:
             commands.main(words)
         said = capsys.readouterr()
-        assert left.value.code in (0, 3), said.err  # 3: sixty people are too few for the standard policy's sums
-    assert "columns per person" in said.err
+        assert left.value.code in (0, 3), said.err  # 3: two sites are too few for the standard policy
+    assert "at least 3 sites" in said.err
 
 
 def test_a_sites_place_is_the_same_from_another_folder(at_sqlite, tmp_path, monkeypatch):

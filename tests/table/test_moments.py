@@ -10,18 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats
 
-from fedci.study.policy import POLICIES, policy
-from fedci.table.moments import (
-    Moments,
-    describe,
-    describe_in_model_units,
-    describe_site,
-    no_scales,
-    pool,
-    round_digits,
-    scales,
-    small_cells,
-)
+from fedci.table.moments import Moments, describe, pool, round_digits
 
 
 def sample(n: int = 40, seed: int = 0) -> np.ndarray:
@@ -133,96 +122,3 @@ def test_rounding_can_be_off_and_keeps_zero():
     values = np.array([[0.0, np.pi], [-1e-9 * np.e, 2.0**60]])
     assert round_digits(values, None) is values
     np.testing.assert_array_equal(round_digits(values, 3), [[0.0, 3.14], [-2.72e-9, 1.15e18]])
-
-
-def test_small_cells_of_two_valued_columns():
-    columns = {"three ones": np.arange(20) < 3, "three zeros": np.arange(20) >= 3, "half": np.arange(20) < 10}
-    x = np.column_stack([*columns.values(), np.arange(20) < 3]).astype(float)
-    kinds = ["binary", "categorical", "binary", "numeric"]
-    np.testing.assert_array_equal(small_cells(x, kinds, 4), [True, True, False, False])
-    np.testing.assert_array_equal(small_cells(x, kinds, 3), False)
-    np.testing.assert_array_equal(small_cells(x, kinds, 0), False)
-
-
-@pytest.fixture(scope="module")
-def site():
-    rng = np.random.default_rng(3)
-    x = np.column_stack([rng.exponential(1.0, 60), np.arange(60) < 4, np.arange(60) < 30]).astype(float)
-    x[0, 0] = np.nan
-    return x, rng.permutation(np.arange(60) % 2), rng.standard_normal(60)
-
-
-KINDS = ["numeric", "binary", "binary"]
-
-
-def test_a_site_tells_rounded_moments_and_no_small_cells(site):
-    x, w, y = site
-    told = describe_site(x, w, y, KINDS, policy("standard"))
-    np.testing.assert_array_equal(told.suppressed, [False, True, False])
-    np.testing.assert_array_equal(told.incomplete, [True, False, False])
-    np.testing.assert_array_equal(told.x.values[:, 1], 0.0)
-    np.testing.assert_array_equal(told.x.count, [59, 0, 60])
-    full = describe(x).values
-    for column in (0, 2):
-        np.testing.assert_array_equal(told.x.values[:, column], round_digits(full[:, column], 4))
-    assert (told.rows, told.treated) == (60, 30)
-
-
-def test_a_site_of_a_simulation_tells_all_digits(site):
-    x, w, y = site
-    told = describe_site(x, w, y, KINDS, POLICIES["simulation"])
-    assert not told.suppressed.any()
-    np.testing.assert_array_equal(told.x.values, describe(x).values)
-    for arm in (0, 1):
-        np.testing.assert_array_equal(told.y[arm].values, describe(y[w == arm][:, None]).values)
-    np.testing.assert_array_equal(told.w.values, describe(w[:, None]).values)
-
-
-# ── model units ─────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def site_of(x, w, y):
-    return describe_site(x, w, y, ["numeric"] * x.shape[1], POLICIES["simulation"])
-
-
-def rows_of(n: int, seed: int):
-    rng = np.random.default_rng(seed)
-    return rng.exponential(2.0, (n, 2)) + seed, rng.permutation(np.arange(n) % 2), 3 * rng.standard_normal(n) + 7
-
-
-def test_scales_are_the_pooled_mean_and_sd():
-    rows = [rows_of(n, seed) for seed, n in enumerate((20, 33))]
-    x, y = np.vstack([part[0] for part in rows]), np.concatenate([part[2] for part in rows])
-    common = scales([site_of(*part) for part in rows], ["numeric"] * 2)
-    np.testing.assert_allclose(common.x_mean, x.mean(0), rtol=1e-13)
-    np.testing.assert_allclose(common.x_sd, x.std(0), rtol=1e-13)
-    np.testing.assert_allclose([common.y_mean, common.y_sd], [y.mean(), y.std()], rtol=1e-13)
-
-
-def test_a_column_nobody_tells_keeps_its_natural_scale(site):
-    common = scales([describe_site(*site, KINDS, policy("standard"))], KINDS)
-    assert (common.x_mean[1], common.x_sd[1]) == (0.5, 0.5)
-
-
-@pytest.mark.parametrize("spread", ["variance", "sd"])
-def test_u_holds_the_moments_of_standardised_columns(spread):
-    """u = [ỹ(0), ỹ(1), x̃, w̃], a column's mean, spread, skewness and kurtosis together; w is not rescaled."""
-    rows = [rows_of(n, seed) for seed, n in enumerate((20, 33))]
-    told = [site_of(*part) for part in rows]
-    common = scales(told, ["numeric"] * 2)
-    pooled = pool([one.x for one in told])
-    for one, (x, w, y) in zip(told, rows, strict=True):
-        x, y = (x - common.x_mean) / common.x_sd, (y - common.y_mean) / common.y_sd
-        columns = [y[w == 0], y[w == 1], *x.T, w]
-        expected = [[c.mean(), c.var() if spread == "variance" else c.std(), stats.skew(c), stats.kurtosis(c)]
-                    for c in columns]
-        u = describe_in_model_units(one, pooled, common, spread)
-        np.testing.assert_allclose(u, np.ravel(expected), rtol=1e-11, atol=1e-12)
-
-
-def test_a_suppressed_column_takes_the_pooled_moments(site):
-    told = describe_site(*site, KINDS, policy("standard"))
-    pooled = Moments(np.arange(12.0).reshape(4, 3), np.full(3, 99))
-    u = describe_in_model_units(told, pooled, no_scales(3), "variance")
-    np.testing.assert_array_equal(u[12:16], pooled.values[:, 1])
-    np.testing.assert_array_equal(u[8:12], told.x.values[:, 0])

@@ -164,7 +164,7 @@ def test_check_counts_and_warns(check):
     code, out, err = check()
     assert (code, err) == (0, "")
     assert out.splitlines()[:2] == [
-        "ok: site 'lyon': rows 60, treated 30, untreated 30, design columns 5, values to impute 1",
+        "ok: site 'lyon': rows 60, treated 30, untreated 30, design columns 5, values to impute 1; one of 3 sites",
         "warning: site 'lyon': column 'sex' is constant here"]
     assert "site 'oslo'" in check("--site", "oslo")[1]
 

@@ -154,13 +154,18 @@ def run(study: StudyFile, site: SiteFiles, out: Out = RESULT, preset: Preset = N
     plan = Study.read(study)
     sources = _sources(plan, site)
     check_available(plan.policy, len(sources))
-    plan.fit_options(preset)
+    options = plan.fit_options(preset)
     check_folder(out, force)
+    _tell_queries(sources)
     with waiting("reading the tables", quiet):
         tables = [source.read(plan) for source in sources]  # before the fit, which takes long, and before JAX is loaded
     if plan.links and len(sources) > 1:
         for table in tables:
             id_records(plan, table)
+    from fedci.site.admission import admit, together  # with JAX
+
+    for one in together(plan, tables, options):
+        admit(one)
     _fit(plan, tables, out, preset=preset or plan.preset, seed=plan.seed if seed is None else seed, force=force,
          quiet=quiet, as_json=as_json)
 
@@ -217,8 +222,9 @@ def diagnostics(result: ResultFolder, as_json: Json = False) -> None:
     Example: `fedci diagnostics results`
     """
     from fedci.diagnostics.findings import Diagnostics
+    from fedci.result.replacement import verified
 
-    found = Diagnostics.read(result / "diagnostics.json")
+    found = Diagnostics.read(verified(result, "diagnostics.json"))
     typer.echo(found.to_json() if as_json else str(found))
 
 
@@ -245,25 +251,34 @@ def unblind(
 
 
 @app.command()
-def check(study: StudyFile, data: DataFile, site: SiteName = None, as_json: Json = False) -> None:
+def check(study: StudyFile, data: DataFile, site: SiteName = None,
+          sites: Annotated[int | None, typer.Option("--sites", metavar="NUMBER", min=1, help="How many take part; "
+                                                    "without it, as many as the study names.")] = None,
+          policy: parties.SitePolicy = None, as_json: Json = False) -> None:
     """Read a site's data against the study: every problem at once, and what would leave. Nothing leaves the machine.
 
     Example: `fedci check study.toml lyon.csv`
 
+    A study that names no sites is taken to have three, the fewest that the policy 'standard' lets sums be seen of.
+
     With a query: `FEDCI_DATABASE_URL=postgresql://reader@db/cohort fedci check study.toml sql:cohort.sql --site lyon`
     """
     from fedci.cli.screen import waiting
+    from fedci.site.floors import floors_at
+    from fedci.study.policy import SECURE_SUM_SITES
     from fedci.study.study import Study
     from fedci.table.table import Source, problems
 
-    plan = Study.read(study)
+    floors = floors_at(None, policy)
+    plan = Study.read(study).under(floors.policy if floors.path else None)
     source = Source.at(plan, site or _site_named(data), data)
+    _tell_queries([source])
     with waiting(f"reading {data}", as_json):
         found = problems(plan, source)
         table = None if found else source.read(plan)
     if table is None:
         _tell_problems(found, as_json)
-    _tell_release(plan, table, as_json)
+    _tell_release(plan, table, sites or len(plan.sites) or SECURE_SUM_SITES, as_json)
 
 
 def _site_named(data: str) -> str:
@@ -283,23 +298,41 @@ def _tell_problems(found: list[FedciError], as_json: bool) -> NoReturn:
         f"{len(found)} problems, each named above; nothing has left. Mend them and run the same command again")
 
 
-def _tell_release(plan: Study, table: Table, as_json: bool) -> None:
+def _tell_release(plan: Study, table: Table, sites: int, as_json: bool) -> None:
     from fedci.cli.screen import screen, show_release, waiting
+    from fedci.site.admission import admit, situation
     from fedci.site.release import release
 
     facts = {"rows": table.rows, "treated": table.treated, "untreated": table.rows - table.treated,
              "design_columns": len(table.columns), "to_impute": int(table.missing.sum())}
     with waiting("working out what would leave", as_json):
-        leaving = release(plan, table)
+        admit(situation(plan, table, sites))
+        leaving = release(plan, table, sites=sites)
+    notes = _on_a_network(plan, table, sites)
     if as_json:
-        typer.echo(_as_json({"ok": True, **facts, "study_hash": plan.hash(), **leaving.plain()}))
+        typer.echo(_as_json({"ok": True, **facts, "sites": sites, "study_hash": plan.hash(), "notes": notes,
+                             **leaving.plain()}))
         return
     typer.echo(f"ok: site {table.site!r}: rows {table.rows}, treated {table.treated}, "
                f"untreated {table.rows - table.treated}, design columns {len(table.columns)}, "
-               f"values to impute {table.missing.sum()}")
+               f"values to impute {table.missing.sum()}; one of {sites} sites")
     for warning in table.warnings:
         typer.echo(f"warning: {warning}")
+    for note in notes:
+        typer.echo(f"note: {note}")
     show_release(leaving, screen())
+
+
+def _on_a_network(plan: Study, table: Table, sites: int) -> list[str]:
+    """What a site without a policy of its own would refuse there, though this check does not."""
+    from fedci.site.admission import reasons, situation
+    from fedci.study.policy import POLICIES
+
+    if plan.floors is not None:
+        return []
+    against = reasons(situation(plan.under(POLICIES["standard"]), table, sites))
+    return [f"over a network a site holds to 'standard' unless its own policy says otherwise (`fedci site policy`), "
+            f"and would refuse: {'; '.join(map(str, against))}"] if against else []
 
 
 @app.command()
@@ -465,14 +498,32 @@ def benchmark(
 
 
 @app.command()
-def ledger(kit: Annotated[Path, typer.Argument(metavar="KIT", help="The site's kit.")], as_json: Json = False) -> None:
+def ledger(words: Annotated[list[str], typer.Argument(metavar="[verify] KIT", help="The site's kit.")],
+           data: Annotated[str | None, typer.Option(
+               "--data", metavar="DATA", help="With verify: the site's data, to recompute what left from it.")] = None,
+           as_json: Json = False) -> None:
     """Everything that left a site, phase by phase, and whether the record is whole.
 
-    Example: `fedci ledger lyon`
-    """
-    from fedci.cli.ledger_view import show_ledger
+    `verify` recomputes every answer from the site's data, and names the first line that differs.
 
-    show_ledger(kit, as_json=as_json)
+    Example: `fedci ledger lyon`, or `fedci ledger verify lyon --data cohort.csv`
+    """
+    from fedci.cli.ledger_view import show_ledger, show_replay
+
+    verify = words[0] == "verify" and len(words) == 2
+    if len(words) > 1 and not verify or verify != (data is not None):
+        raise UsageError("give one kit (`fedci ledger KIT`), or `fedci ledger verify KIT --data DATA`")
+    if verify and data is not None:
+        show_replay(words[1], data, as_json=as_json)
+    else:
+        show_ledger(words[0], as_json=as_json)
+
+
+def _tell_queries(sources: Sequence[Source]) -> None:
+    """Before they are asked; beside the answer, which may be JSON."""
+    for source in sources:
+        if source.query:
+            typer.echo(f"site {source.name!r}: {source.query}", err=True)
 
 
 def _sources(study: Study, options: Sequence[str]) -> list[Source]:

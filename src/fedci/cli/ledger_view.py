@@ -8,8 +8,10 @@ from typing import Any
 
 from rich.console import Console
 
+from fedci.bounded import json_file
 from fedci.errors import OutputError
-from fedci.site import ledger
+from fedci.site import ledger, replay
+from fedci.site.floors import PHASE
 
 
 def show_ledger(folder: Path | str, console: Console | None = None, as_json: bool = False) -> None:
@@ -22,10 +24,13 @@ def show_ledger(folder: Path | str, console: Console | None = None, as_json: boo
     out = console or Console()
     if as_json:
         told = {"count": len(entries), "head": ledger.head_of(entries).hash, "to": _recipient(path),
-                "phases": [one._asdict() for one in ledger.totals(entries)]}
+                "phases": [one._asdict() for one in ledger.totals(entries)],
+                "policy": [{"time": one["time"], **one["notes"]} for one in _on_policy(entries)]}
         print(json.dumps(told, indent=2), file=out.file)
         return
     out.print(ledger.show(entries))
+    for one in _on_policy(entries):
+        out.print(f"{one['time']}  {one['reason']}", markup=False, highlight=False, soft_wrap=True)
     if to := _recipient(path):
         out.print(f"to the coordinator at {to['host']}:{to['port']}, study {to['study']}", markup=False,
                   highlight=False, soft_wrap=True)
@@ -34,10 +39,33 @@ def show_ledger(folder: Path | str, console: Console | None = None, as_json: boo
               soft_wrap=True)
 
 
+def show_replay(folder: Path | str, data: str, console: Console | None = None, as_json: bool = False) -> None:
+    """Recompute what left, and say so; OutputError names the first line that differs."""
+    from fedci.network import kit, party
+
+    lines = list(party.audited(kit.read(folder, "site"), data))
+    skipped = sum(line.verdict == replay.LINKAGE for line in lines)
+    wrong = next((line for line in lines if not line.ok), None)
+    if wrong:
+        raise OutputError(f"line {wrong.number} of the ledger in '{folder}' ({wrong.request}) does not come out of "
+                          f"these data: {wrong.verdict}. Give the data, the version of fedci and the machine with "
+                          f"which the site answered; if they are these, ask who changed what left")
+    out = console or Console()
+    if as_json:
+        print(json.dumps({"ok": True, "same": len(lines) - skipped, "linkage": skipped}), file=out.file)
+        return
+    out.print(f"{len(lines) - skipped} answers come out of these data again, byte for byte; {skipped} of the linkage "
+              f"are not recomputed (its keys are destroyed; the rows it left are the site's record)", markup=False,
+              highlight=False, soft_wrap=True)
+def _on_policy(entries: list[ledger.Entry]) -> list[ledger.Entry]:
+    """What the site's operator let through, and when."""
+    return [one for one in entries if one["reply"] == ledger.NOTE and one["phase"] == PHASE]
+
+
 def _recipient(folder: Path) -> dict[str, Any] | None:
     """Who gets a site's answers: the coordinator that its kit was made for. None: the ledger stands outside a kit."""
     try:
-        made = json.loads((folder / "kit.json").read_text(encoding="utf-8"))
+        made = json_file(folder / "kit.json")
         return {"party": "coordinator", "host": made["host"], "port": made["port"],
                 "study": made["study_hash"]}
     except (OSError, ValueError, KeyError, TypeError):

@@ -1,6 +1,6 @@
 """Where a run stood, on the coordinator's disk: written whole or not at all, and read only by the run it belongs to.
 
-    run, seed, study's hash, sites | round of the talk, the phases done | the optimiser's state, the trace
+    run, study's hash, sites | round of the talk, the phases done | the optimiser's state, the trace
 
 A run that starts again repeats the cheap phases (the sites recognise the requests and answer the same) and goes on
 with the optimiser's state: the numbers are those of a run that was never interrupted, bit for bit.
@@ -12,15 +12,15 @@ import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 
+from fedci.bounded import json_of, npz_file
 from fedci.errors import OutputError
 from fedci.files import whole_file
 from fedci.version import __version__
 
-FORMAT = 2
+FORMAT = 3
 PREVIOUS = "previous/"
 EVERY = 5
 """Rounds of the fit between two writings."""
@@ -31,7 +31,6 @@ class Mark:
     """What identifies a run; a checkpoint of another is never used."""
 
     study_hash: str
-    seed: int
     sites: tuple[str, ...]
     version: str = __version__
 
@@ -82,15 +81,14 @@ def load(path: Path | None, mark: Mark, run: str) -> Checkpoint:
     if path is None or not path.exists():
         return fresh
     try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = dict(file)
-        facts = json.loads(arrays.pop("facts").tobytes())
+        arrays = npz_file(path)
+        facts = json_of(arrays.pop("facts").tobytes())
         previous = {name.removeprefix(PREVIOUS): arrays.pop(name) for name in list(arrays) if name.startswith(PREVIOUS)}
         known = facts["format"] == FORMAT and facts["mark"] | {"sites": tuple(facts["mark"]["sites"])} == asdict(mark)
         return Checkpoint(mark=mark, run=facts["run"], path=path, linked=facts["linked"],
                           linked_round=facts["linked_round"], fit_round=facts["fit_round"], state=arrays or None,
                           previous=previous, rounds=facts["rounds"], jitters=facts["jitters"]) if known else fresh
-    except (OSError, ValueError, KeyError, TypeError, EOFError, BadZipFile):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         raise OutputError(f"the checkpoint '{path}' is damaged. Remove it to start the run from the start") from None
 
 

@@ -1,44 +1,44 @@
 """The coordinator: runs a study by asking sites, and never sees a row.
 
-    handshake → linkage → keys of the secure sums → moments → common units → design (diagnostics) → fit (rounds)
-    → effects → checks (diagnostics)
+    handshake → linkage → keys of the secure sums → the course: moments → design → fit (rounds) → effects → checks
 
-`run_study` reads as the protocol. Everything a site sends is a named sum; sums over sites are taken in the order of
-the sites' names, so the order in which they were listed or answered cannot change a bit of the result.
+`run_study` reads as the protocol. What is asked, step by step, the study's course says (`protocol.course`), which every
+site follows too. Everything a site sends is a named sum; sums over sites are taken in the order of the sites' names, so
+the order in which they were listed or answered cannot change a bit of the result.
 """
 
 from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from fedci.coordinator import diagnoses, masked_sums
 from fedci.coordinator.checkpoint import Checkpoint, Mark, load
 from fedci.coordinator.linkage import Linked, link
-from fedci.coordinator.talk import Make, PlainSums, SumsOverSites, Talk, Terms, check_form
+from fedci.coordinator.talk import PlainSums, Talk, Terms
 from fedci.diagnostics.findings import Diagnostics
 from fedci.diagnostics.fit import Step
+from fedci.diagnostics.propensity import Propensity
 from fedci.effect import CORRELATIONS, EffectSums
-from fedci.errors import DataError, NumericalError
-from fedci.model.families import model_of
+from fedci.errors import NumericalError
 from fedci.model.family import Family, Rules
 from fedci.model.rows import BetaLaw
-from fedci.protocol import optimise, refuting, stages
+from fedci.protocol import course, optimise
 from fedci.protocol import rounds as exchanges
+from fedci.protocol.course import Contract, Opening
 from fedci.protocol.engine import Engine
-from fedci.protocol.messages import AskMoments, Hello, Prepare, Reply
+from fedci.protocol.messages import Hello
 from fedci.protocol.requests import REQUESTS
 from fedci.study.options import FitOptions
 from fedci.study.policy import check_available
 from fedci.study.study import Study
-from fedci.table.moments import Moments, Scales, SiteMoments, describe_in_model_units, no_scales, pool, scales
-from fedci.table.table import design_columns
+from fedci.table.moments import Moments, Scales
 from fedci.version import __version__
 
 __all__ = ["Effects", "Fit", "Layout", "Outcome", "Round", "Talk", "run_study"]
@@ -70,6 +70,13 @@ class Round:
         return f", at most {each * (self.cap - self.number):.0f} s left"
 
 
+class AtSite(NamedTuple):
+    """How many take part at a site."""
+
+    rows: int
+    treated: int
+
+
 @dataclass(frozen=True, kw_only=True)
 class Layout:
     """What all parties agreed on before the fit."""
@@ -82,7 +89,16 @@ class Layout:
     pooled_u: np.ndarray
     """[q] the moments of all rows together: where a site outside the study is thought to be."""
     indicators: np.ndarray
-    moments: dict[str, SiteMoments]
+    people: dict[str, AtSite]
+    columns: Moments
+    """Mean and variance of each column over all people, in the data's units."""
+    withheld: np.ndarray
+    """[d] columns in which too few people stand apart somewhere: they enter nothing."""
+
+    @property
+    def rows(self) -> int:
+        """Of all sites."""
+        return sum(site.rows for site in self.people.values())
 
 
 @dataclass(frozen=True)
@@ -137,41 +153,45 @@ class Outcome:
     """None where the study does not want them."""
 
 
-def run_study(engine: Engine, study: Study, options: FitOptions, seed: int,
-              progress: Callable[[Round], None] | None = None, link_secret: bytes | None = None,
-              checkpoint: Path | None = None, refuter: str = "", run: str | None = None) -> Outcome:
+def run_study(engine: Engine, study: Study, progress: Callable[[Round], None] | None = None,
+              link_secret: bytes | None = None, checkpoint: Path | None = None, refuter: str = "",
+              run: str | None = None) -> Outcome:
     """The whole study, from handshake to effects. `link_secret` orders a person's sites; none: drawn here.
 
     With a `checkpoint` file a run that was interrupted goes on where it stood, under its own name. With a `refuter`
     the sites change their rows first, and `run` names the run (`refits`).
     """
-    mark = Mark(f"{study.hash()}{run or ''}", seed, tuple(sorted(engine.sites)))
-    standing = load(checkpoint, mark, run or secrets.token_hex(8))
+    contract = Contract(study, tuple(sorted(engine.sites)), refuter)
+    standing = load(checkpoint, Mark(f"{study.hash()}{run or ''}", contract.sites), run or secrets.token_hex(8))
     talk = Talk(engine, standing.run)
     clock = _Clock()
-    warnings = handshake(talk, study, options, seed, refuter)
-    study = refuting.plan(study, refuter)
+    warnings = handshake(talk, contract)
     clock.lap("handshake")
-    linked = _linked(talk, study, link_secret or secrets.token_bytes(32), standing)
+    linked = _linked(talk, contract.study, link_secret or secrets.token_bytes(32), standing)
     talk = talk.at(standing.linked_round)
     clock.lap("linkage")
-    sums = masked_sums.agree(talk) if study.policy.secures(len(talk.sites)) else PlainSums()
-    layout = agree_units(talk, study, options)
+    talk, opened = open_course(talk, contract)
+    layout = layout_of(contract, opened, talk)
     clock.lap("moments")
-    rules, talk = rules_of(layout, options, seed), talk.on(terms_of(layout, study, sums))
-    wanted = study.diagnostics.enabled and study.policy.epsilon is None
-    design = diagnoses.design(talk, study, layout.moments, layout.indicators) if wanted else None
+    model = talk.follow(course.design(contract, opened))
     clock.lap("design")
-    talk, fit = fit_theta(talk, rules, progress, standing)
+    talk, fit = fit_theta(talk, contract, opened, progress, standing)
     clock.lap("fit")
-    effects = gather_effects(talk, rules, fit)
+    effects = gather_effects(talk, contract, opened, model, fit)
     clock.lap("effects")
-    diagnosed = (None if design is None else
-                 diagnoses.checks(talk, layout.moments, design, _fitted(layout, fit, effects)))
+    diagnosed = diagnoses.summary(talk, contract, opened, model, _fitted(layout, fit, effects))
     clock.lap("checks")
-    return Outcome(run=talk.run, seed=seed, options=options, layout=layout, fit=fit, effects=effects,
-                   warnings=warnings + linked.warnings, seconds=clock.laps, excluded=linked.excluded,
-                   diagnostics=diagnosed)
+    return Outcome(run=talk.run, seed=contract.seed, options=contract.options, layout=layout, fit=fit, effects=effects,
+                   warnings=warnings + linked.warnings + _withheld(contract, opened), seconds=clock.laps,
+                   excluded=linked.excluded, diagnostics=diagnosed)
+
+
+def _withheld(contract: Contract, opened: Opening) -> tuple[str, ...]:
+    """In words, for the result: what was left out everywhere because too few people stand apart somewhere."""
+    names = [name for name, away in zip(course.column_names(contract), opened.withheld, strict=True) if away]
+    least = contract.study.policy.min_cell
+    return tuple(f"column '{name}' is left out at all sites: at one of them fewer than {least} people of an arm stand "
+                 f"apart in it, or at one site alone enough do. A level counts with its reference" for name in names)
 
 
 def _fitted(layout: Layout, fit: Fit, effects: Effects) -> diagnoses.Fitted:
@@ -180,9 +200,9 @@ def _fitted(layout: Layout, fit: Fit, effects: Effects) -> diagnoses.Fitted:
     total = effects.total or {name: np.asarray(sum(part[name] for _, part in sorted(effects.sums.items())))
                               for name in next(iter(effects.sums.values()))}
     return diagnoses.Fitted(
-        model=layout.model, theta=fit.theta, draws=effects.draws, beta=effects.beta, trace=steps,
-        cap=fit.rounds[-1].cap, ended=fit.verdict, sums=effects.sums, total=total, correlations=CORRELATIONS,
-        y_mean=layout.scales.y_mean, y_sd=layout.scales.y_sd)
+        model=layout.model, theta=fit.theta, draws=effects.draws, trace=steps, cap=fit.rounds[-1].cap,
+        ended=fit.verdict, sums=effects.sums, total=total, correlations=CORRELATIONS,
+        people={name: np.array([site.rows - site.treated, site.treated]) for name, site in layout.people.items()})
 
 
 def _linked(talk: Talk, study: Study, secret: bytes, standing: Checkpoint) -> Linked:
@@ -195,103 +215,46 @@ def _linked(talk: Talk, study: Study, secret: bytes, standing: Checkpoint) -> Li
     return Linked(excluded, tuple(warnings))
 
 
-def terms_of(layout: Layout, study: Study, sums: SumsOverSites) -> Terms:
-    return Terms(model=layout.model, sums=sums, unit=layout.scales.y_sd, tells=study.policy.check_trajectory,
-                 averaged=study.policy.noises("effects"))
+def open_course(talk: Talk, contract: Contract) -> tuple[Talk, Opening]:
+    """(the talk on the terms of the fit, what all know before it): keys of the secure sums, then the opening."""
+    secured = contract.study.policy.secures(len(contract.sites))
+    talk = talk.on(Terms(sums=masked_sums.agree(talk) if secured else PlainSums()))
+    opened = talk.follow(course.opening(contract))
+    return talk.on(replace(talk.terms, model=opened.model, unit=opened.scales.y_sd,
+                           averaged=contract.study.policy.noises("effects"))), opened
 
 
-def rules_of(layout: Layout, options: FitOptions, seed: int) -> Rules:
-    moments = list(layout.moments.values())
-    return Rules(layout.model, options, seed, layout.u, sum(site.rows for site in moments),
-                 stages.first(layout.model, options, moments))
-
-
-def handshake(talk: Talk, study: Study, options: FitOptions, seed: int = 0, refuter: str = "") -> tuple[str, ...]:
-    """Every site runs this study, these options and this version; returns the sites' warnings about their data."""
-    check_available(study.policy, len(talk.sites))
-    replies = talk.ask_all(lambda base: Hello(*base, __version__, study.hash(), options.model_dump(mode="json"),
-                                              int(seed), refuter))
+def handshake(talk: Talk, contract: Contract) -> tuple[str, ...]:
+    """Every site runs this study and this version, in this cohort; returns the sites' warnings about their data."""
+    check_available(contract.agreed.policy, len(talk.sites))
+    replies = talk.ask_all(lambda base: Hello(*base, __version__, contract.agreed.hash(),
+                                              dict.fromkeys(contract.sites, True), contract.refuter))
     return tuple(warning for reply in replies.values() for warning in reply.notes.get("warnings", []))
 
 
-def agree_units(talk: Talk, study: Study, options: FitOptions) -> Layout:
-    """Pool the sites' moments, tell every site the common units and its own place in the model."""
-    names, kinds = design_columns(study)
-    moments = {name: _site_moments(reply, len(names))
-               for name, reply in talk.ask_all(lambda base: AskMoments(*base)).items()}
-    common = scales(list(moments.values()), kinds, options.model.binary_sd)
-    _check_variation(common, names, study.outcome, len(moments))
-    if not options.model.standardise:
-        common = no_scales(len(names))
-    pooled_x = pool([site.x for site in moments.values()])
-    u = np.stack([describe_in_model_units(site, pooled_x, common, options.model.moments_spread)
-                  for site in moments.values()])
-    indicators = np.flatnonzero(np.any([site.incomplete for site in moments.values()], axis=0))
-    model = model_of(options.model, len(names) + len(indicators), len(names), len(moments))
-    pooled_u = describe_in_model_units(_pooled_site(moments), pooled_x, common, options.model.moments_spread)
-    layout = Layout(sites=talk.sites, model=model, scales=common, u=u, pooled_u=pooled_u, indicators=indicators,
-                    moments=moments)
-    talk.ask_each(_preparations(layout, study, options))
-    return layout
+def layout_of(contract: Contract, opened: Opening, talk: Talk) -> Layout:
+    """What is kept of the opening; how many people a site has it tells itself."""
+    told = talk.totals["AskMeans"].sites
+    people = {name: AtSite(*(round(float(count)) for count in own["people"])) for name, own in told.items()}
+    return Layout(sites=contract.sites, model=opened.model, scales=opened.scales, u=opened.u, pooled_u=opened.pooled_u,
+                  indicators=opened.indicators, people=people, columns=opened.columns, withheld=opened.withheld)
 
 
-def _preparations(layout: Layout, study: Study, options: FitOptions) -> dict[str, Make]:
-    """What each site is told of the common units."""
-    common, moments = layout.scales, list(layout.moments.values())
-    people, stage = sum(site.rows for site in moments), stages.first(layout.model, options, moments)
-    shown = layout.u if study.policy.check_trajectory and layout.model.needs_moments else np.zeros((0, 0))
-
-    def to_site(index: int) -> Make:
-        return lambda base: Prepare(
-            *base, x_mean=common.x_mean, x_sd=common.x_sd, y_mean=common.y_mean, y_sd=common.y_sd, u=layout.u[index],
-            index=index, sites=len(moments), indicators=layout.indicators, people=people, few_rows=stage.rows,
-            few_people=stage.people, all_u=shown)
-
-    return {name: to_site(index) for index, name in enumerate(layout.sites)}
-
-
-def _site_moments(reply: Reply, columns: int) -> SiteMoments:
-    """Of d design columns; MessageError names a site whose moments have another form."""
-    s = reply.sums
-    check_form(reply, REQUESTS[AskMoments.__name__], {"columns": columns})
-    return SiteMoments(Moments(s["x"], s["x_count"]), s["suppressed"], s["incomplete"],
-                       (Moments(s["y0"], s["y0_count"]), Moments(s["y1"], s["y1_count"])),
-                       Moments(s["w"], s["w_count"]))
-
-
-def _pooled_site(moments: Mapping[str, SiteMoments]) -> SiteMoments:
-    """The moments of all rows together, as if of one site."""
-    sites = list(moments.values())
-    x = pool([site.x for site in sites])
-    arms = pool([site.y[0] for site in sites]), pool([site.y[1] for site in sites])
-    never = np.zeros(x.count.shape, bool)
-    return SiteMoments(x, never, never, arms, pool([site.w for site in sites]))
-
-
-def _check_variation(common: Scales, names: Sequence[str], outcome: str, sites: int) -> None:
-    where = "at the site" if sites == 1 else f"at all {sites} sites"
-    for name, sd in zip(names, common.x_sd, strict=True):
-        if not sd > 0:
-            raise DataError(f"column '{name}' is constant {where}: it cannot explain anything. "
-                            f"Remove it from the covariates of the study.")
-    if not common.y_sd > 0:
-        raise DataError(f"the outcome '{outcome}' is constant {where}: there is no effect to estimate.")
-
-
-def fit_theta(talk: Talk, rules: Rules, progress: Callable[[Round], None] | None,
+def fit_theta(talk: Talk, contract: Contract, opened: Opening, progress: Callable[[Round], None] | None,
               standing: Checkpoint) -> tuple[Talk, Fit]:
     """(the talk as it went on, Θ): ascend the summed objective until it settles; the verdict says how it ended."""
-    optimiser, sites = rules.options.optimiser, len(rules.u)
+    rules: Rules = course.rules_of(contract, opened)
+    optimiser, sites = contract.options.optimiser, len(contract.sites)
     rounds = [Round.of(values) for values in standing.rounds]
     talk = talk.at(talk.round, talk.previous, standing.jitters)
     start = time.perf_counter() - (rounds[-1].seconds if rounds else 0.0)
-    state = exchanges.begin(rules, talk.follow(exchanges.start(rules))[0])
+    state = exchanges.begin(rules, talk.follow(course.start(contract, opened)))
     if standing.state is not None:
         state = optimise.unpack(optimiser, sites, standing.state)
         talk = talk.at(standing.fit_round, standing.previous, talk.jitters)
     while state.verdict is None:
         ahead = state.ahead > 0
-        (objective, gradient), _ = talk.follow(exchanges.evaluation(rules, state))
+        objective, gradient = talk.follow(exchanges.evaluation(rules, state))
         state = exchanges.after(rules, state, objective, gradient)
         rounds.append(Round(number=state.round, cap=optimiser.rounds, objective=objective,
                             gradient_norm=float(np.linalg.norm(gradient)), seconds=time.perf_counter() - start,
@@ -309,13 +272,12 @@ def fit_theta(talk: Talk, rules: Rules, progress: Callable[[Round], None] | None
     return talk, Fit(state.best, state.verdict, state.best_objective, tuple(rounds), talk.jitters)
 
 
-def gather_effects(talk: Talk, rules: Rules, fit: Fit) -> Effects:
+def gather_effects(talk: Talk, contract: Contract, opened: Opening, model: Propensity | None, fit: Fit) -> Effects:
     """Draw from q once for all sites; each answers with the per-draw sums over its people."""
-    (drawn, beta), total = talk.follow(exchanges.effects(rules, fit.theta))
-    if total is None:
-        raise AssertionError("the effects are the last sum that a fit asks for")
-    return Effects(drawn, {name: dict(part) for name, part in total.sites.items()},
-                   dict(total.sums) if talk.secure else None, beta)
+    drawn = talk.follow(course.closing(contract, opened, model, fit.theta))
+    total = next(told for name, told in talk.totals.items() if REQUESTS[name].phase == "effects")
+    return Effects(drawn.draws, {name: dict(part) for name, part in total.sites.items()},
+                   dict(total.sums) if talk.secure else None, drawn.law)
 
 
 class _Clock:

@@ -3,29 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeVar
 
 import numpy as np
 
+from fedci.coordinator.replies import Rules, check_numbers, noted
 from fedci.coordinator.talk import Make, Talk, Total
 from fedci.errors import AwayError, FederationError, MessageError, SiteError
 from fedci.model.family import Ask
 from fedci.privacy import secure_sum
+from fedci.privacy.secure_sum import Form
 from fedci.protocol.messages import AskMaskKey, OpenSum, Reply, TakeCheckKey, TakeMaskKeys
-from fedci.protocol.packing import JITTERED, is_wide, masked_size, rescaled, unflatten, with_jitter
-from fedci.protocol.requests import MASKED, OWN, Shapes
-
-Note = TypeVar("Note", str, dict[str, Any])
+from fedci.protocol.packing import JITTERED, form_of, masked_size, rescaled, unflatten, with_jitter
+from fedci.protocol.requests import MASKED, OWN, REQUESTS, Shapes
 
 
 def agree(talk: Talk) -> SecureSums:
     """The cohort's keys, passed on as they are: the sites check each other's signatures."""
     offers = talk.ask_all(lambda base: AskMaskKey(*base))
-    publics = {site: _noted(reply, "public", str) for site, reply in offers.items()}
-    signatures = {site: _noted(reply, "signature", str) for site, reply in offers.items()}
+    publics = {site: noted(reply, "public", str) for site, reply in offers.items()}
+    signatures = {site: noted(reply, "signature", str) for site, reply in offers.items()}
     taken = talk.ask_all(lambda base: TakeMaskKeys(*base, publics, signatures))
     lead = min(publics)
-    wrapped = _noted(taken[lead], "wrapped", dict)
+    wrapped = noted(taken[lead], "wrapped", dict)
 
     def pass_on(wrapped_key: str) -> Make:
         return lambda base: TakeCheckKey(*base, wrapped_key)
@@ -34,31 +33,22 @@ def agree(talk: Talk) -> SecureSums:
     return SecureSums()
 
 
-def _noted(reply: Reply, name: str, kind: type[Note]) -> Note:
-    value = reply.notes.get(name)
-    if not isinstance(value, kind):
-        raise MessageError(f"site '{reply.site}' answered without '{name}'. Is it of another version?", site=reply.site)
-    return value
-
-
 class SecureSums:
     """Two exchanges for one sum: masked answers, then shares of the seeds that open their sum."""
 
     def total(self, talk: Talk, ask: Ask) -> Total:
         replies = talk.ask_sum(ask)
         expected = with_jitter(talk.shapes(ask))
-        wide = is_wide(talk.terms.agreed_model, ask.name)
-        uploads = {site: _upload(reply, masked_size(expected, wide)) for site, reply in replies.items()}
+        form = form_of(talk.terms.model, ask.name)
+        uploads = {site: _upload(reply, masked_size(expected, form)) for site, reply in replies.items()}
         seeds = _seeds(talk.sites, _open(talk, replies))
         total = secure_sum.opened([uploads[site] for site in talk.sites], [seeds[site] for site in talk.sites])
-        sums = unflatten(secure_sum.decode(total[:-secure_sum.CHECKS], wide), expected)
-        _check_sane(sums, wide)
+        sums = unflatten(secure_sum.decode(total[:-secure_sum.CHECKS], form), expected)
+        _check_sane(sums, form)
         _note_jitter(talk, sums.pop(JITTERED))
         sums = rescaled(sums, talk.terms.unit)
-        own = {site: _own(reply, talk.own_shapes(ask)) for site, reply in replies.items()}
-        withheld = {site: _noted(reply, "withheld", str) for site, reply in replies.items()
-                    if "withheld" in reply.notes}
-        return Total(sums, {"total": total}, {site: part for site, part in own.items() if part}, withheld)
+        own = {site: _own(reply, talk.own_shapes(ask), REQUESTS[ask.name].rules()) for site, reply in replies.items()}
+        return Total(sums, {"total": total}, {site: part for site, part in own.items() if part})
 
 
 def _upload(reply: Reply, size: int) -> np.ndarray:
@@ -70,20 +60,16 @@ def _upload(reply: Reply, size: int) -> np.ndarray:
     return upload
 
 
-def _own(reply: Reply, expected: Shapes) -> dict[str, np.ndarray]:
+def _own(reply: Reply, expected: Shapes, rules: Rules) -> dict[str, np.ndarray]:
     """What the site tells of itself, if it sent any."""
-    own = {name.removeprefix(OWN): part for name, part in reply.sums.items() if name.startswith(OWN)}
-    for name, part in own.items():
-        shape = expected.get(name, ())
-        if part.shape != shape:
-            raise MessageError(f"site '{reply.site}' answered with {name!r} of shape {part.shape}, needs {shape}",
-                               site=reply.site)
-    return own
+    own = {name: part for name, part in reply.sums.items() if name.startswith(OWN)}
+    check_numbers(reply, {name: expected[name.removeprefix(OWN)] for name in own}, rules)
+    return {name.removeprefix(OWN): part for name, part in own.items()}
 
 
 def _open(talk: Talk, replies: Mapping[str, Reply]) -> dict[str, dict[str, str]]:
     """Site that answers → site → its share. A site that answered and then went away is not missed while enough stay."""
-    sealed = {site: _noted(reply, "shares", dict) for site, reply in replies.items()}
+    sealed = {site: noted(reply, "shares", dict) for site, reply in replies.items()}
 
     def to_site(site: str) -> Make:
         return lambda base: OpenSum(*base, {other: sealed[other].get(site, "") for other in sealed})
@@ -93,7 +79,7 @@ def _open(talk: Talk, replies: Mapping[str, Reply]) -> dict[str, dict[str, str]]
         opened = talk.ask_each(make)
     except AwayError:
         opened = _open_with_those_there(talk, make)
-    return {site: _noted(reply, "opened", dict) for site, reply in opened.items()}
+    return {site: noted(reply, "opened", dict) for site, reply in opened.items()}
 
 
 def _open_with_those_there(talk: Talk, make: Mapping[str, Make]) -> dict[str, Reply]:
@@ -117,12 +103,13 @@ def _seeds(sites: tuple[str, ...], opened: Mapping[str, Mapping[str, str]]) -> d
     try:
         return {site: secure_sum.join([bytes.fromhex(opened[giver][site]) for giver in giving], at) for site in sites}
     except (KeyError, TypeError, ValueError):
-        raise MessageError(f"a share of the sum is missing or is no share, from one of {', '.join(giving)}") from None
+        raise MessageError(f"a share of the sum is missing or is no share, from one of {', '.join(giving)}; from which "
+                           f"cannot be told") from None
 
 
-def _check_sane(sums: Mapping[str, np.ndarray], wide: bool) -> None:
+def _check_sane(sums: Mapping[str, np.ndarray], form: Form) -> None:
     """Masks hide who sent what: of garbage only the sum shows, beyond what honest sites send."""
-    most = 2.0 ** (secure_sum.SPARE - (secure_sum.HIGH_BITS if wide else secure_sum.BITS))
+    most = 2.0 ** (secure_sum.SPARE - form[0])
     for name, value in sums.items():
         if value.size and not np.abs(value).max() < most:
             raise FederationError(f"the sum of {name!r} is absurd: a site sent garbage under its mask, and which one "
@@ -131,6 +118,6 @@ def _check_sane(sums: Mapping[str, np.ndarray], wide: bool) -> None:
 
 
 def _note_jitter(talk: Talk, steps: np.ndarray) -> None:
-    if steps > 0:
-        jitter = talk.terms.agreed_model.options.jitter * 10.0 ** min(float(steps), 6.0)
+    if steps > 0 and talk.terms.model is not None:
+        jitter = talk.terms.model.options.jitter * 10.0 ** min(float(steps), 6.0)
         talk.jitters[""] = max(talk.jitters.get("", 0.0), jitter)

@@ -75,8 +75,7 @@ def _is_done(outcome: Outcome, name: str) -> bool:
 
 def _row(engine: Engine, study: Study, outcome: Outcome, name: str, progress: Callable[[Round], None] | None,
          checkpoint: Path | None) -> Refuter:
-    new = run_study(engine, study, refuting.options_of(outcome.options), outcome.seed, progress,
-                    checkpoint=checkpoint and _beside(checkpoint, name), refuter=name,
+    new = run_study(engine, study, progress, checkpoint=checkpoint and _beside(checkpoint, name), refuter=name,
                     run=refuting.run_of(outcome.run, name))
     own, again = outcome.effects.over_all.expected(), new.effects.over_all.expected()
     low, high = again.interval()

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from fedci.errors import MessageError, from_code
+from fedci.coordinator.replies import check_numbers, checked, refused
+from fedci.errors import DisclosureError, MessageError, NumericalError
 from fedci.model.family import Ask, Family, Sums
-from fedci.protocol.ask import request_of, shapes, sizes
+from fedci.protocol.ask import shapes, sizes, step_of
 from fedci.protocol.engine import Engine
 from fedci.protocol.messages import Base, Message, Refusal, Reply
-from fedci.protocol.requests import MASKED, REQUESTS, Request, Shapes, Sizes, row_of
+from fedci.protocol.requests import OWN, REQUESTS, Shapes, row_of
 
 Make = Callable[[Base], Message]
 """A request to a site, from what every message begins with."""
 Answer = TypeVar("Answer", bound=Message)
 Value = TypeVar("Value")
-HUGE = 1e200
-"""A number beyond this is no sum over people in model units: a site is broken, or lies."""
 
 
 class Total(NamedTuple):
@@ -31,9 +30,13 @@ class Total(NamedTuple):
     told: Sums
     """The same as the sites are told it."""
     sites: dict[str, Sums]
-    """What each site lets be seen of itself: all its sums (plain), its average effects or nothing (secure)."""
-    withheld: Mapping[str, str] = {}
-    """Site → why it added nothing (the code of an error); secure diagnostics only."""
+    """What each site lets be seen of itself: all its sums (plain), or what it tells beside a masked one."""
+
+
+GIVEN_UP = Total({}, {}, {})
+"""Of a diagnostic that a site refused."""
+WITHHELD = (DisclosureError, NumericalError)
+"""Refusals for which a diagnostic is given up; any other ends the study, as everywhere."""
 
 
 class SumsOverSites(Protocol):
@@ -46,13 +49,15 @@ class PlainSums:
     """Every site's sums are seen; added in the order of the sites' names."""
 
     def total(self, talk: Talk, ask: Ask) -> Total:
-        replies = talk.ask_sum(ask)
-        if talk.terms.model is not None:
-            for reply in replies.values():
-                check_numbers(reply, talk.shapes(ask))
+        replies, row = talk.ask_sum(ask), REQUESTS[ask.name]
+        for reply in replies.values():
+            own = {} if row.averaged else {OWN + name: shape for name, shape in talk.own_shapes(ask).items()}
+            check_numbers(reply, talk.shapes(ask) | own, row.rules())
         note_jitters(talk.jitters, replies)
-        total = summed(replies)
-        return Total(total, total, {name: dict(reply.sums) for name, reply in replies.items()})
+        total = {name: part for name, part in summed(replies).items() if not name.startswith(OWN)}
+        seen: dict[str, Sums] = {name: {key.removeprefix(OWN): part for key, part in reply.sums.items()}
+                                 for name, reply in replies.items()}
+        return Total(total, total, seen)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,16 +71,6 @@ class Terms:
     """Of the outcome: one in model units, in its own."""
     averaged: bool = False
     """Whether effects are told as averages over the draws (under differential privacy)."""
-    tells: bool = False
-    """Whether the sites are told each sum with the next request, and follow the fit."""
-
-
-    @property
-    def agreed_model(self) -> Family:
-        """Of what is asked after the units are agreed."""
-        if self.model is None:
-            raise AssertionError("no sum is shaped before the units are agreed")
-        return self.model
 
 
 NO_TERMS = Terms()
@@ -86,20 +81,26 @@ class Talk:
     terms, or at another place of the run, it is another talk (`on`, `at`)."""
 
     def __init__(self, engine: Engine, run: str, terms: Terms = NO_TERMS, *, number: int = 0,
-                 previous: Sums | None = None, jitters: Mapping[str, float] | None = None):
+                 previous: Sums | None = None, jitters: Mapping[str, float] | None = None, before: Talk | None = None):
+        """`before`: the talk that this one goes on from."""
         self.engine, self.run, self.terms, self.round = engine, run, terms, number
         self.sites = tuple(sorted(engine.sites))
         self.previous: Sums = previous or {}
         """The last sum, where the sites are told it with the next request."""
         self.jitters: dict[str, float] = dict(jitters or {})
         """The largest jitter each site needed beyond the model's own; under '' where nobody can say which site."""
+        self.totals: dict[str, Total] = dict(before.totals) if before else {}
+        """Name of a step → the last sum that it came to."""
+        self.notes: tuple[str, ...] = before.notes if before else ()
+        """Diagnostics that were given up, and why."""
 
     def on(self, terms: Terms) -> Talk:
-        return Talk(self.engine, self.run, terms, number=self.round, previous=self.previous, jitters=self.jitters)
+        return Talk(self.engine, self.run, terms, number=self.round, previous=self.previous, jitters=self.jitters,
+                    before=self)
 
     def at(self, number: int, previous: Sums | None = None, jitters: Mapping[str, float] | None = None) -> Talk:
         """At an exchange of the same run, such as where a checkpoint stood."""
-        return Talk(self.engine, self.run, self.terms, number=number, previous=previous, jitters=jitters)
+        return Talk(self.engine, self.run, self.terms, number=number, previous=previous, jitters=jitters, before=self)
 
     @property
     def secure(self) -> bool:
@@ -117,13 +118,6 @@ class Talk:
     def ask_each(self, make: Mapping[str, Make]) -> dict[str, Reply]:
         return {name: self._checked(name, *both, Reply) for name, both in self._exchanged(make).items()}
 
-    def ask_willing(self, make: Mapping[str, Make], codes: Collection[str]) -> tuple[dict[str, Reply], dict[str, str]]:
-        """(the replies, the reasons of the sites that refuse for one of `codes`); other refusals are errors."""
-        exchanged = self._exchanged(make)
-        away = {name: reply.reason for name, (reply, _) in exchanged.items()
-                if isinstance(reply, Refusal) and reply.code in codes}
-        return {name: self._checked(name, *both, Reply) for name, both in exchanged.items() if name not in away}, away
-
     def _exchanged(self, make: Mapping[str, Make]) -> dict[str, tuple[Message | None, Message]]:
         """Site → (its answer, its request)."""
         self.round += 1
@@ -136,88 +130,55 @@ class Talk:
 
     def _checked(self, name: str, reply: Message | None, request: Message, kind: type[Answer]) -> Answer:
         if isinstance(reply, Refusal):
-            raise from_code(reply.code, reply.reason)
+            raise refused(replace(reply, site=name))
         if not isinstance(reply, kind) or (reply.run, reply.round, reply.site) != (self.run, self.round, name):
             raise MessageError(f"site '{name}' did not answer round {self.round} of this run", site=name)
-        if isinstance(reply, Reply):
-            _check_whole(reply, request)
-        return reply
+        return checked(reply, row_of(request), self.secure, self.sites)
 
     def total(self, ask: Ask) -> Total:
         """One thing asked of all sites, and the sum of their answers."""
-        total = self.terms.sums.total(self, ask)
-        self.previous = total.told if self.terms.tells else {}
+        row = REQUESTS[ask.name]
+        if not row.summed:
+            self.ask_sum(ask)
+            total = Total({}, {}, {})
+        else:
+            total = self._given_up(ask) if row.optional else self.terms.sums.total(self, ask)
+        self.previous, self.totals[ask.name] = total.told, total
         return total
+
+    def _given_up(self, ask: Ask) -> Total:
+        """Of a diagnostic: without it the study goes on."""
+        try:
+            return self.terms.sums.total(self, ask)
+        except WITHHELD as problem:
+            self.notes += (f"the diagnostic '{REQUESTS[ask.name].kind}' was given up: {problem}",)
+            return GIVEN_UP
 
     def ask_sum(self, ask: Ask) -> dict[str, Reply]:
         """The sites' answers to be summed, in this round."""
-        def to_site(index: int) -> Make:
-            return lambda base: request_of(ask, base, index, self.previous)
-
-        return self.ask_each({name: to_site(index) for index, name in enumerate(self.sites)})
+        return self.ask_all(lambda base: step_of(ask, base, self.previous))
 
     def shapes(self, ask: Ask) -> Shapes:
         """Of the sums that answer."""
-        return shapes(self.terms.agreed_model, ask, self.terms.averaged)
+        return shapes(self.terms.model, ask, self.terms.averaged)
 
     def own_shapes(self, ask: Ask) -> Shapes:
-        """Of what a site tells of itself beside a masked sum."""
+        """Of what a site tells of itself beside the sum."""
         return REQUESTS[ask.name].own_shapes(sizes(ask.arrays, self.terms.model))
 
-    def follow(self, steps: Generator[Ask, Sums, Value]) -> tuple[Value, Total | None]:
-        """(what the steps of `protocol.rounds` come to, the last sum on their way)."""
-        total = None
+    def follow(self, steps: Generator[Ask, Sums, Value]) -> Value:
+        """What a leg of the course comes to."""
         try:
             ask = next(steps)
             while True:
-                total = self.total(ask)
-                ask = steps.send(total.sums)
+                ask = steps.send(self.total(ask).sums)
         except StopIteration as done:
-            return done.value, total
-
-
-def _check_whole(reply: Reply, request: Message) -> None:
-    """A site's own filter may take a sum out of its answer; nothing can be made of the rest."""
-    row = row_of(request)
-    masked = row.summed and MASKED in reply.sums
-    missing = [] if masked else sorted(row.leaves(secure=False) - reply.sums.keys())
-    if missing:
-        raise MessageError(f"site '{reply.site}' answered a {row.name} without {', '.join(map(repr, missing))}: a "
-                           f"filter at the site takes it out. Ask the site to let it pass, or run the study without "
-                           f"the site", site=reply.site)
-
-
-def check_form(reply: Reply, row: Request, measured: Sizes) -> None:
-    """MessageError names the site whose answer in the clear has other shapes or types than the request's row says."""
-    check_flags(reply, {array.name: array.at(measured) for array in row.answer if array.flag})
-    check_numbers(reply, {array.name: array.at(measured) for array in row.answer if not array.flag})
-
-
-def check_numbers(reply: Reply, expected: Shapes) -> None:
-    """MessageError names the site whose sums have another shape, or numbers that no sum over people has."""
-    for name, shape in expected.items():
-        array = reply.sums[name]
-        if array.shape != shape or array.dtype.kind not in "if":
-            raise MessageError(f"site '{reply.site}' answered with {name!r} of shape {array.shape} and type "
-                               f"{array.dtype}, needs {shape} and numbers. Is it of another version? Ask the site, or "
-                               f"run the study without it", site=reply.site)
-        if array.size and not np.abs(array).max() < HUGE:  # NaN too
-            raise MessageError(f"site '{reply.site}' answered with {name!r} beyond {HUGE:g} or not finite: it is "
-                               f"broken, or lies. Ask the site, or run the study without it", site=reply.site)
-
-
-def check_flags(reply: Reply, expected: Shapes) -> None:
-    for name, shape in expected.items():
-        array = reply.sums[name]
-        if array.shape != shape or array.dtype != bool:
-            raise MessageError(f"site '{reply.site}' answered with {name!r} of shape {array.shape} and type "
-                               f"{array.dtype}, needs {shape} and flags. Is it of another version? Ask the site, or "
-                               f"run the study without it", site=reply.site)
+            return done.value
 
 
 def summed(replies: Mapping[str, Reply]) -> dict[str, np.ndarray]:
     """Σ_s of each named sum, in the order of the sites' names."""
-    names = {name for reply in replies.values() for name in reply.sums}
+    names = next(iter(replies.values())).sums.keys()
     return {name: np.asarray(sum(replies[site].sums[name] for site in sorted(replies))) for name in names}
 
 

@@ -66,27 +66,20 @@ def weights(w: np.ndarray, e: np.ndarray, share: float) -> np.ndarray:
                      np.where(w == 1, 1.0 - e, e)])
 
 
-def arm_moments(x: np.ndarray, arm: np.ndarray, omega: np.ndarray) -> ArmMoments:
-    """Of x [n, p] (NaN: not known) in the arms 0 and 1, under the weights [S, n]; two passes, mean first."""
+def arm_sums(x: np.ndarray, arm: np.ndarray, omega: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Σω, Σωx, Σωx² [S, 2, p] of x [n, p] (NaN: not known) in the arms 0 and 1, under the weights [S, n]. x is in
+    pooled standard deviations about the pooled mean, so the squares lose no digits."""
     known = ~np.isnan(x)
     value = np.where(known, x, 0.0)
-    member = np.stack([arm == 0, arm == 1]).astype(float)
-    each = omega[:, None, :] * member[None]
-    size = each @ known.astype(float)
-    safe = np.where(size > 0, size, 1.0)
-    mean = each @ value / safe
-    away = np.einsum("san,sanp->sap", each, np.where(known, (value - mean[:, :, None, :]) ** 2, 0.0))
-    return ArmMoments(size, mean, away / safe, np.ones((len(omega), x.shape[1]), bool))
+    each = omega[:, None, :] * np.stack([arm == 0, arm == 1]).astype(float)[None]
+    return each @ known.astype(float), each @ value, each @ value**2
 
 
-def pooled(parts: Sequence[ArmMoments]) -> ArmMoments:
-    """Of all people of the sites that tell, exactly."""
-    sizes = [np.where(part.told[:, None, :], part.size, 0.0) for part in parts]
-    size = sum(sizes, np.zeros(()))
-    safe = np.where(size > 0, size, 1.0)
-    mean = sum(s * part.mean for s, part in zip(sizes, parts, strict=True)) / safe
-    variance = sum(s * (part.variance + (part.mean - mean) ** 2) for s, part in zip(sizes, parts, strict=True)) / safe
-    return ArmMoments(size, mean, variance, np.any([part.told for part in parts], axis=0))
+def arm_moments(sums: Mapping[str, np.ndarray]) -> ArmMoments:
+    """From 'size', 'first', 'second' [S, 2, p] and 'told' [S, p], of a site or of all that tell."""
+    safe = np.where(sums["size"] > 0, sums["size"], 1.0)
+    mean = sums["first"] / safe
+    return ArmMoments(sums["size"], mean, np.maximum(sums["second"] / safe - mean**2, 0.0), sums["told"] > 0)
 
 
 def differences(found: ArmMoments) -> np.ndarray:
@@ -98,11 +91,11 @@ def differences(found: ArmMoments) -> np.ndarray:
     return np.where(usable, smd, np.nan)
 
 
-def summary(parts: Mapping[str, ArmMoments], names: Sequence[str]) -> Balance:
-    """From what each site told."""
-    overall = _columns(differences(pooled(list(parts.values()))), names)
+def summary(everyone: ArmMoments, parts: Mapping[str, ArmMoments], names: Sequence[str]) -> Balance:
+    """From the sums over all sites, and, where they are seen, from each site's own."""
+    overall = _columns(differences(everyone), names)
     sites = tuple(SiteBalance(site=site, columns=_columns(differences(found), names)) for site, found in parts.items())
-    return Balance(columns=overall, sites=sites, verdicts=_verdicts(overall, sites, parts))
+    return Balance(columns=overall, sites=sites, verdicts=_verdicts(overall, sites, everyone, parts))
 
 
 def _columns(smd: np.ndarray, names: Sequence[str]) -> tuple[ColumnBalance, ...]:
@@ -111,10 +104,10 @@ def _columns(smd: np.ndarray, names: Sequence[str]) -> tuple[ColumnBalance, ...]
                  for name, b, a, o in zip(names, *values, strict=True))
 
 
-def _verdicts(overall: Sequence[ColumnBalance], sites: Sequence[SiteBalance],
+def _verdicts(overall: Sequence[ColumnBalance], sites: Sequence[SiteBalance], everyone: ArmMoments,
               parts: Mapping[str, ArmMoments]) -> tuple[Verdict, ...]:
     before, after = _largest(overall, "before"), _largest(overall, "after")
-    chance = _chance(pooled(list(parts.values())))
+    chance = _chance(everyone)
     worst = max(((_largest(site.columns, "after")[0], site) for site in sites),
                 key=lambda pair: -1.0 if pair[0] is None else pair[0], default=(None, None))
     found = [_verdict("balance before adjustment", before, _named(overall, "before"), "before adjustment",

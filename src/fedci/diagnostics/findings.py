@@ -8,9 +8,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
+from fedci.bounded import text_file
 from fedci.diagnostics.balance import Balance
 from fedci.diagnostics.fit import Fitting
 from fedci.diagnostics.heterogeneity import Heterogeneity
@@ -31,7 +33,7 @@ SEALED = ("heterogeneity", "sensitivity")
 class Diagnostics(Plain):
     """What a study says of its own effects, section by section; `print` shows the verdicts in words."""
 
-    format: int = FORMAT
+    format: Annotated[int, Field(ge=0, lt=10**6)] = FORMAT
     balance: Balance | None = None
     overlap: Overlap | None = None
     fit: Fitting | None = None
@@ -92,10 +94,10 @@ class Diagnostics(Plain):
     @classmethod
     def read(cls, path: str | Path) -> Diagnostics:
         try:
-            found = cls.model_validate_json(Path(path).read_text(encoding="utf-8"))
+            found = cls.model_validate_json(text_file(Path(path)))
         except OSError:
             raise OutputError(f"'{path}' cannot be read: a study that ran without diagnostics has none") from None
-        except (ValidationError, UnicodeDecodeError):
+        except (ValidationError, ValueError):
             raise OutputError(f"the diagnostics in '{path}' are damaged or of another version of fedci") from None
         if found.format != FORMAT:
             raise OutputError(f"the diagnostics in '{path}' have format {found.format}; this version reads {FORMAT}")

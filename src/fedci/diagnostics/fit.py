@@ -10,6 +10,7 @@ Each person's outcome is predicted from all other people (leave one out, given �
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
@@ -24,21 +25,6 @@ CALIBRATION_BINS = 10
 RESIDUAL_THRESHOLD, RESIDUAL_PROBLEM = 0.1, 0.25
 COVERAGE_THRESHOLD, COVERAGE_PROBLEM = 0.05, 0.15
 SLOPE_THRESHOLD, SLOPE_PROBLEM = 0.2, 0.5
-
-
-class SiteFit(NamedTuple):
-    """What a site tells."""
-
-    residuals: np.ndarray
-    """[2, 3] for untreated and treated: n, Σz, Σz² of standardised residuals."""
-    places: np.ndarray
-    """[20] people; 0 where hidden."""
-    places_hidden: np.ndarray
-    bins: np.ndarray
-    """[10, 4]: n, Σμ, Σy, Σy² for each bin of the prediction; 0 where hidden."""
-    bins_hidden: np.ndarray
-    line: np.ndarray
-    """[6]: n, Σμ, Σμ², Σμy, Σy, Σy²."""
 
 
 Number = TypeVar("Number", float, np.ndarray)
@@ -128,15 +114,10 @@ def place_counts(places: np.ndarray) -> np.ndarray:
     return np.bincount(np.minimum((places * PLACES).astype(int), PLACES - 1), minlength=PLACES)
 
 
-def site_part(one: SiteFit) -> Pooled:
-    """What a site adds."""
-    hides = bool(one.places_hidden.any())
-    return Pooled(1.0, one.places.astype(float), one.places_hidden.astype(float),
-                  np.zeros(PLACES) if hides else one.places.astype(float), one.bins, one.line)
-
-
-def pooled(parts: Sequence[SiteFit]) -> Pooled | None:
-    return Pooled._make(sum(each) for each in zip(*map(site_part, parts), strict=True)) if parts else None
+def site_part(places: np.ndarray, places_hidden: np.ndarray, bins: np.ndarray, line: np.ndarray) -> Pooled:
+    """What a site adds; small counts and bins are hidden."""
+    whole = np.zeros(PLACES) if places_hidden.any() else places.astype(float)
+    return Pooled(1.0, places.astype(float), places_hidden.astype(float), whole, bins, line)
 
 
 def in_units(found: Pooled, mean: float, sd: float) -> Pooled:
@@ -226,7 +207,7 @@ def _residual_verdicts(residuals: Sequence[Residuals]) -> tuple[Verdict, ...]:
         rows = [row for row in residuals if row.arm == arm]
         people = sum(row.people for row in rows)
         if people:
-            arms[arm] = sum(row.people * row.mean for row in rows) / people, 2.0 / np.sqrt(people)
+            arms[arm] = sum(row.people * row.mean for row in rows) / people, 2.0 / math.sqrt(people)
     worst = max(arms, key=lambda arm: abs(arms[arm][0]))
     value, chance = abs(arms[worst][0]), arms[worst][1]
     limits = max(RESIDUAL_THRESHOLD, chance), max(RESIDUAL_PROBLEM, 2 * chance)

@@ -35,20 +35,21 @@ SHIFT_THRESHOLD, SHIFT_PROBLEM = 1.0, 2.0
 NAMED = 3
 
 
-class SiteCounts(NamedTuple):
-    """What a site tells of its preference scores."""
+class Counts(NamedTuple):
+    """What a site tells of its preference scores, or the sum over all sites."""
 
     counts: np.ndarray
-    """[2, 20] untreated and treated people in each bin; 0 where hidden."""
+    """[2, 20] untreated and treated people in each bin, of the sites that tell it."""
     hidden: np.ndarray
-    totals: np.ndarray
-    """[2, 5] of the groups; 0 where hidden."""
-    totals_hidden: np.ndarray
+    """[2, 20] how many sites hide it."""
+    shares: np.ndarray
+    """[2, 2] people in equipoise and outside, each with the number of people they are of: arms that tell it."""
+    where_told: np.ndarray
+    """[p] how many sites tell of those outside."""
     where_size: np.ndarray
     """[p] people outside whose value is known."""
-    where_mean: np.ndarray
-    """[p] v_c."""
-    where_told: np.ndarray
+    where_total: np.ndarray
+    """[p] Σ ±x_c over them."""
 
 
 class Histogram(Plain):
@@ -134,38 +135,46 @@ def bin_of(f: np.ndarray) -> np.ndarray:
     return np.minimum(np.searchsorted(EDGES, f, side="right") - 1, BINS - 1)
 
 
-def summary(found: Mapping[str, SiteCounts], sizes: Mapping[str, np.ndarray], effective: Mapping[str, np.ndarray],
-            everyone: np.ndarray, model: Propensity, names: Sequence[str], scales: tuple[np.ndarray, np.ndarray],
-            all_sites: Sequence[str], shifts: tuple[Shift, ...]) -> Overlap:
-    """From what each site told.
+def shares(totals: np.ndarray, hidden: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """[2, 2] of a site: people in equipoise and outside [2, 5], of how many [2], over the arms that tell all of it."""
+    rows = []
+    for groups in ((EQUIPOISE,), OUTSIDE):
+        tells = ~hidden[:, list(groups)].any(1)
+        rows.append([totals[:, list(groups)][tells].sum(), sizes[tells].sum()])
+    return np.array(rows, float)
 
-    sizes       site → [2] untreated and treated people        effective   site → [2] effective numbers, NaN: withheld
-    everyone    [2] effective numbers over all sites
-    """
-    sites = tuple(_site(name, one, sizes[name], effective[name]) for name, one in found.items())
-    equipoise, outside = (_share([one.totals[:, list(groups)] for one in found.values()],
-                                 [one.totals_hidden[:, list(groups)] for one in found.values()],
-                                 [sizes[name] for name in found]) for groups in ((EQUIPOISE,), OUTSIDE))
-    where = _where(list(found.values()), model.slopes, names) if outside else ()
-    withheld = tuple(name for name in all_sites if name not in found)
-    total = sum((sizes[name] for name in found), np.zeros(2))
-    both = _known(everyone)
+
+class Seen(NamedTuple):
+    """What is seen of one site, or of all."""
+
+    counts: Counts
+    effective: np.ndarray
+    """[2] effective numbers of untreated and treated people; NaN: withheld."""
+
+
+def summary(everyone: Seen, sites: Mapping[str, Seen], sizes: np.ndarray, model: Propensity, names: Sequence[str],
+            scales: tuple[np.ndarray, np.ndarray], intercepts: Mapping[str, float],
+            shifts: tuple[Shift, ...]) -> Overlap:
+    """From the sums over all sites, and, where they are seen, from each site's own. `sizes` [2]: untreated and treated
+    people of all sites."""
+    own = tuple(_site(name, seen) for name, seen in sites.items())
+    equipoise, outside = (_share(row) for row in everyone.counts.shares)
+    where = _where(everyone.counts, model.slopes, names) if outside else ()
+    both = _known(everyone.effective)
     return Overlap(
         slopes=tuple(map(float, model.slopes)), columns=tuple(names), steps=model.steps, converged=model.converged,
-        intercepts={name: float(a) for name, a in zip(all_sites, model.intercepts, strict=True)},
-        centre=tuple(map(float, scales[0])), spread=tuple(map(float, scales[1])),
-        edges=tuple(map(float, EDGES)), histogram=_histogram(list(found.values())), equipoise=equipoise,
-        outside=outside, where=where, effective_untreated=both[0], effective_treated=both[1], sites=sites,
-        shifts=shifts, withheld=withheld,
-        verdicts=(_equipoise_verdict(equipoise), _outside_verdict(outside, where, sites),
-                  _effective_verdict(both, total), *_shift_verdict(shifts), *_withheld_verdict(withheld)))
+        intercepts=dict(intercepts), centre=tuple(map(float, scales[0])), spread=tuple(map(float, scales[1])),
+        edges=tuple(map(float, EDGES)), histogram=_histogram(everyone.counts), equipoise=equipoise,
+        outside=outside, where=where, effective_untreated=both[0], effective_treated=both[1], sites=own,
+        shifts=shifts, withheld=(),
+        verdicts=(_equipoise_verdict(equipoise), _outside_verdict(outside, where, own),
+                  _effective_verdict(both, sizes), *_shift_verdict(shifts)))
 
 
-def _site(name: str, one: SiteCounts, sizes: np.ndarray, effective: np.ndarray) -> SiteOverlap:
-    equipoise, outside = (_share([one.totals[:, list(groups)]], [one.totals_hidden[:, list(groups)]], [sizes])
-                          for groups in ((EQUIPOISE,), OUTSIDE))
-    untreated, treated = _known(effective)
-    return SiteOverlap(site=name, histogram=_histogram([one]), equipoise=equipoise, outside=outside,
+def _site(name: str, seen: Seen) -> SiteOverlap:
+    equipoise, outside = (_share(row) for row in seen.counts.shares)
+    untreated, treated = _known(seen.effective)
+    return SiteOverlap(site=name, histogram=_histogram(seen.counts), equipoise=equipoise, outside=outside,
                        effective_untreated=untreated, effective_treated=treated)
 
 
@@ -174,38 +183,29 @@ def _known(values: np.ndarray) -> tuple[float | None, float | None]:
     return untreated, treated
 
 
-def _share(totals: Sequence[np.ndarray], hidden: Sequence[np.ndarray], sizes: Sequence[np.ndarray]) -> float | None:
-    """People of some groups over all people, of the arms that tell all these groups."""
-    people, everyone = 0, 0
-    for total, away, size in zip(totals, hidden, sizes, strict=True):
-        tells = ~away.any(1)
-        people, everyone = people + total[tells].sum(), everyone + np.asarray(size)[tells].sum()
-    return float(people / everyone) if everyone else None
+def _share(row: np.ndarray) -> float | None:
+    return float(row[0] / row[1]) if row[1] else None
 
 
-def _histogram(parts: Sequence[SiteCounts]) -> Histogram:
-    if not parts:
-        return Histogram(untreated=(None,) * BINS, treated=(None,) * BINS)
-    counts = sum((part.counts for part in parts), np.zeros((), int))
-    hidden = np.any([part.hidden for part in parts], axis=0) & (counts == 0)  # else: at least so many
+def _histogram(part: Counts) -> Histogram:
+    hidden = (part.hidden > 0) & (part.counts == 0)  # else: at least so many
     arms = [tuple(None if away else int(count) for count, away in zip(row, gone, strict=True))
-            for row, gone in zip(counts, hidden, strict=True)]
+            for row, gone in zip(part.counts, hidden, strict=True)]
     return Histogram(untreated=arms[0], treated=arms[1])
 
 
-def _where(parts: Sequence[SiteCounts], slopes: np.ndarray, names: Sequence[str]) -> tuple[Decider, ...]:
-    sizes = [np.where(part.where_told, part.where_size, 0.0) for part in parts]
-    size = sum(sizes, np.zeros(()))
-    value = sum(n * part.where_mean for n, part in zip(sizes, parts, strict=True)) / np.where(size > 0, size, 1.0)
-    part = np.where(size > 0, slopes * value, 0.0)
-    total = np.abs(part).sum()
-    return tuple(Decider(column=names[c], value=float(value[c]), share=float(part[c] / total))
-                 for c in np.argsort(-part) if size[c] > 0 and total > 0)
+def _where(part: Counts, slopes: np.ndarray, names: Sequence[str]) -> tuple[Decider, ...]:
+    size = part.where_size
+    value = part.where_total / np.where(size > 0, size, 1.0)
+    decided = np.where(size > 0, slopes * value, 0.0)
+    total = np.abs(decided).sum()
+    return tuple(Decider(column=names[c], value=float(value[c]), share=float(decided[c] / total))
+                 for c in np.argsort(-decided) if size[c] > 0 and total > 0)
 
 
 def shift_of_sites(means: np.ndarray, variances: np.ndarray, counts: np.ndarray, names: Sequence[str],
                    sites: Sequence[str]) -> tuple[Shift, ...]:
-    """From the moments [m, d] that the study has anyway: each site against all the others together.
+    """From each site's moments [m, d], where they are seen: each site against all the others together.
 
         shift = (mean_s − mean of the others) / sd of the others          count 0: withheld
     """
@@ -244,14 +244,14 @@ def _outside_verdict(share: float | None, where: Sequence[Decider], sites: Seque
                       key=lambda pair: pair[0], default=(0.0, None))
     if share is None:
         words = "How many people are outside common support is withheld at all sites: too few to be told."
-    elif share <= OUTSIDE_THRESHOLD or place is None:
+    elif share <= OUTSIDE_THRESHOLD:
         words = f"{_percent(share)} of the people are outside common support (preference score below 0.1 or above 0.9)."
     else:
         named = ", ".join(f"{one.column} ({_percent(one.share)} of it)" for one in where[:NAMED])
         named = f"What decided is above all {named}. " if named else ""
+        most_at = f"The most are at site '{place}' ({_percent(most)} of its people). " if place else ""
         words = (f"{_percent(share)} of the people are outside common support: hardly anybody like them got the other "
-                 f"treatment, and their effects are extrapolated. {named}"
-                 f"The most are at site '{place}' ({_percent(most)} of its people). "
+                 f"treatment, and their effects are extrapolated. {named}{most_at}"
                  f"Restrict the study in these covariates, or report effects for the others.")
     return Verdict(name="common support", value=share, threshold=OUTSIDE_THRESHOLD,
                    verdict=graded(share, OUTSIDE_THRESHOLD, OUTSIDE_PROBLEM), words=words)
@@ -284,13 +284,3 @@ def _shift_verdict(shifts: Sequence[Shift]) -> tuple[Verdict, ...]:
              f"sd. What its effects borrow from the other sites is extrapolated in {worst.column}.")
     return (Verdict(name="people across sites", value=abs(worst.value), threshold=SHIFT_THRESHOLD, verdict=word,
                     words=words),)
-
-
-def _withheld_verdict(withheld: Sequence[str]) -> tuple[Verdict, ...]:
-    if not withheld:
-        return ()
-    more = f" and {len(withheld) - NAMED} more sites" if len(withheld) > NAMED else ""
-    return (Verdict(name="sites that do not tell", value=float(len(withheld)), threshold=0.0, verdict="look",
-                    words=f"The propensity model is without {', '.join(withheld[:NAMED])}{more}: either too few people "
-                          f"there are comparable between the arms, or too few for so many covariates, for the study's "
-                          f"policy."),)

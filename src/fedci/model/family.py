@@ -187,16 +187,12 @@ class Family(ABC):
     # --- what a site answers
 
     @abstractmethod
-    def takes(self, name: str, arrays: Arrays) -> Shapes | None:
-        """Shapes of the arrays of a question, all float64; None: this family does not ask it."""
-
-    @abstractmethod
     def answer(self, name: str, arrays: Arrays, rows: Rows, memory: Any) -> Answer | None:
         """The sums of one round; a numerical failure is counted ('failed'), or None where it cannot be."""
 
     @abstractmethod
-    def received(self, arrays: Arrays) -> tuple[np.ndarray, Draws]:
-        """(Θ, a site's draws) from the arrays with which effects were asked for."""
+    def received(self, arrays: Arrays, index: int) -> tuple[np.ndarray, Draws]:
+        """(Θ, the draws of a site) from the arrays with which effects are asked for."""
 
     # --- draws
 

@@ -1,4 +1,4 @@
-"""NVIDIA FLARE carries the messages: with the provisioner's helper, the one file that knows it.
+"""NVIDIA FLARE carries the messages: with what makes its kits and starts its jobs, the one file that knows it.
 
     coordinator's job process   StudyController ─► party.coordinate(FlareEngine)
     site's job process          SiteExecutor ─► party.SiteParty.answer, then LeavingFilter on what it returns
@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from threading import Lock
+from threading import Lock, Thread
 from typing import Any
 
 from nvflare.apis.event_type import EventType
@@ -31,8 +32,9 @@ from nvflare.apis.signal import Signal
 from nvflare.fuel.flare_api.flare_api import new_secure_session
 
 from fedci.errors import AwayError, MessageError, SiteError
-from fedci.network import kit, leaving, party, processes
+from fedci.network import kit, leaving, party
 from fedci.network.provision import CONSOLE
+from fedci.network.tether import ENDED, Tether
 from fedci.protocol.codec import decode, encode
 from fedci.protocol.engine import Traffic, decode_from
 from fedci.protocol.messages import Message
@@ -41,7 +43,7 @@ TASK, PING, DONE = "fedci", "fedci-ping", "fedci-done"
 """A message of ours; whether the site's process is there; that the result is written, and the site may rest."""
 BODY = "fedci"
 """Where a message's bytes stand in the engine's envelope."""
-PING_TIMEOUT, PING_PAUSE, LOGIN_SECONDS = 3.0, 0.2, 30.0
+PING_TIMEOUT, PING_PAUSE, LOGIN_SECONDS, CLOSE_SECONDS = 3.0, 0.2, 30.0, 5.0
 TRIES = 3
 """How often a site that is alive but slow is asked the same again; it answers with the same bytes."""
 REFUSED = {ReturnCode.TASK_RESULT_FILTER_ERROR: "its own result filter blocked the answer",
@@ -137,10 +139,12 @@ class StudyController(Controller):
         pass
 
     def control_flow(self, abort_signal: Signal, fl_ctx: FLContext) -> None:
-        processes.end_with_parent()
+        tether = Tether.here()
+        tether.watch()
         server = Path(fl_ctx.get_engine().get_workspace().get_root_dir())
         own = kit.read(server.parent, "coordinator")
         told = party.read_run(own)
+        _check_command(tether, told)
         engine = FlareEngine(fl_ctx.get_engine(), told["sites"], told["deadline"], abort_signal)
         party.coordinate(own, engine, told)
 
@@ -155,7 +159,8 @@ class SiteExecutor(Executor):
     def __init__(self) -> None:
         super().__init__()
         self.party: party.SiteParty | None = None
-        self.lock, self.watched = Lock(), False
+        self.lock, self.tether = Lock(), Tether.here()
+        self.watched = False
 
     def handle_event(self, event_type: str, fl_ctx: FLContext) -> None:
         if event_type == EventType.END_RUN and self.party is not None:
@@ -164,13 +169,15 @@ class SiteExecutor(Executor):
     def execute(self, task_name: str, shareable: Shareable, fl_ctx: FLContext, abort_signal: Signal) -> Shareable:
         if not self.watched:
             self.watched = True
-            processes.end_with_parent()
+            self.tether.watch()
         if task_name == PING and self.party is not None:
             return make_reply(ReturnCode.OK)
         with self.lock:
             if self.party is None:
                 root = fl_ctx.get_engine().get_workspace().get_root_dir()
-                self.party = party.SiteParty(kit.read(root, "site"))
+                own = kit.read(root, "site")
+                _check_command(self.tether, party.read_run(own))
+                self.party = party.SiteParty(own, self.tether.check)
             if task_name == DONE:
                 self.party.finish()
             if task_name in (PING, DONE):
@@ -180,26 +187,33 @@ class SiteExecutor(Executor):
             return reply
 
 
+def _check_command(tether: Tether, told: dict[str, Any]) -> None:
+    """A process that is not below the command which wrote the run's facts has no business with them."""
+    if told.get("command") != tether.command:
+        os._exit(ENDED)
+
+
 class LeavingFilter(Filter):
-    """The site's result filter: only a message of ours passes, only fields its type may hold, and nothing beside it.
+    """The site's result filter: only a message of ours passes, only fields its type may hold, and nothing beside it;
+    and nothing at all once the operator's command has ended, however it did.
 
     `without`: names of sums the site does not give, whatever is asked; the coordinator then hears which are missing.
     """
 
     def __init__(self, without: Sequence[str] = ()):
         super().__init__()
-        self.without = tuple(without)
+        self.without, self.tether = tuple(without), Tether.here()
 
     def process(self, shareable: Shareable, fl_ctx: FLContext) -> Shareable:
         body = shareable.get(BODY)
         for name in [name for name in shareable if name not in (BODY, ReservedHeaderKey.HEADERS)]:
             del shareable[name]
-        if body is None:
-            return shareable
         try:
-            shareable[BODY] = encode(leaving.checked(decode(body), self.without))
+            if body is not None:
+                shareable[BODY] = encode(leaving.checked(decode(body), self.without))
         except MessageError as problem:
             raise ContentBlockedException(str(problem)) from None
+        self.tether.check()
         return shareable
 
 
@@ -211,8 +225,14 @@ def console(own: kit.Kit) -> Iterator[Any]:
     try:
         yield session
     finally:
-        with suppress(Exception):  # it can fail or hang at its end, when nothing depends on it any more
-            session.close()
+        closing = Thread(target=_closed, args=(session,), daemon=True, name="console")
+        closing.start()
+        closing.join(CLOSE_SECONDS)  # it can fail or hang at its end, when nothing depends on it any more
+
+
+def _closed(session: Any) -> None:
+    with suppress(Exception):
+        session.close()
 
 
 def _opened(own: kit.Kit) -> Any:

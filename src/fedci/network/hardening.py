@@ -8,18 +8,21 @@ a site's logs to the server and keep jobs in a world-readable temporary folder. 
     log streaming off     a site's logs stay with it
     storage               in the kit's own folder, mode 0700
     result filters        every result passes `LeavingFilter`
+    launcher              a job's process ends with the operator's command
     rights                the coordinator submits and manages jobs; nobody has a shell
 """
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
+
+from fedci.bounded import json_file
 
 ALLOWED = ["fedci."]
 """With the dot: 'fedci_evil' is not ours."""
 FILTER = "fedci.network.flare.LeavingFilter"
+LAUNCHERS = {"site": "fedci.network.launcher.SiteLauncher", "coordinator": "fedci.network.launcher.CoordinatorLauncher"}
 SCOPE = "fedci"
 RIGHTS = {"submit_job": "any", "manage_job": "any", "download_job": "any", "view": "any", "clone_job": "none",
           "operate": "none", "shell_commands": "none", "byoc": "none", "server-predeployed-flwr": "none"}
@@ -45,8 +48,7 @@ def site_resources() -> dict[str, Any]:
                                           "GPUResourceManager", nothing),
                 _part("resource_consumer", "nvflare.app_common.resource_consumers.gpu_resource_consumer."
                                            "GPUResourceConsumer"),
-                _part("process_launcher", "nvflare.app_common.job_launcher.client_process_launcher."
-                                          "ClientProcessJobLauncher")]}
+                _part("process_launcher", LAUNCHERS["site"])]}
 
 
 def server_resources(folder: Path) -> dict[str, Any]:
@@ -66,8 +68,7 @@ def server_resources(folder: Path) -> dict[str, Any]:
                 _part("job_manager", "nvflare.apis.impl.job_def_manager.SimpleJobDefManager",
                       {"uri_root": str(folder / "jobs"), "job_store_id": "job_store"}),
                 _part("job_store", storage),
-                _part("process_launcher", "nvflare.app_common.job_launcher.server_process_launcher."
-                                          "ServerProcessJobLauncher")]}
+                _part("process_launcher", LAUNCHERS["coordinator"])]}
 
 
 def _part(name: str, path: str, args: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -85,6 +86,9 @@ def problems(local: Path, server: bool) -> list[str]:
         found.append("resources.json: allow_log_streaming must be false, or the site's logs leave it")
     if any("log_streamer" in str(part.get("path")) for part in resources.get("components", [])):
         found.append("resources.json: no log streamer may be among the components")
+    launchers = [part.get("path") for part in resources.get("components", []) if "launcher" in str(part.get("path"))]
+    if launchers != [LAUNCHERS["coordinator" if server else "site"]]:
+        found.append("resources.json: jobs must be started by fedci's launcher, or they could outlive the command")
     if any(role != RIGHTS and role != NO_RIGHTS for role in rights.get("permissions", {"": ""}).values()):
         found.append("authorization.json: rights differ from the kit's; 'byoc' and 'shell_commands' must be 'none'")
     if not server and filters != privacy():
@@ -96,6 +100,7 @@ def problems(local: Path, server: bool) -> list[str]:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        found = json_file(path)
     except (OSError, ValueError):
         return {}
+    return found if isinstance(found, dict) else {}

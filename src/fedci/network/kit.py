@@ -5,7 +5,7 @@
           identity.key, identities.json   Ed25519 keys: a site signs its linkage key with its own, and knows the others'
           seal.json    SHA-256 of every file above
           run/         made while running: what to run on, what is happening       out/         results
-          ledger.jsonl, ledger.head       what left the site                      released.npz   of whom (fingerprints)
+          ledger.jsonl, ledger.head       what left the site (of whom: the site's own store, beside no kit)
 
 A coordinator's kit holds the engine's server in server/ and its console in console/ instead of startup/ and local/.
 Nothing here knows the engine; `provision` writes its files and `hardening` says what they must hold.
@@ -20,13 +20,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from fedci.bounded import json_file, json_of
 from fedci.errors import OutputError
+from fedci.site.replay import ANSWERED
 from fedci.study.study import Study
 
 FORMAT = 1
 FACTS, STUDY, SEAL = "kit.json", "study.toml", "seal.json"
 RUN, OUT, EVENTS = "run", "out", "events.jsonl"
-UNSEALED = (RUN, OUT, "ledger", "released", "site.log", SEAL)
+UNSEALED = (RUN, OUT, "ledger", ANSWERED, "site.log", SEAL)
 """What comes and goes while a kit is used."""
 ENGINE_MAKES = ("audit.log", "log", "error_log", "pid.fl", "daemon_pid.fl", "shutdown.fl", "restart.fl", "transfer",
                 "snapshot", "jobs", "pool_stats", "stats_pool", "error.log")
@@ -93,7 +95,7 @@ def read(folder: str | Path, role: str | None = None) -> Kit:
     """The kit in a folder; of the wanted role, if one is named."""
     path = Path(folder).resolve()
     try:
-        facts = json.loads((path / FACTS).read_text(encoding="utf-8"))
+        facts = json_file(path / FACTS)
         if facts.pop("format") != FORMAT:
             raise OutputError(f"the kit '{folder}' was made by another version of fedci: ask for a new one")
         kit = Kit(folder=path, **(facts | {"sites": tuple(facts["sites"])}))
@@ -121,7 +123,9 @@ def seal(folder: Path) -> None:
 def check_seal(kit: Kit) -> list[str]:
     """What differs from the kit as it was made; empty: nothing."""
     try:
-        sums = json.loads((kit.folder / SEAL).read_text(encoding="utf-8"))
+        sums = json_file(kit.folder / SEAL)
+        if not isinstance(sums, dict):
+            raise ValueError(SEAL)
     except (OSError, ValueError):
         return [f"{SEAL} is missing or damaged"]
     found = {str(path.relative_to(kit.folder)): path for path in _sealed(kit.folder)}
@@ -138,6 +142,8 @@ def _comes_and_goes(path: Path, folder: Path) -> bool:
     parts = path.relative_to(folder).parts
     first = parts[1] if parts[0] in ("server", "console") and len(parts) > 1 else parts[0]
     placed = parts == ("server", "local", "resources.json")  # names the kit's place, and is written anew when it moves
+    if first.startswith(".") and first.endswith(".new"):  # half of it is all that a crash left (`files.whole_file`)
+        first = first[1:]
     return placed or first.startswith((*UNSEALED, *ENGINE_MAKES)) or _is_job(first) or "__pycache__" in parts
 
 
@@ -167,4 +173,4 @@ def events(folder: Path, start: int = 0) -> tuple[list[dict[str, Any]], int]:
     except FileNotFoundError:
         return [], start
     whole = data[:data.rfind(b"\n") + 1]
-    return [json.loads(line) for line in whole.splitlines()], start + len(whole)
+    return [json_of(line) for line in whole.splitlines()], start + len(whole)

@@ -6,8 +6,7 @@ import contextlib
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,9 @@ from fedci.errors import AwayError, HandshakeError, OutputError, from_code
 from fedci.network import certificates, hardening, kit, party, processes
 from fedci.network.kit import Kit
 from fedci.network.provision import place_server
+from fedci.site import accountant, admission, ledger, store
+from fedci.site.floors import FILE, Floors, floors_at, held
+from fedci.study.strictness import shown
 from fedci.study.study import Study
 from fedci.table.table import Source, absolute
 
@@ -28,6 +30,8 @@ TELL_EVERY = 10.0
 """Seconds between lines on how far a fit is, at a site."""
 PATIENCE = 3600.0
 """Seconds a person has to approve a phase."""
+LAST_SECONDS = 2.0
+"""Seconds a site's engine has, when the study is complete, to tell the coordinator that it has heard so."""
 PAUSE = 3.0
 """Seconds before a job that paused is submitted again."""
 
@@ -52,43 +56,87 @@ def check_kit(folder: str | Path, role: str) -> Kit:
     return own
 
 
-def check_site(folder: str | Path, data: str | Path, say: Say) -> Kit:
-    """All that can be known before the coordinator is reached."""
+def check_site(folder: str | Path, data: str | Path, say: Say, policy: Path | None = None,
+               keep: str | Path | None = None) -> tuple[Kit, Floors]:
+    """All that can be known before the coordinator is reached, and the same decision that the site makes in the run.
+
+    policy   the site's own; none: that of FEDCI_SITE_POLICY, or beside the kit, or else `standard`
+    keep     the folder of the site's store; none: where `store.place` says
+    """
     own = check_kit(folder, "site")
-    study = own.study
-    table = Source.at(study, own.name, data).read(study)
+    floors = floors_at(own.folder, policy)
+    study = own.study.under(floors.policy)
     say(f"kit        whole and hardened: site '{own.name}' of study '{study.name}' ({own.study_hash[:12]})")
+    _say_policy(own.study, floors, say)
+    source = Source.at(study, own.name, data)
+    if source.query:
+        say(f"query      {source.query}")
+    table = source.read(study)
     say(f"data       {table.rows} rows, {table.treated} treated, {len(table.columns)} design columns")
-    say(f"policy     {study.policy.name}: at least {study.policy.min_rows} rows, {study.policy.min_arm_rows} per arm")
+    admission.admit(admission.situation(study, table, len(own.sites)))
+    _say_store(own, store.place(keep), say)
     say(f"connects   to {own.host}:{own.port} (TCP, outward only)")
     for warning in table.warnings:
         say(f"warning    {warning}")
-    return own
+    return own, floors
+
+
+def _say_policy(study: Study, floors: Floors, say: Say) -> None:
+    """Every value, the study's, the site's, which one holds and who set it."""
+    here = (f"floors of {floors.path}" if floors.path else
+            f"no {FILE}, so the floors of 'standard' hold; `fedci site policy` makes one")
+    say(f"policy     '{study.policy.name}' of the study; {here}")
+    rows = [("value", "study", "site", "holds", "set by")]
+    rows += [(one.key, shown(one.study), "–" if one.site is None and one.by == "the study" else shown(one.site),
+              "refused" if one.by.startswith("refused") else shown(one.holds), one.by) for one in held(study, floors)
+             if one.key not in ("name", "override_reason")]
+    wide = [max(len(row[column]) for row in rows) for column in range(4)]
+    for row in rows:
+        say("  " + "  ".join([*(cell.ljust(width) for cell, width in zip(row, wide, strict=False)), row[4]]))
+
+
+def _say_store(own: Kit, place: Path, say: Say) -> None:
+    """What the site has told so far, in counts; OutputError where its store is lost."""
+    entries = ledger.read(own.folder)
+    if not store.exists(place) and not accountant.answered(entries):
+        say(f"store      none yet: the first run begins it in '{place}'. If this site has taken part in a study "
+            f"before, name its store with --store, or bring it back with `fedci site store restore`")
+        return
+    told = accountant.opened(place, entries).counts
+    say(f"store      '{place}': {told.cohorts} cohorts of {told.people} people told of in {told.runs} runs, "
+        f"{told.numbers} numbers, at most {told.most} in the runs of one person")
 
 
 def run_site(folder: str | Path, data: str | Path, say: Say, ask: Callable[[str], bool] | None = None,
-             linkage_key: Path | None = None, wait: float = 7 * 86400.0) -> None:
-    """Connect, answer, and stay until the site's effects are made. Ctrl-C and a new start lose nothing.
+             linkage_key: Path | None = None, wait: float = 7 * 86400.0, policy: Path | None = None,
+             keep: str | Path | None = None, apart: str = "") -> None:
+    """Connect, answer, and stay until the site's effects are made. Ctrl-C and a new start lose nothing;
+    however it ends, nothing of the site's leaves after it.
 
     ask            shows a person what a phase would send, and says whether it may; none: nobody is asked
     linkage_key    a key that the sites shared among themselves; none: they agree on one
     wait           seconds without a word from the coordinator after which the site gives up
+    policy, keep   as in `check_site`
+    apart          why these people are none of those told of before, where the site itself cannot see it
     """
-    own = check_site(folder, data, say)
-    with _alone(own):
+    own, floors = check_site(folder, data, say, policy, keep)
+    with processes.command(own) as held_by:
         party.write_run(own, {"data": absolute(data), "approve": ask is not None, "patience": PATIENCE,
-                              "linkage_key": str(linkage_key.resolve()) if linkage_key else None})
+                              "linkage_key": str(linkage_key.resolve()) if linkage_key else None,
+                              "policy": str(floors.path.resolve()) if floors.path else None,
+                              "store": str(store.place(keep)), "apart": apart, "command": held_by.path.name})
         (own.run / kit.EVENTS).unlink(missing_ok=True)
-        processes.end_leftover(own)
-        with processes.engine(own) as process:
+        with processes.engine(own, held_by) as process:
             say("waiting    for the coordinator; Ctrl-C stops, the same command goes on later")
             _follow_site(own, process, say, ask, wait)
 
 
 def _follow_site(own: Kit, process: subprocess.Popen[bytes], say: Say, ask: Callable[[str], bool] | None,
                  wait: float) -> None:
-    at, phase, heard, answers = 0, None, time.monotonic(), Answers(own.study)
+    at, phase, heard, answers, done = 0, None, time.monotonic(), Answers(own.study), False
     while True:
+        if done and (process.poll() is not None or time.monotonic() - heard > LAST_SECONDS):
+            return
         if process.poll() is not None:
             raise AwayError(f"the engine ended (status {process.returncode}); see {own.run / 'engine.log'}")
         if time.monotonic() - heard > wait:
@@ -115,6 +163,8 @@ def _follow_site(own: Kit, process: subprocess.Popen[bytes], say: Say, ask: Call
                     say(f"effects    of your people: {event['people']}")
                 case "finished":
                     say("done       the study is complete")
+                    done = True
+                case "ended" if done:
                     return
                 case "ended":
                     say("waiting    the run paused or stopped; it goes on when the coordinator does")
@@ -146,22 +196,9 @@ class Answers:
         return f"fit        {self.count} answers of at most {self.most}, at most {left:.0f} s left"
 
 
-@contextmanager
-def _alone(own: Kit) -> Iterator[None]:
-    """One command at a time for a kit."""
-    import fcntl
-
-    with (own.run / "lock").open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise OutputError(f"the kit '{own.folder}' is in use by another command: stop that one first") from None
-        yield
-
-
 # --- the coordinator
 
-def run_coordinator(folder: str | Path, study: Study, out: Path, say: Say, seed: int | None = None,
+def run_coordinator(folder: str | Path, study: Study, out: Path, say: Say,
                     deadline: float = 300.0, wait: float = 3600.0) -> None:
     """Wait for the sites, run the study, write the result; after a crash the same command goes on."""
     from fedci.network.flare import console
@@ -170,13 +207,12 @@ def run_coordinator(folder: str | Path, study: Study, out: Path, say: Say, seed:
     if study.hash() != own.study_hash:
         raise HandshakeError(f"the study differs: {study.hash()} in the file, {own.study_hash} in the kit. "
                              f"Make new kits for a changed study")
-    with _alone(own):
-        party.write_run(own, {"sites": list(own.sites), "seed": study.seed if seed is None else seed,
-                              "deadline": deadline, "out": str(out.resolve())})
+    with processes.command(own) as held:
+        party.write_run(own, {"sites": list(own.sites),
+                              "deadline": deadline, "out": str(out.resolve()), "command": held.path.name})
         (own.run / kit.EVENTS).unlink(missing_ok=True)
-        processes.end_leftover(own)
         processes.check_port_free(own.host, own.port)
-        with processes.engine(own) as process:
+        with processes.engine(own, held) as process:
             processes.wait_listening(own, process, LISTEN_SECONDS)
             say(f"listening  on {own.host}:{own.port}, waiting for {', '.join(own.sites)}")
             with console(own) as session:

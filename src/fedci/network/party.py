@@ -9,16 +9,17 @@ import shutil
 import time
 import traceback
 import uuid
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from threading import Thread
 from typing import Any, Protocol
-from zipfile import BadZipFile
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
+from fedci.bounded import json_file, npy_file, npz_file
 from fedci.coordinator.coordinator import Round, run_study
 from fedci.coordinator.refits import checkpoints, refuted, wanted
 from fedci.coordinator.retry import Retrying
@@ -27,16 +28,17 @@ from fedci.files import whole_file
 from fedci.network import kit
 from fedci.network.kit import Kit
 from fedci.privacy.agreement import Credentials, read_key
-from fedci.privacy.secure_sum import derived, info
 from fedci.protocol.engine import Engine, Traffic
 from fedci.protocol.messages import Refusal
 from fedci.protocol.refuting import study_run
+from fedci.result.replacement import holds_result
 from fedci.result.result import Result, people_effects
-from fedci.site.cohorts import Releases
-from fedci.site.course import PLACES
+from fedci.site import ledger, replay, store
+from fedci.site.accountant import Accountant, act_in_words, opened
 from fedci.site.door import Door, Event
-from fedci.site.ledger import Ledger
-from fedci.site.masking import site_secret
+from fedci.site.floors import floors_at, note_floors
+from fedci.site.following import PLACES
+from fedci.site.ledger import NOTE, Ledger, Left
 from fedci.site.people import People
 from fedci.site.site import Site
 from fedci.table.table import Source
@@ -49,7 +51,7 @@ FITTED = "fitted"
 
 def read_run(own: Kit) -> dict[str, Any]:
     """What the operator's command wrote for this run."""
-    return json.loads((own.run / f"{own.role}.json").read_text(encoding="utf-8"))
+    return json_file(own.run / f"{own.role}.json")
 
 
 def write_run(own: Kit, facts: dict[str, Any]) -> None:
@@ -70,14 +72,18 @@ class NetworkEngine(Engine, Protocol):
 class SiteParty:
     """A site's job process: its rows behind its door. The file it reads was named by its own operator."""
 
-    def __init__(self, own: Kit):
+    def __init__(self, own: Kit, tied: Callable[[], None] | None = None):
+        """`tied` returns while the operator's command lives (see `Door`)."""
         self.kit, told = own, read_run(own)
-        study = own.study
+        floors = floors_at(own.folder, Path(told["policy"]) if told.get("policy") else None)
+        study = own.study.under(floors.policy)
         known = credentials(own, told)
-        releases = Releases(own.folder, derived(site_secret(known), info("released"))) if known.identity else None
-        self.site = Site(study, Source.at(study, own.name, told["data"]).read(study), known, releases)
+        table = Source.at(study, own.name, told["data"]).read(study)
+        book = _ledger(own)
+        self.site = Site(study, table, known, _accountant(book, told))
         approve = self._asks if told["approve"] else None
-        self.door = Door(self.site, _ledger(own), own.folder, approve, self._told)
+        note_floors(book, floors)
+        self.door = Door(self.site, book, own.folder, approve, self._told, tied)
         self.patience: float = told["patience"]
         self.heard: list[Event] = []
         """What the door told of the question that is being answered."""
@@ -97,13 +103,14 @@ class SiteParty:
         run = self.site.run
         place = self.kit.run / f"kept-{study_run(event.run, run.refuter)}.npy"
         match event.request:
-            case "Hello" if place.exists() and run.linkage is None:
-                self.site.restore_linkage(np.load(place, allow_pickle=False))
+            case "Hello":
+                if run.course is not None and not run.course.places:
+                    self.site.restore_places(_places(self.kit.run, event.run))
+                if place.exists() and run.linkage is None:
+                    self.site.restore_linkage(npy_file(place))
             case "Exclude" if run.linkage is not None and run.linkage.kept is not None:
                 with whole_file(place) as file:
                     np.save(file, run.rows, allow_pickle=False)
-            case "Prepare" if run.course is not None and not run.course.places:
-                self.site.restore_places(_places(self.kit.run, event.run))
             case _ if run.course is not None and event.round in run.course.places:
                 self._keep_place(event)
         match event.request:
@@ -113,8 +120,11 @@ class SiteParty:
 
     def _keep_place(self, event: Event) -> None:
         """On disk before the answer leaves: a site that starts again knows where the fit stood."""
+        place = self.site.run.place(event.round)
+        if place is None:
+            return
         with whole_file(self.kit.run / f"place-{event.run}-{event.round}.npz") as file:
-            np.savez(file, allow_pickle=False, **self.site.run.place(event.round))
+            np.savez(file, allow_pickle=False, **place)
         for _, path in sorted(_place_files(self.kit.run, event.run).items())[:-PLACES]:
             path.unlink(missing_ok=True)
 
@@ -166,8 +176,8 @@ def _places(folder: Path, run: str) -> dict[int, dict[str, np.ndarray]]:
     """Round → where the fit stood; a damaged file is as good as none: the site then refuses to go on from there."""
     found = {}
     for number, path in _place_files(folder, run).items():
-        with suppress(OSError, ValueError, BadZipFile, EOFError), np.load(path, allow_pickle=False) as file:
-            found[number] = dict(file)
+        with suppress(OSError, ValueError):
+            found[number] = npz_file(path)
     return found
 
 
@@ -183,13 +193,44 @@ def _ledger(own: Kit) -> Ledger:
             time.sleep(0.2)
 
 
+def _accountant(book: Ledger, told: dict[str, Any]) -> Accountant:
+    """The site's own, whatever kit; what its operator did to the store with a reason stands in this ledger too."""
+    try:
+        found = opened(store.place(told.get("store")), book.entries, told.get("apart") or "")
+        noted = {entry["reply_sha256"] for entry in book.entries if entry["reply"] == NOTE}
+        for act in found.acts:
+            if act["hash"] not in noted:
+                book.append(Left(run="", round=0, phase="store", request="", request_sha256="", reply=NOTE,
+                                 reply_sha256=act["hash"], bytes=0, reason=f"the store of what this site has told: "
+                                                                           f"{act_in_words(act)}"))
+    except BaseException:
+        book.close()
+        raise
+    return found
+
+
 def credentials(own: Kit, told: dict[str, Any]) -> Credentials:
     """The site's identity and its peers', from its kit; a linkage key if its operator brought one."""
     identity = Ed25519PrivateKey.from_private_bytes(bytes.fromhex((own.folder / "identity.key").read_text()))
-    peers = json.loads((own.folder / "identities.json").read_text(encoding="utf-8"))
+    peers = json_file(own.folder / "identities.json")
     key = read_key(Path(told["linkage_key"])) if told.get("linkage_key") else None
     return Credentials(key, identity, {site: Ed25519PublicKey.from_public_bytes(bytes.fromhex(value))
                                        for site, value in peers.items()})
+
+
+def audited(own: Kit, data: str) -> Iterator[replay.Line]:
+    """What left the kit's site, recomputed from its data; OutputError where the ledger's chain is broken."""
+    told = read_run(own) if (own.run / f"{own.role}.json").exists() else {}
+    floors = floors_at(own.folder, Path(told["policy"]) if told.get("policy") else None)
+    study = own.study.under(floors.policy)
+    known = credentials(own, told)
+    site = Site(study, Source.at(study, own.name, data).read(study), known)
+
+    def linked(run: str) -> np.ndarray | None:
+        place = own.run / f"kept-{run}.npy"
+        return np.load(place, allow_pickle=False) if place.exists() else None
+
+    return replay.replayed(own.folder, ledger.read(own.folder), site, linked)
 
 
 def coordinate(own: Kit, engine: NetworkEngine, told: dict[str, Any]) -> None:
@@ -199,7 +240,7 @@ def coordinate(own: Kit, engine: NetworkEngine, told: dict[str, Any]) -> None:
         engine.wait_ready()
         kit.note(own.run, "ready", sites=list(engine.sites))
         patient = Retrying(engine, of=(MessageError,))
-        result = _fitted(own, patient, told, engine.traffic)
+        result = _fitted(own, patient, engine.traffic)
         outcome = refuted(patient, study, result.outcome, Telling(own), own.run / CHECKPOINT,
                           after=lambda outcome: _keep_fitted(own, replace(result, outcome=outcome)))
         replace(result, outcome=outcome).save(told["out"], force=True)
@@ -217,14 +258,14 @@ def coordinate(own: Kit, engine: NetworkEngine, told: dict[str, Any]) -> None:
         kit.note(own.run, "failed", code="error", reason=f"an unexpected error: see {own.run / 'error.log'}")
 
 
-def _fitted(own: Kit, engine: Engine, told: dict[str, Any], traffic: dict[str, Any]) -> Result:
+def _fitted(own: Kit, engine: Engine, traffic: dict[str, Any]) -> Result:
     """The study's own fit; where a crash came later, among the refuters, as it was kept: the sites are past it."""
     study, folder = own.study, own.run / FITTED
-    if (folder / "result.json").exists():
+    if holds_result(folder):
         found = Result.load(folder)
-        if (found.study.hash(), found.outcome.seed, found.sites) == (study.hash(), told["seed"], engine.sites):
+        if (found.study.hash(), found.sites) == (study.hash(), engine.sites):
             return found
-    outcome = run_study(engine, study, study.fit_options(), told["seed"], Telling(own), checkpoint=own.run / CHECKPOINT)
+    outcome = run_study(engine, study, Telling(own), checkpoint=own.run / CHECKPOINT)
     result = Result(study=study, outcome=outcome, people={}, traffic=traffic)
     if wanted(study):
         _keep_fitted(own, result)

@@ -1,8 +1,9 @@
-"""The engine's processes: started in a group of their own, watched, and ended whole. All waits have an end."""
+"""The engine's processes: started in a session of their own, tied to their command, and ended whole. All waits end."""
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import signal
 import socket
@@ -12,81 +13,86 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from threading import Thread
 
-from fedci.errors import AwayError
+from fedci.errors import AwayError, OutputError
+from fedci.network import tether
 from fedci.network.kit import Kit
 
-STOP_SECONDS = 8.0
-PID = "engine.pid"
-"""In the run's folder: the process group of the engine, for whoever must end what a crash left behind."""
+LEAVE_SECONDS, STOP_SECONDS = 2.0, 8.0
+"""Seconds a tied process has to end by itself, and then by SIGKILL."""
 MODULES = {"coordinator": ("nvflare.private.fed.app.server.server_train", "fed_server.json"),
            "site": ("nvflare.private.fed.app.client.client_train", "fed_client.json")}
 
 
-def end_leftover(own: Kit) -> None:
-    """What an earlier command of this kit left running when it was killed: it would hold the port or the ledger."""
-    try:
-        group = int((own.run / PID).read_text(encoding="utf-8"))
-        command = Path(f"/proc/{group}/cmdline").read_bytes().decode(errors="replace")
-    except (OSError, ValueError):
-        return
-    if MODULES[own.role][0] in command and str(own.engine) in command:  # the number may be another's by now
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(group, signal.SIGKILL)
-        _outlives_a_moment(group)
+@contextmanager
+def command(own: Kit) -> Iterator[tether.Command]:
+    """The one command of a kit, once nothing of an earlier one lives; what is tied to it ends with it."""
+    with (own.run / "lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise OutputError(f"the kit '{own.folder}' is in use by another command: stop that one first") from None
+        if not end_leftover(own):
+            raise OutputError(f"processes of an earlier command of the kit '{own.folder}' do not end (numbers: "
+                              f"{', '.join(map(str, workers(own)))}): end them, then start this again")
+        held = tether.Command(own.run)
+        try:
+            yield held
+        finally:
+            held.release()
 
 
 @contextmanager
-def engine(own: Kit) -> Iterator[subprocess.Popen[bytes]]:
-    """The engine's process of a kit, with its output in run/engine.log; its whole group is ended on the way out."""
+def engine(own: Kit, held: tether.Command) -> Iterator[subprocess.Popen[bytes]]:
+    """The engine's process of a kit, with its output in run/engine.log; on the way out it has ended, and its jobs."""
     module, config = MODULES[own.role]
     names = [] if own.role == "coordinator" else [f"uid={own.name}"]
-    command = [sys.executable, "-u", "-m", module, "-m", str(own.engine), "-s", config, "--set", "secure_train=true",
-               *names, f"org={own.organisation}", "config_folder=config"]
+    call = [sys.executable, "-u", "-m", tether.__name__, str(os.getpid()), module, "-m", str(own.engine), "-s", config,
+            "--set", "secure_train=true", *names, f"org={own.organisation}", "config_folder=config"]
     with (own.run / "engine.log").open("ab") as log:
-        process = subprocess.Popen(command, cwd=own.engine, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                                   start_new_session=True)
-        (own.run / PID).write_text(str(process.pid), encoding="utf-8")
+        process = subprocess.Popen(call, cwd=own.engine, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                                   start_new_session=True, env=os.environ | {tether.LOCK: str(held.path)})
         try:
             yield process
         finally:
-            end(process)
+            held.release()
+            end(own, process)
 
 
-def end(process: subprocess.Popen[bytes]) -> None:
-    """Ask the group to stop, then make it. A job's process has a session of its own and follows its parent."""
-    for sign, seconds in ((signal.SIGTERM, STOP_SECONDS), (signal.SIGKILL, STOP_SECONDS)):
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, sign)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(seconds)
-        if not _outlives_a_moment(process.pid):
-            return
+def end(own: Kit, process: subprocess.Popen[bytes]) -> None:
+    """The engine's process and its jobs; released by their command they end by themselves, stopped ones are made to."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(STOP_SECONDS)
+    end_leftover(own)
 
 
-def end_with_parent() -> None:
-    """End this process when the one that started it is gone: a job that an engine's crash left behind would hold the
-    site's ledger, and a processor."""
-    parent = os.getppid()
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(1.0)
-        os._exit(3)
-
-    Thread(target=watch, daemon=True, name="parent").start()
+def end_leftover(own: Kit) -> bool:
+    """What commands of this kit that have ended left running; whether nothing of it lives any more."""
+    if tether.deserted(own.run, LEAVE_SECONDS):
+        return True
+    for number in workers(own):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(number, signal.SIGKILL)
+    return tether.deserted(own.run, STOP_SECONDS)
 
 
-def _outlives_a_moment(group: int) -> bool:
-    """Whether anything of the group is there after two seconds."""
-    for _ in range(20):
-        try:
-            os.killpg(group, 0)
-        except (ProcessLookupError, PermissionError):
-            return False
-        time.sleep(0.1)
-    return True
+def workers(own: Kit) -> list[int]:
+    """Numbers of the kit's living processes below a command; a number that is another's by now is not among them."""
+    marks = tether.__name__, str(own.engine)
+    return [number for number in tether.enrolled(own.run) if all(mark in _command_line(number) for mark in marks)]
+
+
+def _command_line(number: int) -> str:
+    """Of a living process; empty for one that is not there. Linux has it as a file, other systems have `ps`."""
+    if Path("/proc/self").exists():
+        with contextlib.suppress(OSError):
+            return Path(f"/proc/{number}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        return ""
+    told = subprocess.run(["ps", "-ww", "-o", "command=", "-p", str(number)], capture_output=True, text=True,
+                          check=False)
+    return told.stdout
 
 
 def wait_listening(own: Kit, process: subprocess.Popen[bytes], seconds: float) -> None:

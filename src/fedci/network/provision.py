@@ -21,6 +21,7 @@ from fedci.errors import UsageError
 from fedci.files import check_folder, private_file
 from fedci.network import hardening, kit
 from fedci.network.kit import Kit
+from fedci.study.policy import check_available
 from fedci.study.study import Study, check_site_id
 
 CONSOLE = "coordinator@fedci.study.study"
@@ -63,6 +64,7 @@ def _checked(study: Study, sites: Sequence[str]) -> tuple[str, ...]:
         study.check_site(site)
         if names.count(site) > 1:
             raise UsageError(f"--site {site} is repeated; name each site once")
+    check_available(study.policy, len(names))
     if COORDINATOR in names:
         raise UsageError(f"a site may not be called '{COORDINATOR}': that is the other side's name")
     return names

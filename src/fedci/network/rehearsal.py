@@ -21,12 +21,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fedci.bounded import npy_file
 from fedci.errors import NumericalError
 from fedci.estimator import FedCI
 from fedci.files import check_folder
 from fedci.network import kit, operations
 from fedci.network.provision import COORDINATOR, new_network
+from fedci.network.signals import ending
 from fedci.result.result import Result
+from fedci.site.floors import FILE as FLOORS
+from fedci.site.floors import based_on, write_floors
 from fedci.study.study import Study
 from fedci.table.table import Source
 
@@ -61,7 +65,8 @@ def make_study(preset: str = "default", sites: Sequence[str] = SITES, policy: st
 
 
 def make_people(out: Path, study: Study, people: int = PEOPLE, twice: int = TWICE) -> dict[str, pd.DataFrame]:
-    """Each site's table in a folder of its own; `twice` people of each site are at the next one as well."""
+    """Each site's table in a folder of its own; `twice` people of each site are at the next one as well. Beside them
+    the sites' own policy, which lets simulated people through."""
     rng = np.random.default_rng(7)
     tables = {}
     for number, site in enumerate(study.sites):
@@ -77,6 +82,7 @@ def make_people(out: Path, study: Study, people: int = PEOPLE, twice: int = TWIC
         (out / site).mkdir(parents=True, exist_ok=True)
         table.to_csv(out / site / "cohort.csv", index=False)
     study.write(out / "study.toml")
+    write_floors(based_on("simulation", "people of a rehearsal, drawn at random"), out / FLOORS)
     return tables
 
 
@@ -94,13 +100,16 @@ def sites(out: Path, names: Sequence[str] = SITES) -> Iterator[dict[str, subproc
 
 
 def start_site(out: Path, site: str, place: int = 0) -> subprocess.Popen[bytes]:
-    """On a core of its own, in turn: XLA's threads of several processes on the same cores wait for each other."""
+    """On a core of its own, in turn: XLA's threads of several processes on the same cores wait for each other.
+    It ends with this process, however that ends."""
     cores = sorted(os.sched_getaffinity(0))
-    pinned = f"import os; os.sched_setaffinity(0, {{{cores[place % len(cores)]}}}); "
+    pinned = (f"import os; os.sched_setaffinity(0, {{{cores[place % len(cores)]}}}); "
+              f"from fedci.network.tether import Tether; Tether({os.getpid()}).watch(); ")
     with (out / f"{site}.log").open("ab") as log:
         return subprocess.Popen([sys.executable, "-c", pinned + "from fedci.cli.commands import main; main()",
                                  "site", "run", "--kit", str(out / "kits" / site), "--data",
-                                 str(out / site / "cohort.csv")],
+                                 str(out / site / "cohort.csv"), "--store", str(out / site / "store"), "--policy",
+                                 str(out / FLOORS)],
                                 stdout=log, stderr=log, stdin=subprocess.DEVNULL)
 
 
@@ -121,7 +130,7 @@ def free_port() -> int:
 
 
 def kept_rows(out: Path, site: str, run: str) -> np.ndarray:
-    return np.load(out / "kits" / site / kit.RUN / f"kept-{run}.npy", allow_pickle=False)
+    return npy_file(out / "kits" / site / kit.RUN / f"kept-{run}.npy")
 
 
 def compare(out: Path, study: Study, tables: dict[str, pd.DataFrame], found: Result,
@@ -131,7 +140,7 @@ def compare(out: Path, study: Study, tables: dict[str, pd.DataFrame], found: Res
     people = pd.concat([table["person"].iloc[kept[site]] for site, table in tables.items()])
     if people.duplicated().any() or set(people) != set(pd.concat(list(tables.values()))["person"]):
         raise NumericalError("linkage kept a person twice, or lost one")
-    alone = study.model_copy(update={"ids": ()})
+    alone = study.model_copy(update={"ids": (), "sites": tuple(tables)})
     here = FedCI(alone).fit([Source(site, table.iloc[kept[site]].reset_index(drop=True))
                              for site, table in tables.items()])
     away = max(float(np.max(np.abs(found.outcome.fit.theta - here.outcome.fit.theta))),
@@ -163,8 +172,9 @@ def _say_costs(out: Path, found: Result, say: Callable[[str], None]) -> None:
 
 def main() -> None:
     """`python -m fedci.network.rehearsal DIR [preset]`."""
-    out = check_folder(sys.argv[1], force=False)
-    run_demo(out, sys.argv[2] if len(sys.argv) > 2 else "default", lambda text: print(text, flush=True))
+    with ending():
+        out = check_folder(sys.argv[1], force=False)
+        run_demo(out, sys.argv[2] if len(sys.argv) > 2 else "default", lambda text: print(text, flush=True))
 
 
 if __name__ == "__main__":

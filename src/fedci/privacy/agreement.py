@@ -23,12 +23,14 @@ from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
+from fedci.bounded import text_file
 from fedci.errors import HandshakeError, MessageError, UsageError
 from fedci.study.identity import RULE
 
 KEY_BYTES = 32
 MANY_VALUES = 16
 """Different bytes in a key: 32 random ones have fewer less than once in 10¹⁵ times, a typed one nearly always."""
+MAX_KEY_BYTES = 2**16
 ONE_NONCE = bytes(12)
 """A wrapping key is made for one site in one run and encrypts one message, so its nonce need not differ."""
 MAKE_A_KEY = "Make one with `openssl rand -hex 32`, and give the same file to every site and to nobody else"
@@ -64,7 +66,7 @@ class Context:
 def read_key(path: str | Path) -> bytes:
     """The key in a file: 64 hexadecimal characters (256 bits) or more."""
     try:
-        text = Path(path).read_text(encoding="ascii").strip()
+        text = text_file(Path(path), MAX_KEY_BYTES).strip()
         key = bytes.fromhex(text)
     except OSError as problem:
         raise UsageError(f"linkage key file {path} cannot be read: {(problem.strerror or 'unknown').lower()}. "
@@ -81,6 +83,11 @@ def read_key(path: str | Path) -> bytes:
 def token_key(key: bytes, study_hash: str) -> bytes:
     """[32] the key of the tokens. Not bound to the run: the same file and study link the same people again."""
     return _derived(key, Context("", study_hash).info("tokens"))
+
+
+def witness_key(key: bytes, study_hash: str) -> bytes:
+    """[32] the key of the proofs that a person stands at another site."""
+    return _derived(key, Context("", study_hash).info("witnesses"))
 
 
 def fingerprint(key: bytes, context: Context) -> str:

@@ -135,7 +135,7 @@ def moments(x: np.ndarray, w: np.ndarray, y: np.ndarray, bounds: Bounds, multipl
     spread = share * (1 - share)
     w_told = Moments(np.array([[share], [spread], [(1 - 2 * share) / math.sqrt(spread)], [1 / spread - 6.0]]),
                      np.array([n]))
-    return SiteMoments(_standard(columns, n, bounds.x), never, never, arms, w_told)
+    return SiteMoments(_standard(columns, n, bounds.x), never, arms, w_told)
 
 
 def _unit(values: np.ndarray, limits: tuple[float, float]) -> np.ndarray:

@@ -1,7 +1,7 @@
 """Sums that nobody sees the parts of: fixed point, masks that cancel, shares of the seeds, and a check of the sum.
 
-    number     v · 2⁴⁰ as an int64: |v| up to 2²² / m to 2⁻⁴¹; added modulo 2⁶⁴ without error
-    wide       v = (high + low · 2⁻⁵²) · 2⁻²⁰, two int64: |v| up to 2⁴² / m to 2⁻⁷³
+    number     v = Σ_k a_k · 2^−b_k, an int64 for each b_k of its form; added modulo 2⁶⁴ without error
+               BOUNDED: |v| up to 2²² / m to 2⁻⁴¹     WIDE: up to 2⁴² / m to 2⁻⁷³     RAW: up to 2²⁰² / m to 2⁻¹⁷³
     pair       S_ij = HKDF(X25519(i, j); run, study, cohort), then for one request  HKDF(S_ij; round, request) =
                mask seed | key of i's share for j | key of j's share for i
     upload     y_i = x_i + PRG(b_i) + Σ_{j>i} PRG(s_ij) − Σ_{j<i} PRG(s_ij),      b_i = HKDF(i's own secret; …)
@@ -29,10 +29,14 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from fedci.errors import MessageError, NumericalError
 
-BITS = 40
-"""Fractional bits of a number in model units."""
-HIGH_BITS, LOW_BITS = 20, 72
-"""Of the two parts of a wide one: statistics and effects lie between 1e-6 and 1e12, and keep a float64's 53 bits."""
+Form = tuple[int, ...]
+"""Fractional bits of the integers that hold one number, the coarsest first."""
+BOUNDED: Form = (40,)
+"""Gradients of standardised data."""
+WIDE: Form = (20, 72)
+"""Statistics and effects in model units lie between 1e-6 and 1e12, and keep a float64's 53 bits."""
+RAW: Form = tuple(range(-140, 173, 52))
+"""Columns in whatever unit a study has them: years, cents, cells per litre, and their squares."""
 SPARE = 62
 """Bits of an int64 that the sum may take: one is left for rounding, one for the sign."""
 CHECKS = 3
@@ -63,30 +67,28 @@ def derived(secret: bytes, about: bytes, length: int = SEED_BYTES) -> bytes:
 # --- numbers as integers
 
 
-def encode(values: np.ndarray, sites: int, wide: bool) -> np.ndarray:
-    """[k] or, wide, [2k] int64 of [k] floats, high parts first; NumericalError where one is not finite or the sum could
-    overflow."""
-    values = np.asarray(values, float).ravel()
-    if not np.isfinite(values).all():
+def encode(values: np.ndarray, sites: int, form: Form) -> np.ndarray:
+    """[len(form) · k] int64 of [k] floats, the coarsest parts first; NumericalError where one is not finite or the sum
+    could overflow."""
+    rest = np.asarray(values, float).ravel()
+    if not np.isfinite(rest).all():
         raise NumericalError("a number to be summed is not finite")
-    first = HIGH_BITS if wide else BITS
-    most = 2.0 ** (SPARE - first) / sites
-    if values.size and np.abs(values).max() >= most:
+    most = 2.0 ** (SPARE - form[0]) / sites
+    if rest.size and np.abs(rest).max() >= most:
         raise NumericalError(f"a number to be summed is beyond ±{most:.3g}, the range of the secure sum of {sites} "
                              f"sites. Look for extreme values, or standardise (model.standardise = true)")
-    high = np.rint(values * 2.0**first)
-    if not wide:
-        return high.astype(np.int64)
-    low = np.rint((values - high * 2.0**-HIGH_BITS) * 2.0**LOW_BITS)  # the difference is exact
-    return np.concatenate([high, low]).astype(np.int64)
+    parts = []
+    for bits in form:
+        parts.append(np.rint(np.ldexp(rest, bits)))
+        rest = rest - np.ldexp(parts[-1], -bits)  # exact: what is left has fewer digits
+    return np.concatenate(parts).astype(np.int64)
 
 
-def decode(total: np.ndarray, wide: bool) -> np.ndarray:
+def decode(total: np.ndarray, form: Form) -> np.ndarray:
     """[k] floats of the summed integers."""
-    if not wide:
-        return np.ldexp(total.astype(float), -BITS)
-    high, low = np.split(np.asarray(total, np.int64), 2)
-    return np.ldexp(high.astype(float), -HIGH_BITS) + np.ldexp(low.astype(float), -LOW_BITS)
+    parts = np.split(np.asarray(total, np.int64), len(form))
+    finest = zip(reversed(parts), reversed(form), strict=True)
+    return np.asarray(sum(np.ldexp(part.astype(float), -bits) for part, bits in finest))
 
 
 # --- masks

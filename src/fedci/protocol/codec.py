@@ -13,13 +13,13 @@ import hashlib
 import json
 import math
 import struct
-import sys
 from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, NoReturn
 
 import numpy as np
 
+from fedci.bounded import json_of, nesting
 from fedci.errors import MessageError
 from fedci.protocol.messages import TYPES, Message, Reply
 
@@ -33,8 +33,8 @@ NAMED = "dict[str, np.ndarray]"
 """The type of a field of named arrays: they travel as arrays named FIELD/NAME."""
 PLAIN = "dict[str, Any]"
 """Of a field of JSON."""
-KINDS: Mapping[str, type | tuple[type, ...]] = {
-    "str": str, "int": int, "float": (int, float), PLAIN: dict, "np.ndarray": np.ndarray, NAMED: dict}
+KINDS: Mapping[str, type] = {
+    "str": str, "int": int, PLAIN: dict, "np.ndarray": np.ndarray, NAMED: dict}
 """The types of fields, as messages spell them."""
 
 
@@ -90,13 +90,13 @@ def _header(data: bytes, length: int) -> dict[str, Any]:
     if len(data) != length:
         raise MessageError("the message is cut short in its header")
     try:
-        header = json.loads(data, parse_constant=_no_constant)
-    except (ValueError, RecursionError):
+        header = json_of(data, _no_constant)
+    except ValueError:
         raise MessageError("the header of the message is not JSON") from None
     shape_is_right = (isinstance(header, dict) and header.keys() == {"type", "fields", "arrays"}
                       and isinstance(header["type"], str) and isinstance(header["fields"], dict)
                       and isinstance(header["arrays"], list) and len(header["arrays"]) <= MAX_ARRAYS)
-    if not shape_is_right or _nesting(header["fields"]) > MAX_NESTING:
+    if not shape_is_right or nesting(header["fields"]) > MAX_NESTING:
         raise MessageError("the header of the message does not have the form of one")
     return header
 
@@ -104,17 +104,6 @@ def _header(data: bytes, length: int) -> dict[str, Any]:
 def _no_constant(word: str) -> NoReturn:
     """NaN and Infinity are no JSON."""
     raise ValueError(word)
-
-
-def _nesting(value: object) -> int:
-    """Depth of nested JSON, walked without recursion."""
-    deepest, stack = 0, [(value, 1)]
-    while stack:
-        node, depth = stack.pop()
-        deepest = max(deepest, depth)
-        children = node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
-        stack.extend((child, depth + 1) for child in children)
-    return deepest
 
 
 def _arrays(declared: list[Any], data: bytes) -> dict[str, np.ndarray]:
@@ -175,8 +164,5 @@ def _check_field(cls: type[Message], name: str, kind: str, value: Any) -> None:
         raise MessageError(f"the field {name!r} of a {cls.__name__} must be of type {word}")
     arrays = value.values() if kind == NAMED else [value] if isinstance(value, np.ndarray) else []
     for array in arrays:
-        unset = np.isnan(array) if name == "correlations" else False  # NaN stands for "Σ's own" there, and only there
-        if array.dtype.kind == "f" and not (unset | np.isfinite(array)).all():
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
             raise MessageError(f"an array {name!r} of a {cls.__name__} holds NaN or infinity")
-    if kind == "float" and not (abs(value) <= sys.float_info.max):
-        raise MessageError(f"the field {name!r} of a {cls.__name__} must be finite")

@@ -28,13 +28,12 @@ class Message:
 
 @dataclass(frozen=True)
 class Hello(Message):
-    """Handshake: both sides must run the same study, options and version."""
+    """Handshake: both sides must run the same study and version. The study says all else: seed, options, cohort."""
 
     version: str
     study_hash: str
-    options: dict[str, Any]
-    seed: int = 0
-    """Of the run: the start and the draws follow from it, so a site can tell what it will be asked."""
+    sites: dict[str, Any]
+    """The cohort: the study's sites, or where it has a quorum, those of them that are there (site → true)."""
     refuter: str = ""
     """Of a run that refutes: what the site changes in its rows (`protocol.refuting`)."""
 
@@ -75,6 +74,8 @@ class Exclude(Message):
     """Those of the site's own tokens whose people stay at other sites; after the last part it forgets the key."""
 
     tokens: np.ndarray
+    witnesses: np.ndarray
+    """[k, keep · 3] of the sites where each of them stays (`privacy.tokens`)."""
     part: int
     parts: int
 
@@ -108,97 +109,14 @@ class OpenSum(Message):
 
 
 @dataclass(frozen=True)
-class AskMoments(Message):
-    """The four moments of each column (policy permitting)."""
+class Step(Message):
+    """The next step of the study's course (`protocol.course`), by name. It carries no question: the site works that out
+    from the study and the sums so far."""
 
-
-@dataclass(frozen=True, kw_only=True)
-class Prepare(Message):
-    """The common units, and the site's place in the model."""
-
-    x_mean: np.ndarray
-    x_sd: np.ndarray
-    y_mean: float
-    y_sd: float
-    u: np.ndarray
-    """The site's own moments in model units."""
-    index: int
-    sites: int
-    indicators: np.ndarray
-    """Columns with missing values somewhere: each gets a 0/1 column of its own at every site."""
-    people: int = 0
-    """Of all sites."""
-    few_rows: int = 0
-    """The first rounds look at so many people of a site at most (`protocol.stages`); 0: at all."""
-    few_people: int = 0
-    """That is so many of all sites."""
-    all_u: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
-    """[m, q] every site's moments in model units, where sites follow the fit of the model `paper`; else empty."""
-
-
-@dataclass(frozen=True)
-class Evaluate(Message):
-    """The site's term of the objective, its gradient in Θ and in the draws."""
-
-    theta: np.ndarray
-    phi_roots: np.ndarray
-    sigma_roots: np.ndarray
+    name: str
+    """A row of `protocol.requests`."""
     previous: dict[str, np.ndarray] = field(default_factory=dict)
-    """The sum over all sites that this request follows from, where sites follow the fit; else empty."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class AskEffects(Message):
-    """Per-draw sums of effects over the site's people; the site keeps Θ and the draws for its own predictions."""
-
-    theta: np.ndarray
-    phi_roots: np.ndarray
-    sigma_roots: np.ndarray
-    g: np.ndarray
-    correlations: np.ndarray
-    """Noise correlations at which realised effects are summed; the first, NaN, stands for Σ's own draws."""
-    previous: dict[str, np.ndarray] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class AskStatistics(Message):
-    """Model `shared`, first half of a round: the site's sums T, v, c, l for each draw of θ."""
-
-    thetas: np.ndarray
-    previous: dict[str, np.ndarray] = field(default_factory=dict)
-    few: np.ndarray = field(default_factory=lambda: np.zeros(()))
-    """Over at most so many of the site's people (Prepare.few_rows); 0.0: over all."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class PullBack(Message):
-    """Second half: the derivative of the objective in those sums; the site answers with its derivative in each θ."""
-
-    thetas: np.ndarray
-    gram: np.ndarray
-    cross: np.ndarray
-    square: np.ndarray
-    log_det: np.ndarray
-    previous: dict[str, np.ndarray] = field(default_factory=dict)
-    few: np.ndarray = field(default_factory=lambda: np.zeros(()))
-
-
-@dataclass(frozen=True)
-class AskSharedEffects(Message):
-    """As AskEffects, for draws of θ and of β."""
-
-    thetas: np.ndarray
-    betas: np.ndarray
-    correlations: np.ndarray
-    previous: dict[str, np.ndarray] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class AskDiagnostic(Message):
-    """One kind of diagnostic (`protocol.requests`), at parameters that the site checks (docs/diagnostics.md)."""
-
-    kind: str
-    values: dict[str, np.ndarray]
+    """The sum that the step before came to; empty at the first step, and where a diagnostic was given up."""
 
 
 @dataclass(frozen=True)
@@ -210,9 +128,10 @@ class Reply(Message):
 
 @dataclass(frozen=True)
 class Tokens(Message):
-    """Answers AskTokens: [k, 2] int64, the two halves of each token."""
+    """Answers AskTokens: [k, 2] int64, the two halves of each token, and [k, 3] its witness."""
 
     tokens: np.ndarray
+    witnesses: np.ndarray
 
 
 @dataclass(frozen=True)

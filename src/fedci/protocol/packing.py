@@ -8,6 +8,7 @@ import numpy as np
 
 from fedci.model.family import Family, Shapes
 from fedci.privacy import secure_sum
+from fedci.privacy.secure_sum import BOUNDED, WIDE, Form
 from fedci.protocol.requests import REQUESTS
 
 JITTERED = "jittered"
@@ -27,9 +28,10 @@ def unflatten(values: np.ndarray, shapes: Shapes) -> dict[str, np.ndarray]:
     return named
 
 
-def is_wide(model: Family, request: str) -> bool:
-    """Whether a sum's numbers may be of any size: all but the gradients of standardised data."""
-    return not REQUESTS[request].bounded or not model.options.standardise
+def form_of(model: Family | None, request: str) -> Form:
+    """How the numbers of a sum travel: gradients are bounded where data are standardised, and only there."""
+    form = REQUESTS[request].form
+    return WIDE if form == BOUNDED and not (model and model.options.standardise) else form
 
 
 POWERS = {"cate_mean": 1, "ite_mean": 1, "ite_sd": 1, "cate_var": 2, "ite_var": 2}
@@ -42,9 +44,9 @@ def rescaled(sums: Mapping[str, np.ndarray], unit: float) -> dict[str, np.ndarra
     return {name: part * unit ** POWERS[name] if name in POWERS else part for name, part in sums.items()}
 
 
-def masked_size(shapes: Shapes, wide: bool) -> int:
+def masked_size(shapes: Shapes, form: Form) -> int:
     """Integers of a masked answer."""
-    return (1 + wide) * sum(int(np.prod(shape)) for shape in shapes.values()) + secure_sum.CHECKS
+    return len(form) * sum(int(np.prod(shape)) for shape in shapes.values()) + secure_sum.CHECKS
 
 
 def with_jitter(shapes: Shapes) -> Shapes:

@@ -48,6 +48,11 @@ def run_of(run: str, name: str) -> str:
     return f"{run}-{name}"
 
 
+def is_refuters(run: str) -> bool:
+    """Whether a run bears the name of a refuter's."""
+    return any(run.endswith(f"-{name}") for name in (*REFUTERS, CONTROL))
+
+
 def study_run(run: str, name: str) -> str:
     """The run of the study that a refuter's run belongs to."""
     return run.removesuffix(f"-{name}") if name else run

@@ -5,32 +5,31 @@
     row_of(message)                                     the row of a request
 
 The door, the ledger, `fedci check`, the progress line, both parties' checks and docs/security.md read this table, and
-nothing else lists requests. A new request, or a new kind of diagnostic, is a row here and what computes it at a site.
+nothing else lists requests. A new kind of diagnostic is a row here, a step of the course (`protocol.course`) and what
+computes it at a site.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
 
 from fedci.diagnostics import balance, fit, overlap, propensity
+from fedci.privacy.secure_sum import BOUNDED, RAW, SHARE_BYTES, WIDE, Form
+from fedci.protocol import stages
 from fedci.protocol.messages import (
-    AskDiagnostic,
-    AskEffects,
     AskLinkKey,
     AskMaskKey,
-    AskMoments,
-    AskSharedEffects,
-    AskStatistics,
     AskTokens,
-    Evaluate,
     Exclude,
     Hello,
     Message,
     OpenSum,
-    Prepare,
-    PullBack,
     Reply,
+    Step,
     TakeCheckKey,
     TakeLinkKey,
     TakeMaskKeys,
@@ -41,13 +40,19 @@ from fedci.study.options import FitOptions
 
 MASKED, OWN = "masked", "own/"
 """The name of a masked answer, and how the names begin of what a site tells of itself beside it."""
+MOST_PEOPLE = 10**9
+MOST_WORDS = 10_000
+"""Of a site."""
+TAG_BYTES = 16
+"""By which what is sealed is longer."""
 NO_PHASE = "none"
 """Of what could not be read, or is no request."""
 SIZES = {
     "people": "people at the site",
     "columns": "the study's covariates, a column for each level",
     "covariates": "those, and the indicators of missing values",
-    "coefficients": "covariates and sites",
+    "sites": "the cohort",
+    "described": "columns, the outcome of each arm, the treatment",
     "parameters": "numbers in θ",
     "draws": "draws from q",
     "basis": "q, columns of the basis",
@@ -72,8 +77,8 @@ class Array:
     """Of numbers, and of names of SIZES."""
     meaning: str
     """As `fedci check` says it."""
-    flag: bool = False
-    """Whether it says of others that they are told or hidden, and holds no numbers."""
+    holds: Callable[[np.ndarray], bool] | None = None
+    """What is true of its numbers at every honest site; None: they may be any."""
 
     def at(self, sizes: Sizes) -> tuple[int, ...]:
         return tuple(sizes[length] if isinstance(length, str) else length for length in self.shape)
@@ -88,19 +93,19 @@ class Request:
     message: type[Message]
     phase: str
     answer: tuple[Array, ...] = ()
-    """In the clear. No more may leave a site, no fewer are an answer."""
+    """What is added over the sites (`summed`), or told. No more may leave a site, no fewer are an answer."""
+    own: tuple[Array, ...] = ()
+    """What the result or the report has of each site, in the clear beside the sum, masked or not."""
     replies: tuple[type[Message], ...] = (Reply,)
     """The types of its answer."""
     summed: bool = False
-    """Whether answers are added over the sites: under secure sums only their masked sum leaves, beside `by_site`."""
-    masked: tuple[Array, ...] | None = None
-    """What is added under masks, where it is not the answer in the clear without `by_site`."""
-    by_site: tuple[str, ...] = ()
-    """Arrays that the result or the report has of each site: told in the clear beside a masked sum."""
+    """Whether answers are added over the sites: under secure sums only their masked sum leaves, beside `own`."""
     averaged: bool = False
-    """Whether `by_site` is told as averages over the draws, and only where the policy has `site_effects`."""
-    bounded: bool = False
-    """Whether the sums are gradients of standardised data, which a masked sum holds in one integer each."""
+    """Whether `own` is averages over the draws, told beside a masked sum alone and only with `site_effects`."""
+    form: Form = WIDE
+    """How a masked sum holds its numbers."""
+    optional: bool = False
+    """Whether the study goes on without it where a site refuses: diagnostics."""
     notes: tuple[str, ...] = ()
     """Keys of the notes that may come with an answer in the clear."""
     in_full: bool = False
@@ -119,39 +124,38 @@ class Request:
         """Of a diagnostic; '' of all else."""
         return self.name.partition(".")[2]
 
-    @property
-    def added(self) -> tuple[Array, ...]:
-        """What is summed over the sites; what is told of each is not, but for averages, which come beside their sum."""
-        if self.masked is not None:
-            return self.masked
-        return tuple(array for array in self.answer if self.averaged or array.name not in self.by_site)
+    def rules(self) -> dict[str, Callable[[np.ndarray], bool]]:
+        """What is true of the arrays of one site's answer, by the names under which they leave."""
+        own = {OWN + array.name: array.holds for array in self.own if array.holds is not None}
+        return {array.name: array.holds for array in self.answer if array.holds is not None} | own
 
     def shapes(self, sizes: Sizes) -> Shapes:
-        """Of the answer in the clear."""
+        """Of what is added, or told."""
         return {array.name: array.at(sizes) for array in self.answer}
 
-    def summed_shapes(self, sizes: Sizes) -> Shapes:
-        return {array.name: array.at(sizes) for array in self.added}
-
     def own_shapes(self, sizes: Sizes) -> Shapes:
-        """Of what a site tells of itself beside a masked sum: averages are as of one draw."""
-        return {array.name: array.at({**sizes, "draws": 1}) for array in self.answer if array.name in self.by_site}
+        """Of what a site tells of itself beside the sum: averages are as of one draw."""
+        one = {**sizes, "draws": 1} if self.averaged else sizes
+        return {array.name: array.at(one) for array in self.own}
 
     def leaves(self, secure: bool, site_effects: bool = False) -> set[str]:
         """The names of the arrays that answer it."""
-        if not (secure and self.summed):
-            return {array.name for array in self.answer}
-        own = self.by_site if site_effects or not self.averaged else ()
-        return {MASKED, *(OWN + name for name in own)}
+        masked = secure and self.summed
+        beside = self.own if not self.averaged or (masked and site_effects) else ()
+        told = {MASKED} if masked else {array.name for array in self.answer}
+        return told | {OWN + array.name for array in beside}
 
     def notes_beside(self, secure: bool) -> set[str]:
-        """The keys of the notes that may answer it; under masks also no jitter, which would tell of rows."""
-        if not (secure and self.summed):
-            return set(self.notes)
-        return {"shares", "withheld"} if self.kind else {"shares"}
+        """The keys of the notes that may answer it; under masks no jitter, which would tell of rows."""
+        return {"shares"} if secure and self.summed else set(self.notes)
 
     def occasions(self, options: FitOptions) -> Occasions:
         return self.draws(options) if self.draws else ((1, self.most),)
+
+
+def diagnostic(kind: str) -> str:
+    """The name of a kind of diagnostic."""
+    return f"AskDiagnostic.{kind}"
 
 
 # --- how often a fit asks
@@ -179,32 +183,114 @@ def _statistics(options: FitOptions) -> Occasions:
 # --- the arrays of the answers
 
 
-def _moments() -> tuple[Array, ...]:
-    parts = [part for name, columns in (("x", "columns"), ("y0", 1), ("y1", 1), ("w", 1))
-             for part in (Array(name, (4, columns), "mean, variance, skewness, kurtosis"),
-                          Array(f"{name}_count", (columns,), "how many people they are over"))]
-    return (*parts, Array("suppressed", ("columns",), "which columns are kept back", flag=True),
-            Array("incomplete", ("columns",), "which columns have missing values", flag=True))
+def _never_negative(numbers: np.ndarray) -> bool:
+    return bool((numbers >= 0).all())
+
+
+def _are_counts(numbers: np.ndarray) -> bool:
+    return bool(((numbers >= 0) & (numbers <= MOST_PEOPLE)).all())
+
+
+def _is_curvature(numbers: np.ndarray) -> bool:
+    """[p, p] of a concave log-likelihood: symmetric, and no direction in which it bends the other way."""
+    largest = max(float(np.abs(numbers).max(initial=0.0)), 1e-300)
+    scaled = numbers / largest
+    if not (np.isfinite(scaled).all() and np.abs(scaled - scaled.T).max(initial=0.0) <= 1e-6):
+        return False
+    return bool(np.linalg.eigvalsh(scaled).min(initial=0.0) >= -1e-6)
+
+
+def _has_squares(numbers: np.ndarray) -> bool:
+    """[draws, q(q + 1)/2], the upper half of ZᵀC⁻¹Z row by row: its diagonal is of squares."""
+    columns = int((np.sqrt(8 * numbers.shape[-1] + 1) - 1) / 2)
+    diagonal = np.cumsum(np.arange(columns, 0, -1)) - np.arange(columns, 0, -1)
+    return bool((numbers[..., diagonal] >= 0).all())
+
+
+def _never_positive(numbers: np.ndarray) -> bool:
+    return bool((numbers <= 0).all())
+
+
+def _is_truth(numbers: np.ndarray) -> bool:
+    return bool(((numbers == 0) | (numbers == 1)).all())
+
+
+def _positive(name: str, shape: tuple[int | str, ...], meaning: str) -> Array:
+    return Array(name, shape, meaning, holds=_never_negative)
+
+
+def _counted(name: str, shape: tuple[int | str, ...], meaning: str) -> Array:
+    return Array(name, shape, meaning, holds=_are_counts)
 
 
 _WHOM = "over everybody, the treated, the untreated"
 _BY_DRAW, _BY_CORRELATION = ("draws", "populations"), ("draws", "correlations", "populations")
 _EFFECTS = (
     Array("cate_mean", _BY_DRAW, f"sum of expected effects, {_WHOM}"),
-    Array("cate_var", _BY_DRAW, f"its variance, {_WHOM}"),
+    Array("cate_var", _BY_DRAW, f"its variance, {_WHOM}", holds=_never_negative),
     Array("ite_mean", _BY_CORRELATION, f"sum of realised effects, {_WHOM}"),
-    Array("ite_var", _BY_CORRELATION, f"its variance, {_WHOM}"),
-    Array("ite_sd", ("correlations",), "sum of the people's standard deviations"),
-    Array("people", ("populations",), "how many people"),
+    Array("ite_var", _BY_CORRELATION, f"its variance, {_WHOM}", holds=_never_negative),
+    Array("ite_sd", ("correlations",), "sum of the people's standard deviations", holds=_never_negative),
+    Array("people", ("populations",), "how many people", holds=_never_negative),
 )
-_FAILED = Array("failed", (), "whether the numbers ran away")
+_FAILED = Array("failed", (), "whether the numbers ran away", holds=_is_truth)
 _ARMS = (len(balance.WEIGHTINGS), 2)
 _PLACES, _BINS = (fit.PLACES,), (fit.CALIBRATION_BINS, 4)
-_COUNTS, _HIDDEN = "people by preference score; small counts hidden", "which counts are hidden"
-_SEEN = Array("places", _PLACES, "outcomes by predictive probability; small counts hidden")
-_CALIBRATION = Array("bins", _BINS, "predicted and observed outcomes; small bins hidden")
-_LINE = Array("line", (6,), "sums of the calibration line")
-_SHARE = Array("treated_share", (2,), "people, and sum of their propensities")
+_TELLING = "how many sites tell each"
+
+
+# --- the notes of the answers
+
+
+@dataclass(frozen=True)
+class NoteForm:
+    """Of a note, wherever it stands."""
+
+    says: str
+    fits: Callable[[Any, str, Collection[str]], bool]
+    """(the note, the site that sent it, all sites) → whether it has the form."""
+
+
+def _is_hex(value: Any, size: int) -> bool:
+    """Of so many bytes, in small letters."""
+    return isinstance(value, str) and len(value) == 2 * size and set(value) <= set("0123456789abcdef")
+
+
+def _hex(size: int, empty: bool = False) -> NoteForm:
+    return NoteForm(f"{size} bytes in hexadecimal", lambda value, *_: _is_hex(value, size) or (empty and value == ""))
+
+
+def _hex_by_site(size: int, itself: bool) -> NoteForm:
+    def fits(value: Any, site: str, sites: Collection[str]) -> bool:
+        whom = set(sites) if itself else set(sites) - {site}
+        return isinstance(value, dict) and value.keys() == whom and all(_is_hex(one, size) for one in value.values())
+
+    return NoteForm(f"{size} bytes in hexadecimal for every {'' if itself else 'other '}site", fits)
+
+
+def _is_number(value: Any, most: float) -> bool:
+    return type(value) in (int, float) and 0 <= value <= most  # NaN is neither
+
+
+def _are_words(value: Any) -> bool:
+    return isinstance(value, list) and len(value) <= MOST_WORDS and all(isinstance(one, str) for one in value)
+
+
+_COUNT = NoteForm(f"a whole number from 0 to {MOST_PEOPLE}",
+              lambda value, *_: type(value) is int and _is_number(value, MOST_PEOPLE))
+NOTES: dict[str, NoteForm] = {
+    "warnings": NoteForm("a list of sentences", lambda value, *_: _are_words(value)),
+    "people": _COUNT,
+    "excluded": _COUNT,
+    "fingerprint": _hex(16),
+    "public": _hex(32),
+    "signature": _hex(64, empty=True),
+    "wrapped": _hex_by_site(32 + TAG_BYTES, itself=False),
+    "shares": _hex_by_site(SHARE_BYTES + TAG_BYTES, itself=True),
+    "opened": _hex_by_site(SHARE_BYTES, itself=True),
+    "jitter": NoteForm("a number from 0 to 1", lambda value, *_: _is_number(value, 1.0)),
+}
+"""The form of every note that a row names; one name has one form."""
 
 
 # --- the table
@@ -216,82 +302,103 @@ _ROWS = (
     Request(name="WrapLinkKey", message=WrapLinkKey, phase="linkage", notes=("wrapped",)),
     Request(name="TakeLinkKey", message=TakeLinkKey, phase="linkage"),
     Request(name="AskTokens", message=AskTokens, phase="linkage", replies=(Reply, Tokens), words="linkage",
-            answer=(Array("tokens", ("people", 2), "a keyed token for each person, in random order"),)),
+            answer=(Array("tokens", ("people", 2), "a keyed token for each person, in random order"),
+                    Array("witnesses", ("people", 3), "a keyed proof that the person stands here"))),
     Request(name="Exclude", message=Exclude, phase="linkage", notes=("excluded", "warnings"), words="linkage"),
     Request(name="AskMaskKey", message=AskMaskKey, phase="keys", notes=("public", "signature")),
     Request(name="TakeMaskKeys", message=TakeMaskKeys, phase="keys", notes=("wrapped",)),
     Request(name="TakeCheckKey", message=TakeCheckKey, phase="keys"),
-    Request(name="AskMoments", message=AskMoments, phase="moments", answer=_moments(), in_full=True, words="moments"),
-    Request(name="Prepare", message=Prepare, phase="moments", words="units"),
-    Request(name="Evaluate", message=Evaluate, phase="fit", summed=True, bounded=True,
+    Request(name="AskColumns", message=Step, phase="moments", summed=True, words="columns", answer=(
+                _positive("withheld", ("columns",), "sites where too few people stand apart in a column"),
+                _positive("varies", ("columns",), "sites where enough of them do"),
+                _positive("incomplete", ("columns",), "sites that lack some of its values"),
+                _positive("gaps_withheld", ("columns",), "sites that lack too few of them to say so"))),
+    Request(name="AskMeans", message=Step, phase="moments", summed=True, form=RAW, in_full=True, words="moments",
+            own=(_counted("people", (2,), "people of the site, and the treated"),), answer=(
+                _counted("count", ("columns",), "values of each column"), Array("total", ("columns",), "their sum"),
+                _counted("y_count", (2,), "untreated and treated people"),
+                Array("y_total", (2,), "sum of their outcomes"),
+                _counted("stages", (stages.MOST,), "people that a first stage would look at"))),
+    Request(name="AskSpreads", message=Step, phase="moments", summed=True, form=RAW, words="units", answer=(
+                _positive("square", ("columns",), "squares of each column about its mean"),
+                _positive("y_square", (), "of the outcome"))),
+    Request(name="AskDescription", message=Step, phase="moments", summed=True, words="units", answer=(
+                Array("moments", ("sites", 4, "described"), "mean, variance, skewness, kurtosis of the site"),
+                _counted("counts", ("sites", "described"), "how many people they are over"))),
+    Request(name="Prepare", message=Step, phase="moments", words="units"),
+    Request(name="Begin", message=Step, phase="fit", words="first round"),
+    Request(name="Evaluate", message=Step, phase="fit", summed=True, form=BOUNDED,
             notes=("jitter",), draws=_each_round, words="first round", answer=(
                 Array("objective", (), "the site's part of the objective"),
                 Array("gradient", ("parameters",), "its slope in the model's parameters"),
                 Array("phi_roots", ("draws", 2, 2), "its slope in the draws of Φ"),
                 Array("sigma_roots", ("draws", 2, 2), "its slope in the draws of Σ"), _FAILED)),
-    Request(name="AskStatistics", message=AskStatistics, phase="fit", summed=True, notes=("jitter",),
+    Request(name="AskStatistics", message=Step, phase="fit", summed=True, notes=("jitter",),
             draws=_statistics, words="first round", answer=(
-                Array("gram", ("draws", "products"), "products of the basis columns, weighted"),
+                Array("gram", ("draws", "products"), "products of the basis columns, weighted", holds=_has_squares),
                 Array("cross", ("draws", "basis"), "basis columns times the outcome"),
-                Array("square", ("draws",), "the outcome's square, weighted"),
+                Array("square", ("draws",), "the outcome's square, weighted", holds=_never_negative),
                 Array("log_det", ("draws",), "size of the site's own covariance"), _FAILED)),
-    Request(name="PullBack", message=PullBack, phase="fit", summed=True, draws=_each_round,
+    Request(name="PullBack", message=Step, phase="fit", summed=True, draws=_each_round,
             words="first round", answer=(
                 Array("gradient", ("draws", "parameters"), "slope of the objective in the model's parameters"),)),
     Request(name="OpenSum", message=OpenSum, phase="fit", notes=("opened",)),
-    Request(name="AskEffects", message=AskEffects, phase="effects", answer=_EFFECTS, summed=True,
-            by_site=tuple(array.name for array in _EFFECTS), averaged=True, notes=("jitter",), in_full=True,
-            draws=_last_draws, words="effects", slow=True),
-    Request(name="AskSharedEffects", message=AskSharedEffects, phase="effects", answer=_EFFECTS,
-            summed=True, by_site=tuple(array.name for array in _EFFECTS), averaged=True, notes=("jitter",),
-            in_full=True, draws=_last_draws, words="effects", slow=True),
-    Request(name="AskDiagnostic.propensity", message=AskDiagnostic, phase="design", summed=True,
-            most=propensity.STARTS * propensity.STEPS, words="diagnostics", slow=True, answer=(
-                Array("log_likelihood", (), "of the propensity model"),
-                Array("gradient", ("coefficients",), "its slope"),
-                Array("hessian", ("coefficients", "coefficients"), "its curvature"))),
-    Request(name="AskDiagnostic.balance", message=AskDiagnostic, phase="design", in_full=True, words="diagnostics",
-            slow=True, answer=(
-                Array("mean", (*_ARMS, "covariates"), "covariates in each arm, by weighting"),
-                Array("variance", (*_ARMS, "covariates"), "and their variance"),
-                Array("size", (*_ARMS, "covariates"), "over how many people's weight"),
-                Array("told", (_ARMS[0], "covariates"), "which of these are told", flag=True),
-                Array("weight", _ARMS, "sum of the weights"), Array("square", _ARMS, "sum of the squared weights"))),
-    Request(name="AskDiagnostic.overlap", message=AskDiagnostic, phase="design", in_full=True, words="diagnostics",
-            slow=True, answer=(
-                Array("counts", (2, overlap.BINS), _COUNTS), Array("hidden", (2, overlap.BINS), _HIDDEN, flag=True),
-                Array("totals", (2, overlap.GROUPS), _COUNTS),
-                Array("totals_hidden", (2, overlap.GROUPS), _HIDDEN, flag=True),
-                Array("where_mean", ("covariates",), "covariates of people whose treatment was all but decided"),
-                Array("where_size", ("covariates",), "over how many of them"),
-                Array("where_told", ("covariates",), "which of these are told", flag=True))),
-    Request(name="AskDiagnostic.outcome", message=AskDiagnostic, phase="checks", summed=True,
-            by_site=("effect", "residuals"), in_full=True, words="diagnostics", slow=True, answer=(
+    Request(name="AskEffects", message=Step, phase="effects", answer=_EFFECTS, summed=True, own=_EFFECTS,
+            averaged=True, notes=("jitter",), in_full=True, draws=_last_draws, words="effects", slow=True),
+    Request(name="AskSharedEffects", message=Step, phase="effects", answer=_EFFECTS, summed=True, own=_EFFECTS,
+            averaged=True, notes=("jitter",), in_full=True, draws=_last_draws, words="effects", slow=True),
+    Request(name=diagnostic("propensity"), message=Step, phase="design", summed=True, optional=True,
+            most=propensity.STEPS, words="diagnostics", slow=True, answer=(
+                Array("log_likelihood", (), "of the propensity model, at the site's best intercept",
+                      holds=_never_positive),
+                Array("gradient", ("covariates",), "its slope in the common coefficients"),
+                Array("hessian", ("covariates", "covariates"), "its curvature, the site's intercept profiled out",
+                      holds=_is_curvature),
+                _positive("carried", (2,), "sums of the weights and of their squares: how many people carry it"))),
+    Request(name=diagnostic("balance"), message=Step, phase="design", summed=True, optional=True, in_full=True,
+            words="diagnostics", slow=True, answer=(
+                _positive("told", (_ARMS[0], "covariates"), _TELLING),
+                _positive("size", (*_ARMS, "covariates"), "weight of the people in each arm, by weighting"),
+                Array("first", (*_ARMS, "covariates"), "weighted sum of each covariate"),
+                _positive("second", (*_ARMS, "covariates"), "and of its square"),
+                _positive("carried", (_ARMS[0],), _TELLING), _positive("weight", _ARMS, "sum of the weights"),
+                _positive("square", _ARMS, "sum of the squared weights"))),
+    Request(name=diagnostic("overlap"), message=Step, phase="design", summed=True, optional=True, in_full=True,
+            words="diagnostics", slow=True, own=(Array("intercept", (), "of the site's propensity"),), answer=(
+                _positive("counts", (2, overlap.BINS), "people by preference score; small counts hidden"),
+                _positive("hidden", (2, overlap.BINS), "how many sites hide each"),
+                _positive("shares", (2, 2), "people in equipoise and outside common support, of how many"),
+                _positive("where_told", ("covariates",), _TELLING),
+                _positive("where_size", ("covariates",), "people whose treatment was all but decided"),
+                Array("where_total", ("covariates",), "sum of their covariates"))),
+    Request(name=diagnostic("outcome"), message=Step, phase="checks", summed=True, optional=True, in_full=True,
+            words="diagnostics", slow=True, own=(
                 Array("effect", (3,), "people, sum and squares of doubly robust effects"),
-                Array("residuals", (2, 3), "people, sum and squares of residuals in each arm"),
-                _SEEN, Array("places_hidden", _PLACES, _HIDDEN, flag=True),
-                _CALIBRATION, Array("bins_hidden", _BINS[:1], "which bins are hidden", flag=True), _LINE, _SHARE),
-            masked=(Array("sites", (), "how many sites tell"), _SEEN,
-                    Array("places_hidden", _PLACES, "how many sites hide each"),
-                    Array("places_whole", _PLACES, "the same over the sites that hide none"),
-                    _CALIBRATION, _LINE, _SHARE)),
+                Array("residuals", (2, 3), "people, sum and squares of residuals in each arm")), answer=(
+                _positive("sites", (), "how many sites tell"),
+                _positive("places", _PLACES, "outcomes by predictive probability; small counts hidden"),
+                _positive("places_hidden", _PLACES, "how many sites hide each"),
+                _positive("places_whole", _PLACES, "the same over the sites that hide none"),
+                Array("bins", _BINS, "predicted and observed outcomes; small bins hidden"),
+                Array("line", (6,), "sums of the calibration line"),
+                _positive("treated_share", (2,), "people, and sum of their propensities"))),
 )
 REQUESTS: dict[str, Request] = {row.name: row for row in _ROWS}
 """In the order of a study's phases, but for the design, which is asked before the fit and told after it."""
 NO_REQUEST = Request(name="", message=Message, phase=NO_PHASE)
-"""Of what is none, or of a kind of diagnostic that nobody knows: nothing may leave in answer to it."""
+"""Of what is none, or of a step that nobody knows: nothing may leave in answer to it."""
+
+
+def diagnostics_in(phase: str) -> tuple[str, ...]:
+    """Those that are asked once in a phase, in the table's order: the course asks them all. The propensity model, which
+    takes steps and which they need, comes before them."""
+    first = diagnostic("propensity")
+    return tuple(row.name for row in REQUESTS.values() if row.kind and row.phase == phase and row.name != first)
 
 
 def asked(message: Message) -> str:
-    """The name under which a request is answered: its type's, for a known diagnostic with its kind."""
-    if isinstance(message, AskDiagnostic) and diagnostic(message.kind) in REQUESTS:
-        return diagnostic(message.kind)
-    return type(message).__name__
-
-
-def diagnostic(kind: str) -> str:
-    """The name of a kind of diagnostic."""
-    return f"{AskDiagnostic.__name__}.{kind}"
+    """The name under which a request is answered: a step's own, or its type's."""
+    return message.name if isinstance(message, Step) and message.name in REQUESTS else type(message).__name__
 
 
 def row_of(message: Message | None) -> Request:

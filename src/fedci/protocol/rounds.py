@@ -4,7 +4,7 @@
     effects(rules, Θ)           → the draws from q, once the sites have answered with their effects
 
 The coordinator follows them with the sites' answers; a site follows the same ones with the sums it is told, and so
-knows what it must be asked next (`protocol.trajectory`). Nothing here knows who answers, nor which model is fitted.
+knows what it must be asked next (`protocol.course`). Nothing here knows who answers, nor which model is fitted.
 """
 
 from __future__ import annotations

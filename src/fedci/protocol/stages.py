@@ -7,13 +7,10 @@ grow: each has to find its own top.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from fedci.model.family import Family, FirstStage
 from fedci.study.options import FitOptions
-from fedci.table.moments import SiteMoments
 
 GROWTH = 10
 """So the last stage has less than twenty times as many people: q's sds shrink by √20 at most."""
@@ -38,10 +35,16 @@ def chosen(w: np.ndarray, rows: int) -> np.ndarray:
     return np.sort(np.concatenate([arm[:some_of(len(arm), rows)] for arm in arms]))
 
 
-def first(model: Family, options: FitOptions, sites: Sequence[SiteMoments]) -> FirstStage:
-    """The largest first stage that spares half the work of a round."""
+def people_of(untreated: int, treated: int, least: int) -> np.ndarray:
+    """[MOST] how many of a site's people each of the choices would look at; zeros where there are no choices."""
+    counts = [some_of(untreated, rows) + some_of(treated, rows) for rows in choices(least)]
+    return np.array(counts + [0] * (MOST - len(counts)), float)
+
+
+def first(model: Family, options: FitOptions, people: int, looked_at: np.ndarray) -> FirstStage:
+    """The largest first stage that spares half the work of a round; `looked_at` [MOST]: `people_of` over all sites."""
     if not model.has_stages:
         return FirstStage()
-    arms = [n for site in sites for n in (site.treated, site.rows - site.treated)]
-    stages = [FirstStage(rows, sum(some_of(n, rows) for n in arms)) for rows in choices(options.optimiser.first_rows)]
-    return max((stage for stage in stages if 2 * stage.people <= sum(arms)), default=FirstStage())
+    stages = [FirstStage(rows, round(float(count)))
+              for rows, count in zip(choices(options.optimiser.first_rows), looked_at, strict=False)]
+    return max((stage for stage in stages if 2 * stage.people <= people), default=FirstStage())

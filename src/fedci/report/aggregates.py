@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
+from fedci.bounded import json_file
 from fedci.files import whole_file
 from fedci.result.result import Result
 from fedci.study.study import Covariate
-from fedci.table.moments import pool
 
 FILE = "aggregates.json"
 FORMAT = 2
@@ -58,17 +58,17 @@ def _drivers(result: Result) -> list[dict[str, Any]] | None:
 
 def _read(path: Path, result: Result) -> dict[str, Any] | None:
     try:
-        kept = json.loads(path.read_text(encoding="utf-8"))
+        kept = json_file(path)
         return kept if (kept["format"], kept["run"]) == (FORMAT, result.outcome.run) else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
 class Pooled:
-    """Pooled mean and sd of each design column; a 0/1 column that every site kept back is taken as ½."""
+    """Pooled mean and sd of each design column; a column that stayed at the sites is taken as ½."""
 
     def __init__(self, result: Result):
-        told = pool([site.x for site in result.outcome.layout.moments.values()])
+        told = result.outcome.layout.columns
         untold = told.count == 0
         self.mean = np.where(untold, 0.5, told.values[0])
         self.sd = np.where(untold, 0.5, np.sqrt(told.values[1]))

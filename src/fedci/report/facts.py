@@ -349,14 +349,15 @@ def _left(result: Result, ledgers: dict[str, list[dict[str, Any]]]) -> Section:
     if masked and policy.site_effects:
         fit += "; each site's own average effects, in the clear"
     told = result.outcome.diagnostics
-    hidden = "; the propensity model's and the calibration's sums under such masks" if masked else ""
-    checks = (f"; for the diagnostics, moments of each arm, counts of groups, each site's own effect and its "
-              f"residuals' sums{hidden}" if told else "")
+    hidden = ", under such masks" if masked else ""
+    checks = (f"; for the diagnostics, sums of the propensity model and of each arm, and counts of groups{hidden}; "
+              f"each site's own effect and its residuals' sums" if told else "")
     if told and told.refuters:
         checks += "; for each refuter, moments, fit and effects once more, of changed rows"
     parts: list[Part] = [
         f"Rows and ids stayed at the sites. Under the policy '{policy.name}' (at least {policy.min_rows} rows and "
-        f"{policy.min_arm_rows} in each arm) these sums left: four moments of each column; {fit}{checks}."]
+        f"{policy.min_arm_rows} in each arm) these sums left: each column's, and of its squares; "
+        f"{fit}{checks}."]
     if result.study.links:
         parts.append("To find people who stand at several sites, each site sent one keyed token for each of its "
                      "people; the key is the sites' own, and the coordinator cannot read it (docs/linkage.md).")
@@ -365,7 +366,7 @@ def _left(result: Result, ledgers: dict[str, list[dict[str, Any]]]) -> Section:
                      f"{', '.join(sorted(policy.noised))}. What it protects, the summary of the result says.")
     if result.traffic:
         parts.append(Table(["site", "people", "left out by linkage", "answers", "bytes out of the site", "bytes in"], [
-            [site, f"{result.outcome.layout.moments[site].rows:,}", f"{result.outcome.excluded.get(site, 0):,}",
+            [site, f"{result.outcome.layout.people[site].rows:,}", f"{result.outcome.excluded.get(site, 0):,}",
              f"{seen.messages:,}", f"{seen.received:,}", f"{seen.sent:,}"]
             for site, seen in sorted(result.traffic.items())], "Traffic, as the coordinator counted it"))
     for site, entries in ledgers.items():
@@ -376,10 +377,9 @@ def _left(result: Result, ledgers: dict[str, list[dict[str, Any]]]) -> Section:
                            f"Ledger of {site}: {len(entries)} lines, chain whole"))
     if not ledgers:
         parts.append("Each site's own ledger lists every answer; give a site's folder with --ledger to show it here.")
-    kept = {site: [name for name, hidden in zip(_names(result), told.suppressed, strict=True) if hidden]
-            for site, told in result.outcome.layout.moments.items()}
-    parts += [f"{site} kept the moments of {', '.join(names)} back (too few people on one side)."
-              for site, names in kept.items() if names]
+    kept = [name for name, away in zip(_names(result), result.outcome.layout.withheld, strict=True) if away]
+    if kept:
+        parts.append(f"{', '.join(kept)} stayed at every site: at one of them too few people stand apart in it.")
     return Section("left", "What left each site", parts)
 
 
@@ -433,7 +433,7 @@ def _made(result: Result) -> Section:
 
 
 def headline(result: Result) -> dict[str, Any]:
-    people = sum(site.rows for site in result.outcome.layout.moments.values())
+    people = result.outcome.layout.rows
     return {"name": result.study.name, "treatment": result.study.treatment, "outcome": result.study.outcome,
             "people": people, "sites": list(result.sites), "made": result.made}
 

@@ -8,12 +8,12 @@ Numbers are taken as they are; a slot that does not have its shape is left out w
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from fedci.bounded import json_file
 from fedci.errors import OutputError
 from fedci.report import from_diagnostics
 
@@ -130,8 +130,8 @@ def read_slots(folder: Path, run: str) -> Slots:
     try:
         if path.stat().st_size > MAX_BYTES:
             raise OutputError(f"'{path}' is larger than {MAX_BYTES} bytes: is it diagnostics?")
-        told = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
+        told = json_file(path)
+    except (OSError, ValueError):
         raise OutputError(f"'{path}' is not JSON. Remove it, or make the diagnostics again") from None
     told = told if isinstance(told, dict) else {}
     if told.get("run", run) != run:

@@ -45,16 +45,16 @@ def accounts(study: Study, outcome: Outcome) -> list[Account]:
 
 
 def _moments_ratio(study: Study, outcome: Outcome, z: float) -> float:
-    """The least of: a column's spread at a site over the noise of its mean."""
+    """The least of: a column's spread over the noise of its mean at a site."""
     half = np.array([(high - low) / 2.0 for low, high in bounds_of(study)])
     delta = dp.moments_sensitivity(len(half))
-    return min(float((np.sqrt(site.x.values[1]) / (delta * z * half / site.rows)).min())
-               for site in outcome.layout.moments.values())
+    spread = np.sqrt(outcome.layout.columns.values[1])
+    return min(float((spread / (delta * z * half / site.rows)).min()) for site in outcome.layout.people.values())
 
 
 def _effects_ratio(study: Study, outcome: Outcome, z: float) -> float:
     """|ATE| over its noise."""
-    people = np.array([site.rows for site in outcome.layout.moments.values()], float)
+    people = np.array([site.rows for site in outcome.layout.people.values()], float)
     noise = dp.EFFECTS_SENSITIVITY * given(study.policy.effect_bound) * z * np.linalg.norm(people) / people.sum()
     return abs(outcome.effects.over_all.expected().mean) / noise
 

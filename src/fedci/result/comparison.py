@@ -79,7 +79,7 @@ def _settings(result: Result) -> dict[str, Any]:
              "prediction": outcome.options.prediction}
     return {"study": study.name, "treatment": study.treatment, "outcome": study.outcome,
             "covariates": [covariate.name for covariate in study.covariates], "sites": list(result.sites),
-            "people": sum(site.rows for site in outcome.layout.moments.values()),
+            "people": outcome.layout.rows,
             **{f"{part}.{key}": value for part, options in parts.items()
                for key, value in options.model_dump(mode="json").items()},
             "linkage": study.links,

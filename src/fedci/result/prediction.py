@@ -18,20 +18,23 @@ from typing import Any
 
 import numpy as np
 
+from fedci.bounded import npy_file
 from fedci.effect import Effect, check_alpha
 from fedci.errors import OutputError, UsageError
 from fedci.files import plain_cell, private_file
 from fedci.result.result import Result
 from fedci.result.storage import fitted_people
 from fedci.site.people import CHUNK
+from fedci.table import small_cells
 from fedci.table.columns import ANY_SIZE, Column, column_names, read_chunks, told_of, words
-from fedci.table.moments import describe_site
-from fedci.table.table import Source, Table, design_chunk, restricted
+from fedci.table.table import Source, design_chunk, restricted
 
 ROWS = 4096
 """People at a time: bounds the memory whatever the file's length."""
 HEADER = ("effect", "sd", "low", "high")
 DIGITS = 10
+MOST_DIGITS = 17
+"""Of a double."""
 
 
 @dataclass(frozen=True)
@@ -53,23 +56,16 @@ def with_rows(result: Result, site: str, source: Source, rows: np.ndarray | None
         raise _other_rows(site)
     else:
         table = restricted(result.study, table, rows)
-    if not result.study.policy.noises("moments") and not _are_the_rows(result, site, table):  # noised ones never agree
+    if (table.rows, table.treated) != result.outcome.layout.people[site] and not result.study.policy.noises("moments"):
         raise _other_rows(site)
+    table = small_cells.merged(table, result.study.policy.min_cell)
     jitter = max(result.outcome.options.model.jitter, result.outcome.fit.jitters.get(site, 0.0))
     return replace(result, people={**result.people, site: fitted_people(result.outcome, table, rows, jitter)})
 
 
-def _are_the_rows(result: Result, site: str, table: Table) -> bool:
-    then = result.outcome.layout.moments[site]
-    here = describe_site(table.x, table.w, table.y, table.kinds, result.study.policy)
-    pairs = ((then.x, here.x), (then.y[0], here.y[0]), (then.y[1], here.y[1]), (then.w, here.w))
-    return all(np.array_equal(a.count, b.count) and np.allclose(a.values, b.values, rtol=1e-6, atol=1e-9)
-               for a, b in pairs)
-
-
 def _other_rows(site: str) -> UsageError:
-    return UsageError(f"these are not the rows with which site '{site}' took part: their moments differ from those in "
-                      f"the result. Give the table of the study; if linkage left people out, also --kit")
+    return UsageError(f"these are not the rows with which site '{site}' took part: there are other numbers of "
+                      f"people, or of treated. Give the table of the study; if linkage left people out, also --kit")
 
 
 def kept_at(result: Result, site: str, kit: Path | None) -> np.ndarray | None:
@@ -81,7 +77,7 @@ def kept_at(result: Result, site: str, kit: Path | None) -> np.ndarray | None:
         raise UsageError(f"linkage left {left} people of site '{site}' out, and only its kit knows whom: add --kit DIR")
     path = kit / "run" / f"kept-{result.outcome.run}.npy"
     try:
-        return np.load(path, allow_pickle=False)
+        return npy_file(path)
     except (OSError, ValueError):
         raise UsageError(f"the kit '{kit}' does not hold {path.name}: it took no part in this run") from None
 

@@ -8,65 +8,51 @@
 A blinded study's folder has no effects.csv and no people.csv, and diagnostics.json without what tells the effect, until
 it is opened. The seal is one of procedure: arrays.npz holds the sums all the while.
 
-A result is written beside its place and moved there when it is whole: a crash leaves the earlier one.
+A result is replaced whole or not at all, and the digests in result.json are held against its files when it is loaded
+(`replacement`).
 """
 
 from __future__ import annotations
 
 import csv
 import json
-import os
-import shutil
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 
-from fedci.coordinator.coordinator import Effects, Fit, Layout, Outcome, Round
+from fedci.bounded import json_file, npz_file, text_file
+from fedci.coordinator.coordinator import AtSite, Effects, Fit, Layout, Outcome, Round
 from fedci.diagnostics.findings import Diagnostics
 from fedci.errors import OutputError
 from fedci.files import check_folder, private_file
 from fedci.model.families import model_of
+from fedci.plain import plain
 from fedci.protocol.engine import Traffic
+from fedci.result.replacement import HEAD, place, reading, replaced, sealed, verify
 from fedci.result.result import Result
 from fedci.site.people import People, Posterior
 from fedci.site.prepared import Prepared, Units
 from fedci.study.options import FitOptions, validated
 from fedci.study.study import Study
-from fedci.table.moments import Moments, Scales, SiteMoments
+from fedci.table.moments import Moments, Scales, pool
 from fedci.table.table import Table, design_columns
 from fedci.version import __version__
 
 FORMAT = 1
-FILES = ("result.json", "arrays.npz", "effects.csv", "trace.csv", "diagnostics.json", "sites")
 
 
 def save_result(result: Result, folder: Path | str, force: bool = False) -> None:
     path = check_folder(folder, force)
     try:
-        path.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=path, prefix=".new-") as new:
-            _write_all(result, Path(new))
-            for name in FILES:
-                _replace(Path(new) / name, path / name)
+        with replaced(path) as new:
+            _write_all(result, new)
     except OSError as problem:
         raise OutputError(f"the result could not be written to '{path}': {problem.strerror}") from None
 
 
-def _replace(new: Path, old: Path) -> None:
-    if old.is_dir() and not old.is_symlink():
-        shutil.rmtree(old)
-    if new.exists():
-        os.replace(new, old)
-    else:
-        old.unlink(missing_ok=True)  # of an earlier result
-
-
 def _write_all(result: Result, folder: Path) -> None:
-    (folder / "result.json").write_text(json.dumps(_facts(result), indent=2) + "\n", encoding="utf-8")
     np.savez(folder / "arrays.npz", allow_pickle=False, **_arrays(result.outcome))
     if not result.blinded:
         result.table().to_csv(folder / "effects.csv", index=False)
@@ -75,6 +61,7 @@ def _write_all(result: Result, folder: Path) -> None:
     _write_trace(result.outcome.fit.rounds, folder / "trace.csv")
     for name in result.people:
         _write_people(result, name, folder / "sites" / name)
+    (folder / HEAD).write_text(json.dumps(sealed(_facts(result), folder), indent=2) + "\n", encoding="utf-8")
 
 
 def _facts(result: Result) -> dict[str, Any]:
@@ -91,6 +78,8 @@ def _facts(result: Result) -> dict[str, Any]:
 def _arrays(o: Outcome) -> dict[str, np.ndarray]:
     layout, drawn = o.layout, o.effects
     arrays = {"theta": o.fit.theta, "u": layout.u, "pooled_u": layout.pooled_u, "indicators": layout.indicators,
+              "withheld": layout.withheld, "columns": layout.columns.values, "columns_count": layout.columns.count,
+              "people": np.array([layout.people[site] for site in layout.sites]),
               **{f"draws/{name}": value for name, value in drawn.draws.items()},
               **{f"scales/{name}": np.asarray(value) for name, value in layout.scales._asdict().items()}}
     arrays |= {f"total/{name}": value for name, value in (drawn.total or {}).items()}
@@ -98,15 +87,7 @@ def _arrays(o: Outcome) -> dict[str, np.ndarray]:
         arrays["diagnostics"] = np.frombuffer(o.diagnostics.to_json().encode(), np.uint8)
     for site in layout.sites:
         arrays |= {f"sums/{site}/{name}": value for name, value in drawn.sums.get(site, {}).items()}
-        arrays |= {f"moments/{site}/{name}": value for name, value in _moment_arrays(layout.moments[site]).items()}
     return arrays
-
-
-def _moment_arrays(site: SiteMoments) -> dict[str, np.ndarray]:
-    parts = {"x": site.x, "y0": site.y[0], "y1": site.y[1], "w": site.w}
-    flat = {f"{name}{suffix}": value for name, part in parts.items()
-            for suffix, value in (("", part.values), ("_count", part.count))}
-    return flat | {"suppressed": site.suppressed, "incomplete": site.incomplete}
 
 
 def _write_trace(rounds: Iterable[Round], path: Path) -> None:
@@ -132,14 +113,14 @@ def _write_people(result: Result, site: str, folder: Path) -> None:
 def load_result(folder: Path | str) -> Result:
     path = Path(folder)
     try:
-        facts = json.loads((path / "result.json").read_text(encoding="utf-8"))
-        _check_format(path, facts)
-        with np.load(path / "arrays.npz", allow_pickle=False) as file:
-            arrays = dict(file)
-        return _result(path, facts, arrays)
+        with reading(path):
+            facts = json_file(place(path, HEAD))
+            _check_format(path, facts)
+            verify(path, facts)
+            return _result(path, facts, npz_file(place(path, "arrays.npz")))
     except FileNotFoundError:
         raise OutputError(f"'{path}' holds no result: it needs result.json and arrays.npz") from None
-    except (KeyError, ValueError, TypeError, OSError, EOFError, BadZipFile):
+    except (KeyError, ValueError, TypeError, AttributeError, OverflowError, OSError, csv.Error):
         raise OutputError(f"the result in '{path}' is damaged or of another version of fedci") from None
 
 
@@ -152,9 +133,11 @@ def _check_format(path: Path, facts: dict[str, Any]) -> None:
 
 def _result(path: Path, facts: dict[str, Any], arrays: dict[str, np.ndarray]) -> Result:
     study = Study.from_toml(facts["study"])
-    outcome = _outcome(study, facts, arrays, path / "trace.csv")
-    people = {name: _read_people(study, outcome, index, path / "sites" / name)
-              for index, name in enumerate(facts["sites"]) if (path / "sites" / name / "rows.npz").exists()}
+    outcome = _outcome(study, facts, arrays, place(path, "trace.csv"))
+    rows = {name: place(path, f"sites/{name}/rows.npz") for name in facts["sites"]}
+    bound = facts.get("files")  # none of before digests
+    people = {name: _read_people(study, outcome, index, rows[name]) for index, name in enumerate(facts["sites"])
+              if rows[name].exists() and (bound is None or f"sites/{name}/rows.npz" in bound)}
     traffic = {name: Traffic(**seen) for name, seen in facts["traffic"].items()}
     return Result(study=study, outcome=outcome, people=people, traffic=traffic, versions=facts["versions"],
                   made=facts["made"], opened=facts.get("opened"))
@@ -167,13 +150,13 @@ def _outcome(study: Study, facts: dict[str, Any], arrays: dict[str, np.ndarray],
     scales = Scales(arrays["scales/x_mean"], arrays["scales/x_sd"],
                     float(arrays["scales/y_mean"]), float(arrays["scales/y_sd"]))
     layout = Layout(sites=sites, model=model, scales=scales, u=arrays["u"], pooled_u=arrays["pooled_u"],
-                    indicators=arrays["indicators"], moments={name: _site_moments(arrays, name) for name in sites})
+                    indicators=arrays["indicators"], **_opened(arrays, sites, described))
     fit = Fit(arrays["theta"], facts["verdict"], facts["objective"], _read_trace(trace), facts["jitters"])
     sums = {name: own for name in sites if (own := _below(arrays, f"sums/{name}/"))}
     effects = Effects(_below(arrays, "draws/"), sums, _below(arrays, "total/") or None)
     return Outcome(run=facts["run"], seed=facts["seed"], options=options, layout=layout, fit=fit, effects=effects,
-                   warnings=tuple(facts["warnings"]), seconds=facts["seconds"], excluded=facts.get("excluded", {}),
-                   diagnostics=_diagnostics(arrays))
+                   warnings=tuple(map(plain, facts["warnings"])), seconds=facts["seconds"],
+                   excluded=facts.get("excluded", {}), diagnostics=_diagnostics(arrays))
 
 
 def _diagnostics(arrays: dict[str, np.ndarray]) -> Diagnostics | None:
@@ -186,24 +169,29 @@ def _below(arrays: dict[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
     return {name.removeprefix(prefix): value for name, value in arrays.items() if name.startswith(prefix)}
 
 
-def _site_moments(arrays: dict[str, np.ndarray], site: str) -> SiteMoments:
-    a = _below(arrays, f"moments/{site}/")
-    x, y0, y1, w = (Moments(a[name], a[f"{name}_count"]) for name in ("x", "y0", "y1", "w"))
-    return SiteMoments(x, a["suppressed"], a["incomplete"], (y0, y1), w)
+def _opened(arrays: dict[str, np.ndarray], sites: tuple[str, ...], described: int) -> dict[str, Any]:
+    """What the opening told: how many people, and the pooled columns. Version 0.1.0 kept each site's moments."""
+    if "people" in arrays:
+        people = {site: AtSite(*map(int, counts)) for site, counts in zip(sites, arrays["people"], strict=True)}
+        return {"people": people, "withheld": arrays["withheld"],
+                "columns": Moments(arrays["columns"], arrays["columns_count"])}
+    own = {site: _below(arrays, f"moments/{site}/") for site in sites}
+    return {"people": {site: AtSite(int(a["w_count"][0]), int(a["y1_count"][0])) for site, a in own.items()},
+            "withheld": np.zeros(described, bool),
+            "columns": pool([Moments(a["x"], a["x_count"]) for a in own.values()])}
 
 
 def _read_trace(path: Path) -> tuple[Round, ...]:
-    with path.open(newline="", encoding="utf-8") as file:
-        return tuple(Round(number=int(row["number"]), cap=int(row["cap"]), objective=float(row["objective"]),
-                           gradient_norm=float(row["gradient_norm"]), seconds=float(row["seconds"]),
-                           few=row.get("few") == "True") for row in csv.DictReader(file))
+    return tuple(Round(number=int(row["number"]), cap=int(row["cap"]), objective=float(row["objective"]),
+                       gradient_norm=float(row["gradient_norm"]), seconds=float(row["seconds"]),
+                       few=row.get("few") == "True") for row in csv.DictReader(text_file(path).splitlines()))
 
 
-def _read_people(study: Study, outcome: Outcome, index: int, folder: Path) -> People:
-    """Of the site with number `index`, from its own folder."""
-    with np.load(folder / "rows.npz", allow_pickle=False) as file:
-        x, w, y, jitter = file["x"], file["w"], file["y"], float(file["jitter"])
-        rows = file["kept"] if "kept" in file else np.arange(len(y))  # absent where there was no linkage
+def _read_people(study: Study, outcome: Outcome, index: int, path: Path) -> People:
+    """Of the site with number `index`, from its own file."""
+    kept = npz_file(path)
+    x, w, y, jitter = kept["x"], kept["w"], kept["y"], float(kept["jitter"])
+    rows = kept["kept"] if "kept" in kept else np.arange(len(y))  # absent where there was no linkage
     names, kinds = design_columns(study)
     table = Table(site=outcome.layout.sites[index], x=x, missing=np.isnan(x), w=w, y=y, columns=names, kinds=kinds,
                   ids=None, warnings=())

@@ -55,8 +55,7 @@ def sealed_summary(result: Result) -> str:
 
 
 def _people_at_sites(outcome: Outcome) -> str:
-    people = sum(moments.rows for moments in outcome.layout.moments.values())
-    return f"{people:,} people at {_sites(len(outcome.layout.sites))}"
+    return f"{outcome.layout.rows:,} people at {_sites(len(outcome.layout.sites))}"
 
 
 def _sites(count: int) -> str:
@@ -121,7 +120,7 @@ def _of_the_fit(study: Study, outcome: Outcome) -> Iterator[str]:
 
 def _of_linkage(outcome: Outcome) -> Iterator[str]:
     for site, left in outcome.excluded.items():
-        rows = outcome.layout.moments[site].rows
+        rows = outcome.layout.people[site].rows
         if left > rows:
             yield (f"site '{site}': linkage left out {left} of {left + rows} people, who stay at other sites: those "
                    f"left may not be typical of it.")
@@ -135,7 +134,7 @@ def _of_jitters(outcome: Outcome) -> Iterator[str]:
 
 def _of_sizes(study: Study, outcome: Outcome) -> Iterator[str]:
     limit, parameters = study.policy.parameters_per_row_warn, outcome.layout.model.size
-    small = [site for site, moments in outcome.layout.moments.items() if parameters > limit * moments.rows]
+    small = [site for site, people in outcome.layout.people.items() if parameters > limit * people.rows]
     if small:
         yield (f"the model has {parameters} parameters, more than {limit} per row at {', '.join(small)}: what leaves "
                f"them may tell much about single rows. Use secure sums, a smaller model, or more rows.")

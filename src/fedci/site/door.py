@@ -1,6 +1,6 @@
 """The door of a site on a network: bytes in, bytes out, and a line in the ledger before anything leaves.
 
-    bytes ─► decode ─► in sequence? ─► site.answer ─► may it leave? ─► approved? ─► ledger ─► bytes
+    bytes ─► decode ─► in sequence? ─► site.answered ─► may it leave? ─► approved? ─► admitted? ─► ledger ─► bytes
                               any "no" is a Refusal, which goes through the ledger as well
 
 What a door knows of the past is a fold over its ledger, so a site that starts again knows what the one before it knew.
@@ -25,9 +25,11 @@ from typing import TYPE_CHECKING, TypeGuard
 import numpy as np
 
 from fedci.errors import DisclosureError, FedciError, MessageError, SiteError
+from fedci.protocol import refuting
 from fedci.protocol.codec import MAX_BYTES, decode, encode
 from fedci.protocol.messages import Hello, Message, OpenSum, Refusal
 from fedci.protocol.requests import MASKED, REQUESTS, asked, row_of
+from fedci.site import replay
 from fedci.site.ledger import Entry, Ledger, Left, numbers, sha256
 
 if TYPE_CHECKING:
@@ -94,10 +96,25 @@ class Memory:
         """Whether it is the handshake of a new run."""
         return isinstance(request, Hello) and request.run not in self.runs
 
-    def check(self, request: Message, digest: str) -> None:
-        """SiteError where the request is out of sequence: of no run or an earlier one, or of a round that is over."""
+    def _check_begins(self, request: Hello, most: int) -> None:
+        """A study begins no more often than its file says; a refuter's run follows one that has begun."""
+        studies = [run for run in self.runs if not refuting.is_refuters(run)]
+        if request.refuter:
+            if request.run not in [refuting.run_of(run, request.refuter) for run in studies]:
+                raise SiteError(f"site '{request.site}': the run of a refuter bears the name of a run of the study, "
+                                f"and follows it")
+        elif refuting.is_refuters(request.run):
+            raise SiteError(f"site '{request.site}': a run of the study does not bear the name of a refuter's")
+        elif len(studies) >= most:
+            raise DisclosureError(f"site '{request.site}': this study was begun here as often as it allows (runs in "
+                                  f"the study file). If every site agrees, make kits for a study with more")
+
+    def check(self, request: Message, digest: str, most: int) -> None:
+        """SiteError where the request is out of sequence: of no run or an earlier one, or of a round that is over.
+        `most`: runs that the study allows."""
         site, number = request.site, request.round
         if self.begins(request):
+            self._check_begins(request, most)
             return
         if not self.runs or request.run != self.runs[-1]:
             known = "an earlier run" if request.run in self.runs else "a run that did not begin with a handshake"
@@ -126,10 +143,14 @@ class Door:
     folder     the site's own: its site.log takes tracebacks and full reasons (mode 0600)
     approve    (phase, what will leave, in words) → whether it may; asked once for each phase of a run
     told       called with an Event after each answer
+    tied       returns while the operator's command lives, and else ends the process: asked before an answer is
+               recorded, and again before it leaves
     """
 
     def __init__(self, site: Site, ledger: Ledger, folder: Path | str,
-                 approve: Callable[[str, str], bool] | None = None, told: Callable[[Event], None] | None = None):
+                 approve: Callable[[str, str], bool] | None = None, told: Callable[[Event], None] | None = None,
+                 tied: Callable[[], None] | None = None):
+        self.tied = tied or (lambda: None)
         self.site, self.ledger, self.folder, self.approve, self.told = site, ledger, Path(folder), approve, told
         self.memory = Memory.of(ledger.entries)
         self._declined: set[tuple[str, str]] = set()
@@ -140,7 +161,9 @@ class Door:
     def answer(self, data: bytes) -> bytes:
         """The answer to a request, both as bytes. OutputError where the ledger cannot be written: nothing leaves."""
         with self._lock:
-            return self._answer(data)
+            back = self._answer(data)
+            self.tied()
+            return back
 
     def _answer(self, data: bytes) -> bytes:
         start, run = time.perf_counter(), self.site.run
@@ -153,6 +176,9 @@ class Door:
         except Exception as problem:
             reply, reason = self._failed(request, problem)
         back = back or encode(reply)
+        self.tied()
+        if request is not None and not isinstance(reply, Refusal) and phase_of(request) != replay.LINKAGE:
+            replay.keep(self.folder, request, data)
         self._record(request, digest, reply, back, run)
         self._tell(Event(phase=self.memory.phase(request), request=_name(request), run=reply.run, round=reply.round,
                          reply=_name(reply), bytes_in=len(data), bytes_out=len(back),
@@ -172,7 +198,7 @@ class Door:
             raise SiteError(f"site '{self.site.name}' got a request meant for another site")
         if _name(request) not in REQUESTS:
             raise SiteError(f"site '{self.site.name}' does not answer a {_name(request)}")
-        self.memory.check(request, digest)
+        self.memory.check(request, digest, self.site.party.agreed.runs)
         if self._last[0] == digest:
             return self.site.run, decode(self._last[1]), self._last[1]
         run = self.site.begun(request.refuter) if self.memory.begins(request) else self.site.run
@@ -185,7 +211,7 @@ class Door:
             raise SiteError(f"site '{self.site.name}': the answer to round {request.round} would be a second, "
                             f"different release. Start a new run")
         self._ask_person(run, request, reply, len(back))
-        return run, reply, back
+        return self.site.admitted(run, request), reply, back
 
     def _ask_person(self, run: Run, request: Message, reply: Message, size: int) -> None:
         phase, known = self.memory.phase(request), () if self.memory.begins(request) else self.memory.phases.values()
@@ -216,7 +242,11 @@ class Door:
 
     def _record(self, request: Message | None, digest: str, reply: Message, back: bytes, run: Run) -> None:
         """The line on disk, and only then what it changes, in memory and in the site."""
-        entry = self.ledger.append(replace(left(request, digest, reply, back), phase=self.memory.phase(request)))
+        line = replace(left(request, digest, reply, back), phase=self.memory.phase(request))
+        again = request is not None and self.memory.released(request) is not None
+        if self.site.party.accountant is not None and not again:
+            self.site.party.accountant.told(reply.run, numbers({"sums": line.sums}))
+        entry = self.ledger.append(line)
         if isinstance(reply, Refusal):
             return
         self.site.run = run

@@ -22,6 +22,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from fedci.bounded import json_file, json_of
 from fedci.errors import OutputError
 from fedci.files import sync_folder, whole_file
 
@@ -157,7 +158,7 @@ def _chain(lines: Iterable[bytes]) -> tuple[list[Entry], Verdict]:
 def _entry(line: bytes, head: Head) -> tuple[Entry | None, str]:
     """The line as an entry, or None and why not. Equal to its canonical spelling, so no byte is free to change."""
     try:
-        entry = json.loads(line)
+        entry = json_of(line)
         sound = isinstance(entry, dict) and canonical(entry) == line
     except (ValueError, RecursionError):
         sound = False
@@ -191,7 +192,7 @@ def _against(entries: Sequence[Entry], head: Head) -> Verdict:
 
 def _read_head(folder: Path) -> Head | None:
     try:
-        written = json.loads((folder / HEAD).read_bytes())
+        written = json_file(folder / HEAD)
         head = Head(written["count"], written["hash"])
     except FileNotFoundError:
         return Head(0, GENESIS)

@@ -15,9 +15,10 @@ from typing import Any, TypeVar
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-from fedci.errors import HandshakeError, MessageError, SiteError
+from fedci.errors import DisclosureError, HandshakeError, MessageError, SiteError
 from fedci.privacy import agreement, tokens
 from fedci.privacy.agreement import Context, Credentials
+from fedci.privacy.secure_sum import derived, info
 from fedci.protocol.messages import AskLinkKey, AskTokens, Exclude, Message, Reply, TakeLinkKey, Tokens, WrapLinkKey
 from fedci.study.study import Study
 from fedci.table.table import Table, id_records
@@ -36,6 +37,8 @@ class SiteLinkage:
     run: str
     people: int
     credentials: Credentials = field(repr=False)
+    secret: bytes = field(repr=False)
+    """What the nonces of its witnesses follow from."""
     records: list[bytes] | None = field(repr=False)
     """What identifies each person, until there are tokens."""
     private: X25519PrivateKey | None = field(repr=False)
@@ -44,6 +47,8 @@ class SiteLinkage:
     """The keys that the lead site wrapped its key for: never a second time for others."""
     tokens: np.ndarray | None = field(default=None, repr=False)
     """[n, 2] in their own order."""
+    witnesses: np.ndarray | None = field(default=None, repr=False)
+    """[n, 3] of them: that their people stand here."""
     order: np.ndarray | None = field(default=None, repr=False)
     """[n] the row behind each of them."""
     excluded: tuple[np.ndarray, ...] = ()
@@ -126,12 +131,15 @@ class SiteLinkage:
         ordered = linkage._having(linkage.tokens, "its tokens")
         self._check_part(request)
         start, end = (self.people * part // request.parts for part in (request.part, request.part + 1))
-        return linkage, Tokens(request.run, request.round, self.name, ordered[start:end])
+        witnesses = linkage._having(linkage.witnesses, "its tokens")
+        return linkage, Tokens(request.run, request.round, self.name, ordered[start:end], witnesses[start:end])
 
     def _with_tokens(self, key: bytes) -> SiteLinkage:
         made = tokens.tokens(self._having(self.records, "its records"), agreement.token_key(key, self.study.hash()))
         order = tokens.sorting(made)
-        return replace(self, order=order, tokens=made[order], records=None)
+        made = made[order]
+        witnesses = tokens.witnesses(made, agreement.witness_key(key, self.study.hash()), self.secret)
+        return replace(self, order=order, tokens=made, witnesses=witnesses, records=None)
 
     def _check_part(self, request: AskTokens | Exclude) -> None:
         if not 0 <= request.part < request.parts:
@@ -141,17 +149,30 @@ class SiteLinkage:
         if self.tokens is None or self.order is None or request.part != len(self.excluded):
             raise self._out_of_turn("its tokens to be asked for, and the parts of the exclusion in order")
         self._check_part(request)
-        excluded = (*self.excluded, self.order[tokens.find(self.tokens, request.tokens)])
+        found = tokens.find(self.tokens, request.tokens)
+        self._check_elsewhere(found, request)
+        excluded = (*self.excluded, self.order[found])
         if len(excluded) < request.parts:
             return replace(self, excluded=excluded), self._reply(request)
         rows = np.unique(np.concatenate(excluded))
         staying = np.setdiff1d(np.arange(self.people), rows)
-        return replace(self, kept=staying, excluded=(), private=None, key=None, tokens=None, order=None,
+        return replace(self, kept=staying, excluded=(), private=None, key=None, tokens=None, witnesses=None, order=None,
                        credentials=Credentials()), self._reply(request, excluded=len(rows))
 
 
-def begin_linkage(study: Study, table: Table, run: str, credentials: Credentials) -> SiteLinkage:
+    def _check_elsewhere(self, found: np.ndarray, request: Exclude) -> None:
+        """A coordinator that chose whom a site leaves out could take the sums of two such choices apart."""
+        key, own = self._having(self.key, "the linkage key"), self._having(self.witnesses, "its tokens")
+        made = self._having(self.tokens, "its tokens")[found]
+        if not tokens.are_elsewhere(made, request.witnesses, own[found], self.study.linkage.keep,
+                                    agreement.witness_key(key, self.study.hash())):
+            raise DisclosureError(f"site '{self.name}': it is told to leave people out without proof that they stand "
+                                  f"at other sites. Nobody was left out. Stop the study, and ask the coordinator")
+
+
+def begin_linkage(study: Study, table: Table, run: str, credentials: Credentials, secret: bytes) -> SiteLinkage:
     """Ids are checked here: what is wrong is told before anything leaves."""
     return SiteLinkage(study=study, name=table.site, run=run, people=table.rows, credentials=credentials,
+                       secret=derived(secret, info("witnesses", run, study.hash())),
                        records=id_records(study, table), key=credentials.key,
                        private=None if credentials.key else X25519PrivateKey.generate())

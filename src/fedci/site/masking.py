@@ -20,9 +20,9 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from fedci.errors import DisclosureError, HandshakeError, NumericalError, SiteError
 from fedci.privacy import agreement, secure_sum
 from fedci.privacy.agreement import Context, Credentials
-from fedci.privacy.secure_sum import info
+from fedci.privacy.secure_sum import Form, info
 from fedci.protocol.codec import encode
-from fedci.protocol.messages import AskEffects, AskMaskKey, Message, OpenSum, TakeCheckKey, TakeMaskKeys
+from fedci.protocol.messages import AskMaskKey, Message, OpenSum, TakeCheckKey, TakeMaskKeys
 from fedci.protocol.packing import flat, masked_size, unflatten
 from fedci.protocol.requests import Shapes
 from fedci.study.policy import SECURE_SUM_SITES
@@ -44,9 +44,8 @@ def site_secret(credentials: Credentials) -> bytes:
 
 
 def digest(request: Message) -> str:
-    """Of what all sites must have been asked alike: the request without its addressee and the site's own g."""
-    alike: Message = replace(request, g=np.zeros(0)) if isinstance(request, AskEffects) else request
-    return hashlib.sha256(encode(replace(alike, site=""))).hexdigest()
+    """Of what all sites must have been asked alike: the request without its addressee."""
+    return hashlib.sha256(encode(replace(request, site=""))).hexdigest()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +57,8 @@ class SiteSums:
     run: str
     secret: bytes = field(repr=False)
     credentials: Credentials = field(repr=False)
+    agreed_cohort: tuple[str, ...]
+    """The sites of this run, as the handshake named them."""
     publics: Mapping[str, str] | None = None
     pairs: Mapping[str, bytes] = field(default_factory=dict, repr=False)
     """Peer → what is shared with it in this run."""
@@ -117,8 +118,9 @@ class SiteSums:
         return replace(known, check_key=key), {"wrapped": wrapped}
 
     def _check_cohort(self, publics: Mapping[str, str]) -> None:
-        for site in publics:
-            self.study.check_site(site)
+        if tuple(sorted(publics)) != self.agreed_cohort:
+            raise HandshakeError(f"site '{self.name}': the keys are of {', '.join(sorted(publics))}, and this run is "
+                                  f"of {', '.join(self.agreed_cohort)}: a sum over others would tell their difference")
         if publics.get(self.name) != agreement.public_key(self._private):
             raise HandshakeError(f"site '{self.name}': its own key is not among those of the cohort: someone between "
                                  f"the sites changed it. Do not run the study before you know who")
@@ -138,11 +140,11 @@ class SiteSums:
     # --- an answer
 
     def mask(self, request: Message, sums: Mapping[str, np.ndarray],
-             wide: bool) -> tuple[SiteSums, np.ndarray, dict[str, str]]:
+             form: Form) -> tuple[SiteSums, np.ndarray, dict[str, str]]:
         """(what is remembered, the masked numbers, each site's sealed share of the self seed)."""
         asked, sites = digest(request), len(self.cohort)
         about = self._about(request.round, asked)
-        numbers = secure_sum.with_checks(self._encoded(sums, wide), self._check_key(about), self.lead)
+        numbers = secure_sum.with_checks(self._encoded(sums, form), self._check_key(about), self.lead)
         seed = secure_sum.derived(self.secret, info("self", self.run) + about)
         coins = secure_sum.derived(self.secret, info("coins", self.run) + about)
         pairs = {peer: secure_sum.pair_keys(secret, about, self.name, peer) for peer, secret in self.pairs.items()}
@@ -156,16 +158,16 @@ class SiteSums:
                         unseals=(request.round, {peer: pair.unseal for peer, pair in pairs.items()}))
         return known, secure_sum.masked(numbers, self.name, seed, pairs), sealed
 
-    def _encoded(self, sums: Mapping[str, np.ndarray], wide: bool) -> np.ndarray:
+    def _encoded(self, sums: Mapping[str, np.ndarray], form: Form) -> np.ndarray:
         """In the order of the names. A number beyond the range counts as a failure where failures are counted."""
         sites = len(self.cohort)
         try:
-            return secure_sum.encode(flat(sums), sites, wide)
+            return secure_sum.encode(flat(sums), sites, form)
         except NumericalError as problem:
             if "failed" not in sums:
                 raise NumericalError(f"site '{self.name}': {problem}") from None
         return secure_sum.encode(flat({name: np.zeros_like(part, float) for name, part in sums.items()}
-                                       | {"failed": np.ones(())}), sites, wide)
+                                       | {"failed": np.ones(())}), sites, form)
 
     def _about(self, number: int, asked: str) -> bytes:
         """What every key of one sum is bound to: the round, the request; run and cohort are in the secrets."""
@@ -206,11 +208,11 @@ class SiteSums:
     # --- the sum as the coordinator tells it
 
     def told(self, previous: Mapping[str, np.ndarray], number: int, shapes: Shapes,
-             wide: bool) -> dict[str, np.ndarray]:
+             form: Form) -> dict[str, np.ndarray]:
         """The named sums of round `number`; DisclosureError unless they are what the sites sent."""
         total = previous.get("total", np.zeros(0))
-        fits = total.dtype == np.int64 and total.shape == (masked_size(shapes, wide),) and number in self.digests
+        fits = total.dtype == np.int64 and total.shape == (masked_size(shapes, form),) and number in self.digests
         if not fits or not secure_sum.is_true_sum(total, self._check_key(self._about(number, self.digests[number]))):
-            raise DisclosureError(f"site '{self.name}': the sum that the coordinator tells is not what the sites sent "
-                                  f"in round {number}. Stop the study, and ask the coordinator")
-        return unflatten(secure_sum.decode(total[:-secure_sum.CHECKS], wide), shapes)
+            raise SiteError(f"site '{self.name}': the sum that the coordinator tells is not what the sites sent in "
+                            f"round {number}. Stop the study, and ask the coordinator")
+        return unflatten(secure_sum.decode(total[:-secure_sum.CHECKS], form), shapes)

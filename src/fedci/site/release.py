@@ -1,8 +1,8 @@
-"""What would leave a site that takes part in a study: moments number by number, each later sum by name and size.
+"""What would leave a site that takes part in a study: its columns' part number by number, each sum by name and size.
 
     handshake   the warnings about the data, in words
     linkage     a keyed token for each person, if the study links
-    moments     four numbers for each column, cut as the policy says
+    moments     sums of each column and of its squares; for a model that compares sites, four moments
     fit         the sums of each round, at most `optimiser.rounds` times
     effects     sums over people for each draw
     design, checks   what the diagnostics need
@@ -27,7 +27,8 @@ from fedci.protocol import refuting
 from fedci.protocol.requests import REQUESTS, Request, Sizes
 from fedci.study.options import FitOptions
 from fedci.study.study import Study
-from fedci.table.moments import Moments, SiteMoments, describe_site
+from fedci.table import small_cells
+from fedci.table.moments import Moments, describe
 from fedci.table.table import Table
 
 if TYPE_CHECKING:
@@ -79,55 +80,54 @@ class Release:
                 "sums": [asdict(part) | {"shape": list(part.shape), "numbers": part.numbers} for part in self.sums]}
 
 
-def release(study: Study, table: Table, options: FitOptions | None = None) -> Release:
-    """What would leave, if every round that the options allow were asked for. DisclosureError where the site would
-    refuse the model's sums."""
-    options = options or study.fit_options()
-    described = describe_site(table.x, table.w, table.y, table.kinds, study.policy)
-    model = _model(study, table, described, options)
+def release(study: Study, table: Table, options: FitOptions | None = None, sites: int = 0) -> Release:
+    """What would leave, if every round that the options allow were asked for and so many sites took part (0: those
+    that the study names, or two). Whether the site would let it: `site.admission`."""
+    options, sites = options or study.fit_options(), sites or len(study.sites) or 2
+    table = small_cells.merged(table, study.policy.min_cell)
+    model = _model(table, options, sites)
     sums = list(_sums(study, options, model, _sizes(study, table, model)))
-    moments = list(_column_moments(study, table, described))
+    moments = list(_column_moments(study, table, model))
     if study.policy.epsilon is None:
         for name in refuting.wanted(study):
-            more = _refuter(study, table, options, name)
+            more = _refuter(study, table, options, name, sites)
             moments += [replace(line, column=f"{line.column} [{name}]") for line in more.moments if line not in moments]
             sums += [replace(part, phase=f"{name}: {part.phase}") for part in more.sums]
     return Release(table.site, table.warnings, tuple(moments), tuple(sums))
 
 
-def _refuter(study: Study, table: Table, options: FitOptions, name: str) -> Release:
+def _refuter(study: Study, table: Table, options: FitOptions, name: str, sites: int) -> Release:
     """Nothing where the refuter would be refused: its part of the people is too small."""
     try:
         changed, _ = refuting.changed(study, table, np.arange(table.rows), name)
     except FedciError:
         return Release(table.site, (), (), ())
-    return release(refuting.plan(study, name), changed, refuting.options_of(options))
+    return release(refuting.plan(study, name), changed, refuting.options_of(options), sites)
 
 
-def _column_moments(study: Study, table: Table, described: SiteMoments) -> Iterator[ColumnMoments]:
-    for c, name in enumerate(table.columns):
-        yield _line(name, described.x, c, bool(described.suppressed[c]))
-    yield _line(f"{study.outcome} (untreated)", described.y[0], 0)
-    yield _line(f"{study.outcome} (treated)", described.y[1], 0)
-    yield _line(study.treatment, described.w, 0)
+def _column_moments(study: Study, table: Table, model: Family) -> Iterator[ColumnMoments]:
+    """Mean and variance, as they enter the sums; the shape only for a model that compares sites by it."""
+    x, told = describe(table.x), 4 if model.needs_moments else 2
+    for c, (name, away) in enumerate(zip(table.columns, small_cells.withheld(table.x, table.w, study.policy.min_cell),
+                                         strict=True)):
+        yield _line(name, x, c, told, bool(away))
+    for arm, word in enumerate(("untreated", "treated")):
+        yield _line(f"{study.outcome} ({word})", describe(table.y[table.w == arm][:, None]), 0, told)
+    yield _line(study.treatment, describe(table.w[:, None]), 0, told)
 
 
-def _line(name: str, moments: Moments, c: int, kept_back: bool = False) -> ColumnMoments:
-    values = [None] * 4 if kept_back else [float(value) for value in moments.values[:, c]]
+def _line(name: str, moments: Moments, c: int, told: int, kept_back: bool = False) -> ColumnMoments:
+    values = [None if kept_back or k >= told else float(value) for k, value in enumerate(moments.values[:, c])]
     return ColumnMoments(column=name, rows=int(moments.count[c]), kept_back=kept_back,
                          **dict(zip(MOMENT_NAMES, values, strict=True)))
 
 
-def _model(study: Study, table: Table, described: SiteMoments, options: FitOptions) -> Family:
+def _model(table: Table, options: FitOptions, sites: int) -> Family:
     """As far as the site knows it: other sites' missing values may add columns."""
     from fedci.model.families import model_of
-    from fedci.site.limits import check_statistics
 
     columns = len(table.columns)
-    model = model_of(options.model, columns + int(described.incomplete.sum()), columns, 2)
-    cohort = len(study.sites) if study.policy.secures(len(study.sites)) else 1
-    check_statistics(study, table.site, table.rows, model, cohort)
-    return model
+    return model_of(options.model, columns + int(np.isnan(table.x).any(0).sum()), columns, sites)
 
 
 def _sizes(study: Study, table: Table, model: Family) -> dict[str, int]:
@@ -136,7 +136,7 @@ def _sizes(study: Study, table: Table, model: Family) -> dict[str, int]:
 
     return model_sizes(model) | {
         "people": table.rows, "columns": len(table.columns), "covariates": model.covariates,
-        "coefficients": model.covariates + max(len(study.sites), 2), "correlations": len(CORRELATIONS)}
+        "sites": model.sites, "described": len(table.columns) + 3, "correlations": len(CORRELATIONS)}
 
 
 def _sums(study: Study, options: FitOptions, model: Family, sizes: Sizes) -> Iterator[Sum]:
@@ -144,7 +144,8 @@ def _sums(study: Study, options: FitOptions, model: Family, sizes: Sizes) -> Ite
     for request in REQUESTS.values():
         if _is_asked(request, study, model):
             for draws, times in request.occasions(options):
-                for array in request.answer:
+                own = () if request.averaged else request.own
+                for array in (*request.answer, *own):
                     shape = array.at({**sizes, "draws": draws})
                     yield Sum(request.phase, array.name, shape, times, array.meaning)
 
@@ -155,6 +156,8 @@ def _is_asked(request: Request, study: Study, model: Family) -> bool:
         return study.links
     if request.kind:
         return study.diagnostics.enabled and study.policy.epsilon is None
+    if request.name == "AskDescription":
+        return model.needs_moments
     return request.draws is None or request.name in model.asks
 
 

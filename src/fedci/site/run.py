@@ -11,19 +11,20 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from fedci.errors import SiteError
+from fedci.errors import OutputError, SiteError
 from fedci.privacy.agreement import Credentials
 from fedci.protocol import refuting
-from fedci.protocol.messages import Message, Prepare, Reply
-from fedci.site import diagnosing
-from fedci.site.cohorts import Releases
-from fedci.site.course import Course
+from fedci.protocol.course import Contract
+from fedci.protocol.messages import Message, Reply
+from fedci.site import accountant
+from fedci.site.accountant import Accountant
+from fedci.site.following import Course
 from fedci.site.linking import SiteLinkage
 from fedci.site.masking import SiteSums
 from fedci.site.people import Posterior
 from fedci.site.prepared import Prepared
-from fedci.study.options import FitOptions
 from fedci.study.study import Study
+from fedci.table import small_cells
 from fedci.table.table import Table, restricted
 
 Part = TypeVar("Part")
@@ -41,8 +42,8 @@ class Party:
     credentials: Credentials = field(repr=False)
     secret: bytes = field(repr=False)
     """What its masks and its noise follow from."""
-    releases: Releases | None = None
-    """Of which people the site has told before; none: nobody remembers."""
+    accountant: Accountant | None = None
+    """Knows of which people the site has told before; none: one person holds all rows, and nobody need remember."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,30 +59,21 @@ class Run:
     """Rows that linkage left."""
     name: str = ""
     refuter: str = ""
-    seed: int = 0
-    options: FitOptions | None = None
     linkage: SiteLinkage | None = None
+    admitted: bool = False
+    """Whether the accountant has let these people be told of."""
     described: bool = False
-    """Whether moments have left: then the rows stay as they are, or two answers would tell one person's."""
-    counts: np.ndarray | None = None
-    """[3] people, treated, untreated as the moments told them."""
+    """Whether sums have left: then the rows stay as they are, or two answers would tell one person's."""
     prepared: Prepared | None = None
-    preparation: Prepare | None = None
-    """The request that it came from."""
     sums: SiteSums | None = None
     """The secure sums of this run; none: not agreed on."""
     course: Course | None = None
-    """Of the fit, as far as it was followed; none: the policy does not ask for it."""
+    """As far as it was followed; none before the handshake."""
     earlier: Mapping[int, Mapping[str, np.ndarray]] = field(default_factory=dict)
-    """Round → where the fit stood (`Course.packed`), of a process before this one."""
-    evaluations: frozenset[int] = frozenset()
-    """Rounds of the talk in which the fit asked for something."""
+    """Round → where the fit stood (`place`), of a process before this one."""
     memory: Any = None
     """What the model keeps of the last question of the fit for the next one."""
     posterior: Posterior | None = None
-    diagnosed: diagnosing.Asked = frozenset()
-    silent_from: int | None = None
-    """The round from which the site keeps out of the run's propensity model; none: it is in it."""
 
     @property
     def masked(self) -> bool:
@@ -89,32 +81,34 @@ class Run:
         return self.sums is not None and self.sums.ready
 
     @property
-    def _followed(self) -> Course:
+    def contract(self) -> Contract:
         if self.course is None:
-            raise AssertionError("only a course that the site follows has places")
-        return self.course
+            raise AssertionError("the handshake comes first")
+        return self.course.contract
 
-    def is_silent(self, number: int) -> bool:
-        return self.silent_from is not None and number >= self.silent_from
+    def place(self, number: int) -> dict[str, np.ndarray] | None:
+        """Where the fit stood in an exchange, as named arrays: for the site's own disk. None before the fit."""
+        packed = None if self.course is None else self.course.packed(number)
+        asked = self.sums.digests.get(number) if self.sums and self.masked else None
+        about = {} if asked is None else {"digest": np.array(asked)}
+        return None if packed is None else packed | about
 
-    def place(self, number: int) -> dict[str, np.ndarray]:
-        """Where the fit stood in an exchange, as named arrays: for the site's own disk."""
-        about = {"digest": np.array(self.sums.digests[number])} if self.sums and self.masked else {}
-        return self._followed.packed(number) | about
-
-    def at_places(self, packed: Mapping[int, Mapping[str, np.ndarray]]) -> Run:
+    def with_earlier(self, packed: Mapping[int, Mapping[str, np.ndarray]]) -> Run:
         """With what `place` gave before a restart, by round."""
-        run = replace(self, course=self._followed.restored(packed))
-        if self.sums is None or not self.masked:
-            return run
-        digests = {number: str(place["digest"]) for number, place in packed.items()}
-        return replace(run, sums=replace(self.sums, digests=digests | dict(self.sums.digests)))
+        return replace(self, earlier=packed, course=self.course and replace(self.course, earlier=packed))
+
+    def remembering(self, sums: SiteSums) -> Run:
+        """With keys of the secure sums; of exchanges before a restart it knows what was asked."""
+        earlier = self.course.earlier if self.course else {}
+        digests = {number: str(place["digest"]) for number, place in earlier.items() if "digest" in place}
+        return replace(self, sums=replace(sums, digests=digests | dict(sums.digests)))
 
 
 def first_run(party: Party) -> Run:
     """Before anything was asked."""
     everybody = np.arange(party.whole.rows)
-    return Run(study=party.agreed, table=party.whole, rows=everybody, linked=everybody)
+    table = small_cells.merged(party.whole, party.agreed.policy.min_cell)
+    return Run(study=party.agreed, table=table, rows=everybody, linked=everybody)
 
 
 def begun(party: Party, before: Run, refuter: str) -> Run:
@@ -132,7 +126,23 @@ def after_linkage(party: Party, run: Run, linked: np.ndarray) -> Run:
 def with_rows(party: Party, run: Run, table: Table) -> Run:
     """The run on this table (of the linked rows), changed as its refuter says."""
     table, rows = refuting.changed(party.agreed, table, run.linked, run.refuter)
-    return replace(run, table=table, rows=rows)
+    return replace(run, table=small_cells.merged(table, run.study.policy.min_cell), rows=rows, admitted=False)
+
+
+def admitted(party: Party, run: Run) -> Run:
+    """DisclosureError where sums over the run's people, together with all that the site has told, would tell of few."""
+    if run.admitted or party.accountant is None:
+        return run
+    about = accountant.release(site=party.name, run=run.name, agreed=party.agreed, study=run.study, whole=party.whole,
+                               rows=run.rows, w=run.table.w)
+    try:
+        party.accountant.admit(about, run.study.policy)
+    except OutputError as problem:  # where the store stands is nobody's business
+        refusal = SiteError(f"site '{party.name}': the store of what it has told cannot be used, and nothing leaves "
+                            f"without it. Its own file site.log says why")
+        refusal.add_note(str(problem))
+        raise refusal from None
+    return replace(run, admitted=True)
 
 
 def reply_to(request: Message, sums: Mapping[str, Any], **notes: Any) -> Reply:

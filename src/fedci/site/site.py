@@ -1,6 +1,6 @@
 """A site: owns its rows, answers typed requests with sums, and makes its own people's effects locally.
 
-    Hello → (linkage) → (keys of the secure sums) → AskMoments → Prepare → Evaluate … → AskEffects
+    Hello → (linkage) → (keys of the secure sums) → Step … Step
 
 `answer` is the one door: whatever leaves the site leaves through it. Where the site stands is one frozen `run`, and an
 answer is a step from it to the next; a refusal is no step.
@@ -9,39 +9,26 @@ answer is a step from it to the next; a refusal is no step.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from fedci.errors import FedciError, SiteError, UsageError
 from fedci.privacy.agreement import Credentials
-from fedci.protocol.messages import (
-    AskDiagnostic,
-    AskMoments,
-    Hello,
-    Message,
-    OpenSum,
-    Prepare,
-    Refusal,
-    Reply,
-    Tokens,
-)
+from fedci.protocol.messages import Hello, Message, OpenSum, Refusal, Reply, Step, Tokens
 from fedci.protocol.requests import row_of
 from fedci.site import opening, summing
-from fedci.site.cohorts import Releases
+from fedci.site.accountant import BEFORE, Accountant
 from fedci.site.masking import site_secret
 from fedci.site.people import People
-from fedci.site.run import Party, Run, after_linkage, begun, first_run
+from fedci.site.run import Party, Run, admitted, after_linkage, begun, first_run
 from fedci.study.study import Study
 from fedci.table.table import Table
 
 Handler = Callable[[Party, Run, Any], tuple[Run, Reply | Tokens]]
 BY_TYPE: Mapping[type[Message], Handler] = {
-    Hello: opening.hello, AskMoments: opening.moments, Prepare: opening.prepare, OpenSum: summing.keys,
-    AskDiagnostic: summing.diagnostic}
-BY_PHASE: Mapping[str, Handler] = {
-    "linkage": opening.link, "keys": summing.keys, "fit": summing.summed, "effects": summing.summed}
+    Hello: opening.hello, OpenSum: summing.keys, Step: summing.step}
+BY_PHASE: Mapping[str, Handler] = {"linkage": opening.link, "keys": summing.keys}
 """Of the requests that have no handler of their own."""
 
 
@@ -49,10 +36,10 @@ class Site:
     """One party of a study. Its table never leaves; `answer` sends sums."""
 
     def __init__(self, study: Study, table: Table, credentials: Credentials | None = None,
-                 releases: Releases | None = None):
+                 accountant: Accountant | None = None):
         credentials = credentials or Credentials()
         self.party = Party(name=table.site, agreed=study, whole=table, credentials=credentials,
-                           secret=site_secret(credentials), releases=releases)
+                           secret=site_secret(credentials), accountant=accountant)
         self.run = first_run(self.party)
         self._people: People | None = None
 
@@ -63,7 +50,8 @@ class Site:
     def answer(self, request: Message) -> Reply | Tokens | Refusal:
         """The reply to one request; an error becomes a Refusal with its code and reason, never a traceback."""
         try:
-            self.run, reply = self.answered(self.run, request)
+            run, reply = self.answered(self.run, request)
+            self.run = self.admitted(run, request)
         except FedciError as problem:
             return Refusal(request.run, request.round, self.name, problem.code, str(problem))
         return reply
@@ -77,6 +65,11 @@ class Site:
             raise SiteError(f"site '{self.name}' does not answer a {type(request).__name__}")
         return handler(self.party, run, request)
 
+    def admitted(self, run: Run, request: Message) -> Run:
+        """The run whose people the site's accountant lets be told of, by the answer to this request, and remembers: the
+        last step before it leaves. DisclosureError where it does not."""
+        return run if row_of(request).phase in BEFORE else admitted(self.party, run)
+
     def begun(self, refuter: str) -> Run:
         """A run of which nothing was asked yet."""
         return begun(self.party, self.run, refuter)
@@ -87,11 +80,8 @@ class Site:
         self.run = after_linkage(self.party, self.run, linked)
 
     def restore_places(self, packed: Mapping[int, Mapping[str, np.ndarray]]) -> None:
-        self.run = self.run.at_places(packed)
-
-    def expect_places(self, packed: Mapping[int, Mapping[str, np.ndarray]]) -> None:
-        """What the fit will stand at once the units are agreed anew."""
-        self.run = replace(self.run, earlier=packed)
+        """Where the fit stood, by round; used once the steps before it were walked again."""
+        self.run = self.run.with_earlier(packed)
 
     @property
     def people(self) -> People:

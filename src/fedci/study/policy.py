@@ -1,7 +1,9 @@
 """The disclosure policy of a study: the smallest groups that may be described, and how finely.
 
-`standard` is for patients. `simulation` is for data that nobody has to protect: simulated or public. Both are
-data, so that a site can read what it agrees to.
+`standard` is for patients: a study may make it stricter, and the name is then still true. `simulation` is for data that
+nobody has to protect: simulated or public. `custom` is anything else, from the values of `standard`: what it loosens
+each site has to allow by itself (`site.floors`). All are data, so that a site can read what it agrees to; which way a
+value is stricter stands in `study.strictness`.
 """
 
 from __future__ import annotations
@@ -10,8 +12,9 @@ from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import Field, model_validator
 
-from fedci.errors import StudyError
+from fedci.errors import FloorError, StudyError
 from fedci.study.options import ROUND_CAP, Options, nearest, validated
+from fedci.study.strictness import RULES, is_alone, looser_fields, shown, stricter
 
 ARM_FLOOR = 10
 """Rows per arm below which four moments give patients away (integer ages: uniquely at 8, often at 12)."""
@@ -29,13 +32,13 @@ Setting = TypeVar("Setting")
 class Policy(Options):
     """What a site asks before anything leaves it. A study names one, and may make it stricter."""
 
-    name: Literal["standard", "simulation"] = "standard"
+    name: Literal["standard", "simulation", "custom"] = "standard"
     min_rows: Annotated[int, Field(strict=True, ge=2)] = 50
     """Rows a site needs to take part."""
     min_arm_rows: Annotated[int, Field(strict=True, ge=1)] = 20
     """Treated rows, and untreated rows, that a site needs to take part."""
     override_reason: str = ""
-    """Why `min_arm_rows` may fall below 10 under `standard`; kept with the study, for whoever audits it."""
+    """Why `min_arm_rows` may fall below 10 under `custom`; kept with the study, for whoever audits it."""
     min_cell: Count = 10
     """Rows on each side of a binary column; with fewer, the column's moments stay at the site."""
     moment_digits: Annotated[int, Field(strict=True, ge=1, le=17)] | None = 4
@@ -45,24 +48,27 @@ class Policy(Options):
     statistics_per_row: Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)] = 0.33
     """Columns per row above which the sums of the model `shared` may not leave a site in the clear."""
     max_parameters_per_row: Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)] = 1.0
-    """Parameters per row above which a site does not take part; a study that raises it has every site's consent."""
+    """Parameters per row above which a site does not take part."""
     min_difference: Count = 20
-    """People by which a site's cohort must differ from one it has told of before, unless it is the same; each of its
-    arms by `min_cell`."""
+    """No combination of what a site tells, in this study and all before, tells more of a person than a mean over so
+    many people does; of the arms, over `min_cell`."""
+    max_cohorts: Annotated[int, Field(strict=True, ge=1)] = 20
+    """Different cohorts that a site tells of with one outcome, over all studies."""
     max_levels: Annotated[int, Field(strict=True, ge=2)] = 40
     """Levels a categorical covariate may have."""
     max_level_share: Share = 0.33
     """Levels of a categorical per row of the site, at most."""
     max_rounds: Annotated[int, Field(strict=True, ge=1, le=ROUND_CAP)] = 200
-    """Evaluations of the objective a fit may ask a site for; at most 1000 under `standard`."""
+    """Evaluations of the objective a fit may ask a site for; at most 1000 but under `simulation`."""
     allow_single_arm: Annotated[bool, Field(strict=True)] = False
     """Whether a site with only treated (or only untreated) rows may take part, with a warning."""
-    secure_sum: Annotated[bool, Field(strict=True)] | Literal["auto"] = "auto"
-    """Whether the coordinator sees only sums over sites; "auto": whenever there are three or more."""
+    allow_linkage: Annotated[bool, Field(strict=True)] = True
+    """Whether keyed tokens of people may leave, to find those who stand at several sites."""
+    secure_sum: Annotated[bool, Field(strict=True)] | Literal["auto"] = True
+    """Whether the coordinator sees only sums over three sites or more: the sums of one site, exact, give its people's
+    rows away. "auto": only where there are so many; with fewer each site's sums are seen."""
     site_effects: Annotated[bool, Field(strict=True)] = True
     """Under secure sums: whether each site's own average effects are told, or only those of all sites together."""
-    check_trajectory: Annotated[bool, Field(strict=True)] = True
-    """Whether sites follow the fit from the sums they are told, and answer only what it must ask next."""
     epsilon: Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)] | None = None
     """ε of differential privacy, of all that `noised` names together; none: no noise."""
     delta: Annotated[float, Field(strict=True, gt=0, lt=1)] | None = None
@@ -79,10 +85,21 @@ class Policy(Options):
     """Size of a site's file above which it is not opened."""
 
     @model_validator(mode="after")
-    def _standard_has_floors(self) -> Self:
-        if self.name == "standard":
+    def _the_name_is_true(self) -> Self:
+        if self.name != "simulation":
             self._check_floors()
+        if self.name == "standard":
+            self._check_standard()
         return self
+
+    def _check_standard(self) -> None:
+        """A policy may not call itself `standard` and ask for less: whoever reads the name would be misled."""
+        usual = {key: field.default for key, field in Policy.model_fields.items()}
+        for key in looser_fields(vars(self), usual):
+            raise StudyError(
+                f"policy: {key} = {shown(getattr(self, key))} is looser than 'standard', which has {shown(usual[key])} "
+                f"({RULES[key].words}). A policy of that name may only be stricter: leave {key} out, or write "
+                f"name = \"custom\"; then each site has to allow it by itself (`fedci site policy --help`)")
 
     @model_validator(mode="after")
     def _noise_is_declared(self) -> Self:
@@ -114,13 +131,24 @@ class Policy(Options):
         if self.max_rounds > STANDARD_ROUND_CAP:
             raise StudyError(
                 f"policy: max_rounds = {self.max_rounds} is above {STANDARD_ROUND_CAP}, the most "
-                "that 'standard' allows. Lower it")
+                f"that {self.name!r} allows. Lower it")
         if self.moment_digits is None:
-            raise StudyError("policy: moment_digits must be a number under 'standard'; the usual one is 4")
+            raise StudyError(f"policy: moment_digits must be a number under {self.name!r}; the usual one is 4")
 
     def secures(self, sites: int) -> bool:
         """Whether the sums of so many sites are masked."""
         return self.secure_sum is True or (self.secure_sum == "auto" and sites >= SECURE_SUM_SITES)
+
+    def under(self, floors: Policy) -> Policy:
+        """The stricter value of the two wherever a site can apply it by itself; else this policy's."""
+        held = {key: stricter(key, value, getattr(floors, key)) for key, value in vars(self).items()
+                if is_alone(key, value)}
+        return self.model_copy(update=held)
+
+    def disagreements(self, floors: Policy) -> tuple[str, ...]:
+        """Fields in which this policy asks for less than `floors`, and all parties have to do the same."""
+        return tuple(key for key in looser_fields(vars(self), vars(floors))
+                     if RULES[key].has_floor and not is_alone(key, getattr(self, key)))
 
     def changes(self) -> dict[str, Any]:
         """What differs from the policy of the same name: what a study file has to say besides that name."""
@@ -132,10 +160,15 @@ POLICIES = {
     "standard": Policy(),
     "simulation": Policy(
         name="simulation", min_rows=2, min_arm_rows=1, min_cell=0, moment_digits=None, max_level_share=1.0,
-        statistics_per_row=1e9, max_parameters_per_row=1e9, min_difference=0, max_rounds=ROUND_CAP, secure_sum=False,
-        check_trajectory=False,
+        statistics_per_row=1e9, max_parameters_per_row=1e9, min_difference=0, max_cohorts=10**9,
+        max_rounds=ROUND_CAP, secure_sum=False,
     ),
+    "custom": Policy(name="custom"),
 }
+
+
+GONE = frozenset({"check_trajectory"})
+"""Keys of version 0.1.0 without which nothing changes: sites follow every study."""
 
 
 def policy(value: str | dict[str, Any] | Policy) -> Policy:
@@ -146,6 +179,7 @@ def policy(value: str | dict[str, Any] | Policy) -> Policy:
         return _named(value)
     if isinstance(value, dict):
         base = _named(value.get("name", "standard"))
+        value = {key: part for key, part in value.items() if key not in GONE}
         return validated(Policy, {**base.model_dump(), **value}, where="policy")
     raise StudyError(f"policy: got {type(value).__name__}, needs a name ({', '.join(POLICIES)}) or a table")
 
@@ -157,12 +191,28 @@ def _named(name: object) -> Policy:
     return POLICIES[name]
 
 
-def check_available(policy: Policy, site_count: int) -> None:
-    """Refuse a promise that this version cannot keep, rather than run without it."""
-    if policy.secure_sum is True and site_count < SECURE_SUM_SITES:
-        raise StudyError(
-            f"policy.secure_sum needs at least {SECURE_SUM_SITES} sites, got {site_count}: of two, "
-            "each could read the other's part. Add sites, or set secure_sum = \"auto\" or false")
+def check_masks(policy: Policy, sites: int) -> None:
+    """The sums of a fit are exact, and of one site alone they give its people's rows away: under masks nobody sees
+    them. Of two sites, each can subtract its own part from the sum and read the other's."""
+    if policy.secure_sum is True and sites < SECURE_SUM_SITES:
+        raise FloorError(
+            f"policy.secure_sum = true: the sums of the fit may only be seen summed over at least {SECURE_SUM_SITES} "
+            f"sites, got {sites}. One site's sums give its people's rows away, and of two sites' sum each could read "
+            f"the other's part")
+
+
+MASKS_REMEDY = ('Let a third site take part; where one person may see all rows, write policy = "simulation"; or agree '
+                'on a policy of the name "custom" with secure_sum = "auto", which each site must allow by itself '
+                '(`fedci site policy --allow secure_sum=auto --reason …`)')
+"""What can be done where too few sites take part for masks."""
+
+
+def check_available(policy: Policy, sites: int) -> None:
+    """`check_masks`, with what can be done."""
+    try:
+        check_masks(policy, sites)
+    except FloorError as problem:
+        raise FloorError(f"{problem}. {MASKS_REMEDY}") from None
 
 
 def given(setting: Setting | None) -> Setting:

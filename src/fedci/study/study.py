@@ -16,7 +16,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field, ModelWrapValidatorHandler, ValidationError, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    Field,
+    ModelWrapValidatorHandler,
+    PrivateAttr,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from fedci.errors import OutputError, StudyError
 from fedci.study.identity import RULE, check_format
@@ -228,9 +236,14 @@ class Study(_Stated):
     """Who may take part; empty: anyone."""
     quorum: Annotated[int, Field(strict=True, ge=1)] | None = None
     """On a network: how many sites are enough when others stay away; none: all must be there."""
+    runs: Annotated[int, Field(strict=True, ge=1)] = 5
+    """How often a site begins the study anew, on a network: each run, should rows or the cohort differ, tells more."""
     seed: Annotated[int, Field(strict=True, ge=0, lt=2**32)] = 0
     source: SharedQuery | None = None
     """A query that sites with the same tables may use."""
+    _agreed_policy: Policy | None = PrivateAttr(default=None)
+    """As all parties hold it, where a site's floors have made `policy` stricter."""
+    _floors: Policy | None = PrivateAttr(default=None)
 
     if TYPE_CHECKING:  # a study can be written in more forms than it is kept in
 
@@ -239,7 +252,8 @@ class Study(_Stated):
                      ids: str | Iterable[str] = ..., linkage: Linkage | Mapping[str, Any] = ..., missing: Missing = ...,
                      diagnostics: Diagnosing | Mapping[str, Any] = ..., policy: str | Policy | Mapping[str, Any] = ...,
                      preset: str = ..., options: Mapping[str, Any] = ..., sites: Iterable[str] = ...,
-                     quorum: int | None = ..., seed: int = ..., source: SharedQuery | Mapping[str, Any] | None = ...,
+                     quorum: int | None = ..., runs: int = ..., seed: int = ...,
+                     source: SharedQuery | Mapping[str, Any] | None = ...,
                      ) -> None: ...
 
     @field_validator("covariates", mode="before")
@@ -309,6 +323,9 @@ class Study(_Stated):
                                  f"policy.max_levels is {most}. Merge levels")
 
     def _check_linkage(self) -> None:
+        if self.links and not self.policy.allow_linkage:
+            raise StudyError("policy.allow_linkage = false, and the study names ids for linkage. Set enabled = false "
+                             "under [linkage], or leave allow_linkage out")
         if self.linkage != Linkage() and not self.ids:
             raise StudyError("linkage: the study names no ids. Name the columns that identify a person in ids")
         for column in self.linkage.dates:
@@ -340,11 +357,34 @@ class Study(_Stated):
     def fit_options(self, preset: str | None = None) -> FitOptions:
         """The preset (the study's, unless one is named) with the study's changes, within the policy."""
         options = preset_options(preset or self.preset, self.options)
-        rounds, most = options.optimiser.rounds, self.policy.max_rounds
+        rounds, most = options.optimiser.rounds, self.agreed_policy.max_rounds
         if rounds > most:
             raise StudyError(f"optimiser.rounds = {rounds} is above policy.max_rounds = {most}. "
-                             f"Set rounds to {most} or less under [optimiser], or agree on more in [policy]")
+                             f"Set rounds to {most} or less under [optimiser], or agree on more in a [policy] of the "
+                             f"name \"custom\"")
         return options
+
+    def changed(self, **changes: Any) -> Study:
+        """The study with another preset, seed or cohort: another contract, with a hash of its own."""
+        return self.model_copy(update=changes) if changes else self
+    # --- at a site with floors of its own
+
+    @property
+    def agreed_policy(self) -> Policy:
+        """The policy that all parties hold; `policy` is stricter where this site's floors are."""
+        return self._agreed_policy or self.policy
+
+    @property
+    def floors(self) -> Policy | None:
+        """What this site asks of any study; none: nothing but the study's own policy."""
+        return self._floors
+
+    def under(self, floors: Policy | None) -> Study:
+        """The study as a site with such floors runs it: the stricter value holds. Its hash stays that of the agreed
+        study. What a site cannot apply alone is told by `site.admission`."""
+        held = self.model_copy(update={"policy": self.agreed_policy.under(floors) if floors else self.agreed_policy})
+        held._agreed_policy, held._floors = (self.agreed_policy, floors) if floors else (None, None)
+        return held
 
     def refuted(self, **changes: Any) -> Study:
         """The study of a refuter: the same but for these changes, and without diagnostics of its own."""
@@ -364,6 +404,7 @@ class Study(_Stated):
     def hash(self) -> str:
         """SHA-256 of all that must agree, as hex: the same for the same study however it was written down."""
         agreed = self.model_dump(exclude={"preset", "options"})
+        agreed["policy"] = self.agreed_policy.model_dump()
         agreed["sites"] = sorted(self.sites)
         if self.source is None:
             del agreed["source"]

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from fedci.bounded import Unreadable, toml_of
 from fedci.errors import StudyError
 
 MAX_STUDY_BYTES = 2**20
@@ -17,11 +18,11 @@ MAX_STUDY_BYTES = 2**20
 
 def parsed(text: str, place: str) -> dict[str, Any]:
     try:
-        return tomllib.loads(text)
+        return toml_of(text)
     except tomllib.TOMLDecodeError as problem:
         raise StudyError(f"{place} is not TOML: {problem}. docs/study.md has an example") from None
-    except RecursionError:
-        raise StudyError(f"{place} nests too deeply to be a study. See docs/study.md") from None
+    except Unreadable as problem:
+        raise StudyError(f"{place} is no study: {problem}. See docs/study.md") from None
 
 
 def text_of(path: Path) -> str:

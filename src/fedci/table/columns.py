@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from fedci.bounded import MOST_CELLS, MOST_COLUMNS
 from fedci.errors import DataError, FedciError, SizeError, SourceError
 from fedci.study.options import nearest
 
@@ -39,6 +40,8 @@ CSV_BLOCK_BYTES = 16 * 2**20
 """Rows longer than this cannot be read."""
 STREAM_BLOCK_BYTES = 2**20
 CHUNK_ROWS = 16384
+MOST_LETTERS = 2**32
+"""Of one column of words."""
 ANY_SIZE = 2**63
 Reader = TypeVar("Reader", bound=Callable[..., Any])
 
@@ -198,6 +201,8 @@ def _parquet(path: Path) -> Iterator[pa.parquet.ParquetFile]:
 
     try:
         with pyarrow.parquet.ParquetFile(path) as file:
+            words = [field.name for field in file.schema_arrow if _is_text(field.type)]
+        with pyarrow.parquet.ParquetFile(path, read_dictionary=words) as file:
             yield file
     except (pa.ArrowException, OSError, ValueError, KeyError):  # the reader's own words may quote cells
         raise SourceError("the file is not a whole Parquet file. Export it again") from None
@@ -206,8 +211,35 @@ def _parquet(path: Path) -> Iterator[pa.parquet.ParquetFile]:
 def _from_parquet(path: Path, wanted: Sequence[str] | None) -> dict[str, Column]:
     with _parquet(path) as file:
         wanted = check_header(file.schema_arrow.names, wanted)
+        check_cells(_rows_said(file.metadata), len(wanted))
         table = file.read(columns=list(wanted))
+        _check_unfolded(table)
         return {name: Column(name, _plain(table.column(name))) for name in wanted}
+
+
+def check_cells(rows: int, columns: int) -> None:
+    """Before they are read: a file of a megabyte can hold sixty million rows."""
+    if rows * columns > MOST_CELLS:
+        raise SizeError(f"the table has {rows} rows of {columns} columns, more than the {MOST_CELLS} cells that are "
+                        f"read at once. Keep only the study's people and columns")
+
+
+def _rows_said(metadata: pa.parquet.FileMetaData) -> int:
+    """The file's own count may lie: its groups of rows are what is read."""
+    return max(metadata.num_rows, sum(metadata.row_group(k).num_rows for k in range(metadata.num_row_groups)))
+
+
+def _check_unfolded(table: pa.Table) -> None:
+    """A word that a file stores once can stand in every row: how long they are together is known before they unfold."""
+    for column in table.columns:
+        long = sum(pc.sum(pc.take(pc.binary_length(chunk.dictionary), chunk.indices)).as_py() or 0
+                   for chunk in column.chunks if pa.types.is_dictionary(chunk.type) and _is_text(chunk.dictionary.type))
+        if long > MOST_LETTERS:
+            raise SizeError(f"a column holds more than {MOST_LETTERS} letters. Keep ids and levels short")
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_binary(kind)
 
 
 def _parquet_names(path: Path) -> list[str]:
@@ -257,6 +289,7 @@ def _from_csv(path: Path, wanted: Sequence[str] | None) -> dict[str, Column]:
     header = _header(data)
     _check_delimiter(header, wanted or ())
     wanted = check_header(header, wanted)
+    check_cells(data.count(b"\n") or data.count(b"\r"), len(wanted))
     if b"\n" not in data and b"\r" not in data:  # a header alone, which Arrow takes for a broken block
         table = pa.table({name: pa.array([], pa.string()) for name in wanted})
     else:
@@ -344,6 +377,9 @@ def _check_delimiter(header: list[str], wanted: Sequence[str]) -> None:
 
 def check_header(header: Sequence[Any], wanted: Sequence[str] | None) -> Sequence[str]:
     """Every wanted column (none: all) once. A header that has none of them may be data, so nothing of it is shown."""
+    if len(header) > MOST_COLUMNS:
+        raise SizeError(f"the table has {len(header)} columns, at most {MOST_COLUMNS} can be read. Keep only the "
+                        f"study's")
     wanted = [str(name) for name in header] if wanted is None else wanted
     counts = {name: list(header).count(name) for name in wanted}
     repeated = [name for name, count in counts.items() if count > 1]

@@ -6,6 +6,7 @@
 Both variables may carry the site's name (FEDCI_DATABASE_URL_LYON). An address that holds a password is refused: an
 address ends up in logs and lists of processes. Cells become what a CSV export of the same query would hold, so that
 every later check and message is the same. The database's own words are shown only where they cannot quote a cell.
+A query may be another's (the study's author's): it can only read tables (`statement`), and the operator is shown it.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from fedci.errors import SizeError, SourceError, UsageError
-from fedci.table.columns import Column, check_header, told_of
+from fedci.table.columns import ANY_SIZE, Column, check_cells, check_header, told_of
+from fedci.table.statement import POSTGRES_SETTINGS, REMEDY, check_postgres, check_select, check_shown, read_only
 
 if TYPE_CHECKING:
     import sqlite3
@@ -51,6 +53,12 @@ class Query:
     place: str
     """Where the query stands, for messages."""
 
+    def shown(self) -> str:
+        """What the operator reads before the database is asked."""
+        check_shown(self.text)
+        return f"{self.place}, which the database is asked:\n" + "\n".join(
+            f"    {line.expandtabs()}" for line in self.text.splitlines() if line.strip())
+
     def names(self) -> list[str]:
         with self._rows(1) as (names, _):
             return names
@@ -60,8 +68,11 @@ class Query:
         with self._rows(rows) as (names, parts):
             wanted = check_header(names, wanted)
             places = [names.index(name) for name in wanted]
-            seen, empty = 0, True
+            seen, count, empty = 0, 0, True
             for part in parts:
+                count += len(part)
+                if max_bytes < ANY_SIZE:  # read whole
+                    check_cells(count, len(wanted))
                 chunk = {name: Column(name, _cells([row[k] for row in part]))
                          for name, k in zip(wanted, places, strict=True)}
                 seen += sum(_weight(column.cells) for column in chunk.values())
@@ -81,11 +92,14 @@ class Query:
 
         engine = _engine(self.site)
         with told_of(self.place):
+            functions = check_select(self.text)
             try:
                 with engine.connect().execution_options(**_options(engine, rows)) as connection:
+                    if engine.dialect.name == "postgresql":
+                        check_postgres(connection, functions)
                     found = connection.exec_driver_sql(self.text, execution_options={"no_parameters": True})
                     if not found.returns_rows:
-                        raise SourceError("the query gives no rows. Write one SELECT")
+                        raise SourceError(f"the query gives no rows. {REMEDY}")
                     yield list(found.keys()), found.partitions(rows)
                     connection.rollback()
             except DBAPIError as problem:
@@ -170,8 +184,9 @@ def _made(url: sqlalchemy.URL, variable: str, password: str | None) -> sqlalchem
         _check_driver()
         url = url.set(drivername="postgresql+psycopg")
         url = url if password is None else url.set(password=password)
-        return sqlalchemy.create_engine(url, poolclass=NullPool, hide_parameters=True,
-                                        connect_args={"connect_timeout": CONNECT_SECONDS})
+        settings = " ".join([*map(str, [url.query.get("options", "")]), POSTGRES_SETTINGS]).strip()
+        return sqlalchemy.create_engine(url, poolclass=NullPool, hide_parameters=True, connect_args={
+            "connect_timeout": CONNECT_SECONDS, "options": settings})
     raise UsageError(f"{variable} names a database of the kind {kind!r}; fedci reads PostgreSQL and SQLite, where it "
                      "can make sure that nothing is written. Export the table as CSV or Parquet instead")
 
@@ -190,7 +205,7 @@ def _sqlite(database: str | None) -> sqlite3.Connection:
 
     if not database or database == ":memory:" or not Path(database).is_file():
         raise SourceError(f"there is no SQLite file {database!r}. Write sqlite:////absolute/path.db")
-    return sqlite3.connect(f"file:{quote(str(Path(database).resolve()))}?mode=ro", uri=True)
+    return read_only(sqlite3.connect(f"file:{quote(str(Path(database).resolve()))}?mode=ro", uri=True))
 
 
 def _options(engine: sqlalchemy.Engine, rows: int) -> dict[str, Any]:
@@ -205,8 +220,8 @@ def _reason(engine: sqlalchemy.Engine, problem: sqlalchemy.exc.DBAPIError) -> st
         url = engine.url
         return (f"no connection to {url.host or 'the local server'}, database {url.database!r}, as "
                 f"{url.username or 'the default user'!r}. Is the address right, the server there, and {PASSWORD} set?")
-    if state == "25006" or "readonly database" in words:
-        return "the query would write. Write one SELECT"
+    if state == "25006" or "readonly database" in words or words.startswith("not authorized"):
+        return f"the query would do more than read tables. {REMEDY}"
     if (state or "").startswith(SHOWN) or SQLITE_SHOWN.match(words):
         primary = getattr(getattr(problem.orig, "diag", None), "message_primary", None) or words
         return f"the database does not understand the query: {primary}. Correct it"

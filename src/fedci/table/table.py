@@ -110,6 +110,14 @@ class Source:
         check_site_id(name)
         return cls(name, located(str(place), name, study))
 
+    @property
+    def query(self) -> str:
+        """What a database is asked, for its operator to read first; '' of a file or a frame."""
+        if not isinstance(self.data, Query):
+            return ""
+        with told_of(f"site {self.name!r}"):
+            return self.data.shown()
+
     def read(self, study: Study) -> Table:
         """Everything the study asks of this site, checked; the first problem as one error."""
         study.check_site(self.name)
@@ -274,6 +282,18 @@ def restricted(study: Study, table: Table, kept: np.ndarray, when: str = "after 
     return replace(table.take(kept), warnings=(*table.warnings, *new))
 
 
+def size_problems(study: Study, rows: int, treated: int) -> list[FedciError]:
+    """What keeps a table with so many rows out of the study, each by the check that reading it makes."""
+    w, found = np.repeat([1.0, 0.0], [treated, rows - treated]), []
+    for check, given in ((_check_rows, (study.policy, rows)), (_check_arms, (study.policy, study.treatment, w)),
+                         (_check_level_shares, (study, rows))):
+        try:
+            check(*given)
+        except FedciError as problem:
+            found.append(problem)
+    return found
+
+
 # ── the design: one block of columns for each covariate ─────────────────────────────────────────────────────
 
 
@@ -344,7 +364,7 @@ def _check_rows(policy: Policy, rows: int) -> None:
     if rows == 0:
         raise SizeError("the table has a header but no rows. Export it again")
     if rows < policy.min_rows:
-        raise SizeError(f"the table has {count(rows, 'row')}, the policy {policy.name!r} needs "
+        raise SizeError(f"the table has {count(rows, 'row')}, the policy needs "
                         f"{policy.min_rows}. Add rows, or leave the site out")
 
 
@@ -383,19 +403,23 @@ def _check_arms(policy: Policy, name: str, w: np.ndarray) -> list[str]:
     present = [arm for arm, rows in rows_of.items() if rows]
     if len(present) == 1 and not policy.allow_single_arm:
         raise DataError(f"column {name!r} has only {present[0]} rows, and both arms are needed. "
-                        "Leave the site out, or set allow_single_arm = true in [policy]")
+                        "Leave the site out; or agree on a [policy] of the name \"custom\" with allow_single_arm = "
+                        "true, which each site has to allow by itself")
     for arm in present:
         if rows_of[arm] < policy.min_arm_rows:
-            raise SizeError(f"column {name!r} has {count(rows_of[arm], f'{arm} row')}, the policy "
-                            f"{policy.name!r} needs {policy.min_arm_rows}. Add rows, or leave the site out")
+            raise SizeError(f"column {name!r} has {count(rows_of[arm], f'{arm} row')}, the policy needs "
+                            f"{policy.min_arm_rows}. Add rows, or leave the site out")
     alone = present if len(present) == 1 else []
     return [f"all rows are {arm}; effects here rest on the other sites" for arm in alone]
 
 
 def _check_level_shares(study: Study, rows: int) -> None:
-    most = int(study.policy.max_level_share * rows)
+    most, at_all = int(study.policy.max_level_share * rows), study.policy.max_levels
     for covariate in study.covariates:
         count = len(covariate.levels or ())
+        if count > at_all:  # of a site that allows fewer than the study
+            raise DataError(f"column {covariate.name!r} has {count} levels in the study; this site's policy.max_levels "
+                            f"is {at_all}. Merge levels")
         if count > most:
             raise DataError(f"column {covariate.name!r} has {count} levels in the study; for {rows} rows "
                             f"policy.max_level_share allows {most}. Merge levels, or add rows")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -19,6 +18,7 @@ from fedci.protocol.engine import InProcessEngine
 from fedci.protocol.messages import Tokens
 from fedci.site.site import Site
 from fedci.study.identity import TEXT, normalise
+from support.asked import greeting
 from tests_support import frame, study
 
 PLAN = study(ids=["pid"])
@@ -46,7 +46,7 @@ def listen(space: int, credentials: Credentials | None = None) -> tuple[list[byt
     for s, name in enumerate("abc"):
         own = ids[s * (PEOPLE - 10):s * (PEOPLE - 10) + PEOPLE]  # ten stand at this site and the next
         local[name] = Site(PLAN, Source(name, frame(len(own), s).assign(pid=own)).read(PLAN), credentials)
-        local[name].run = replace(local[name].run, options=PLAN.fit_options())
+        local[name].answer(greeting(PLAN, name, sites="abc"))
     engine = Eavesdropper(local)
     link(Talk(engine, "run"), PLAN, bytes(32))
     return engine.heard, {i for site in local.values() for i in site.party.whole.ids.pid}

@@ -4,12 +4,15 @@
 """
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from fedci import Source
 from fedci.errors import SizeError
-from fedci.study.policy import policy
-from fedci.table.moments import Moments, describe_site
+from fedci.site import describing
+from fedci.site.site import Site
+from fedci.table.moments import Moments
+from support.asked import greeting
 from tests_support import frame, study
 
 
@@ -31,10 +34,16 @@ def four_values(told: Moments) -> np.ndarray:
 
 
 def released(y, rules):
-    """The moments of the treated's outcomes, as they leave a site."""
-    w = np.repeat([0.0, 1.0], [30, len(y)])
-    rows = np.concatenate([np.linspace(0, 1, 30), y])
-    return describe_site(rows[:, None], w, rows, ["numeric"], policy(rules)).y[1]
+    """The moments of the treated's outcomes, as they leave a site where the model compares sites by them."""
+    n = 30 + len(y)
+    rows = pd.DataFrame({"age": np.linspace(20, 80, n), "w": (np.arange(n) >= 30).astype(int),
+                         "y": np.concatenate([np.linspace(0, 1, 30), y])})
+    agreed = study(policy=rules, covariates={"age": {}})
+    site = Site(agreed, Source("a", rows).read(agreed))
+    site.answer(greeting(agreed))
+    units = {"columns": 1, "slots": 1, "x_mean": np.zeros(1), "x_sd": np.ones(1), "y_mean": 0.0, "y_sd": 1.0}
+    told = describing.description(site.party, site.run, units).sums
+    return Moments(told["moments"][0][:, [1]], told["counts"][0][[1]])
 
 
 def test_an_arm_of_four_is_laid_open_where_nobody_asks_for_a_minimum():

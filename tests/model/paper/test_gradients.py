@@ -16,8 +16,7 @@ from fedci.model import padding
 from fedci.model.paper import elbo, posterior
 from fedci.model.paper.paper_family import PaperFamily
 from fedci.model.paper.posterior import Roots
-from fedci.study.policy import POLICIES
-from fedci.table.moments import describe, describe_in_model_units, describe_site, no_scales
+from fedci.table.moments import describe
 
 SIZES, DRAWS, JITTER = (5, 8), 3, 1e-10
 MODELS = {
@@ -60,14 +59,19 @@ class Federation(NamedTuple):
         return np.asarray(by_theta + data_free + elbo.pull_back(self.model, jacobian, by_roots))
 
 
+def moments(x, w, y, spread):
+    """u of a site: mean, spread, skewness and kurtosis of y(0), y(1), the covariates and the treatment."""
+    columns = y[w == 0][:, None], y[w == 1][:, None], x, w[:, None].astype(float)
+    mean, variance, *shape = np.hstack([describe(part).values for part in columns])
+    return np.stack([mean, variance if spread == "variance" else np.sqrt(variance), *shape]).T.ravel()
+
+
 @pytest.fixture(scope="module", params=MODELS.values(), ids=MODELS)
 def federation(make, request):
     """Two sites, whose u are their own moments."""
     model = make.model(sites=len(SIZES), **request.param)
     rows = [make.rows(n, seed) for seed, n in enumerate(SIZES)]
-    told = [describe_site(*part, ["numeric"] * 3, POLICIES["simulation"]) for part in rows]
-    pooled = describe(np.vstack([x for x, _, _ in rows]))
-    u = np.stack([describe_in_model_units(one, pooled, no_scales(3), model.options.moments_spread) for one in told])
+    u = np.stack([moments(*part, model.options.moments_spread) for part in rows])
     sites = [padding.pad_site(*part, u[s], s) for s, part in enumerate(rows)]
     return Federation(model, jnp.asarray(u), sites, posterior.common_uniforms(0, 0, DRAWS))
 

@@ -77,11 +77,3 @@ def test_a_site_answers_with_its_term_and_its_gradients(make, model):
     np.testing.assert_array_equal(answer.sums["gradient"], gradient)
     np.testing.assert_array_equal(answer.sums["phi_roots"], by_roots.phi)
     np.testing.assert_array_equal(answer.sums["sigma_roots"], by_roots.sigma)
-
-
-def test_what_it_is_asked_has_shapes_and_what_it_is_not_has_none(model):
-    roots = np.zeros((DRAWS, 2, 2))
-    asked = {"theta": (model.size,), "phi_roots": (DRAWS, 2, 2), "sigma_roots": (DRAWS, 2, 2)}
-    assert model.takes("Evaluate", {"phi_roots": roots}) == asked
-    assert model.takes("AskEffects", {"phi_roots": roots}) == asked | {"g": (DRAWS, 2)}
-    assert model.takes("AskStatistics", {"thetas": roots}) is None

@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 
 from fedci import FedCI, Result, Source, Study
-from fedci.coordinator.talk import Talk
 from fedci.errors import DisclosureError
 from fedci.model import covariance, kernels, predict
 from fedci.model.rows import BetaLaw
 from fedci.model.shared import evidence, exchanges
 from fedci.model.shared.evidence import SharedDraws
 from fedci.model.shared.shared import own_root
-from fedci.protocol.engine import InProcessEngine
-from fedci.protocol.messages import AskStatistics, Evaluate, PullBack, Refusal
+from fedci.protocol.messages import Refusal, Step
 from fedci.site.site import Site
+from support.answered import over
+from support.asked import came_to
 from tests_support import COVARIATES, SMALL, fit, fit_sites, frame, hospitals, study
 
 
@@ -35,8 +35,8 @@ def sites(fitted):
 
 
 @pytest.fixture(scope="module")
-def talk(sites):
-    return Talk(InProcessEngine(sites), "test")
+def rows(sites):
+    return [sites[name].run.prepared.rows for name in sorted(sites)]
 
 
 def test_the_objective_rises_and_the_effect_is_near(result):
@@ -47,14 +47,14 @@ def test_the_objective_rises_and_the_effect_is_near(result):
     assert abs(result.ate().mean - truth) < 4 * result.ate().sd
 
 
-def test_the_gradient_is_the_derivative_of_the_objective(result, talk):
+def test_the_gradient_is_the_derivative_of_the_objective(result, rows):
     """Central differences along three random lines, relative 1e-5: the objective is smooth with common draws."""
     model, rng = result.outcome.layout.model, np.random.default_rng(0)
     normals = evidence.common_normals(0, 0, 4, model.size)
-    q, _ = talk.follow(exchanges.start(model))
+    q = came_to(exchanges.start(model), over(model, rows))
 
     def at(vector):
-        return talk.follow(exchanges.evaluate(model, vector, 77, normals))[0]
+        return came_to(exchanges.evaluate(model, vector, 77, normals), over(model, rows))
 
     _, gradient = at(q)
     for _ in range(3):
@@ -63,15 +63,14 @@ def test_the_gradient_is_the_derivative_of_the_objective(result, talk):
         assert slope == pytest.approx(gradient @ line, rel=1e-5)
 
 
-def test_one_site_with_all_rows_has_the_same_sums_without_the_sites_own_function(result, talk):
+def test_one_site_with_all_rows_has_the_same_sums_without_the_sites_own_function(result, rows):
     """With Φ → 0 nothing is a site's own, and the sums of two sites are those of all rows together."""
     model = result.outcome.layout.model
     theta = model.unravel(jnp.asarray(model.prior[0]))
     vector = model.ravel(theta | {"phi": jnp.array([-30.0, -30.0, 0.0])})[None]
-    parts = [talk.engine.local[name].run.prepared.rows for name in talk.sites]
-    apart = [evidence.statistics(model, vector, part, 1e-12) for part in parts]
-    together = parts[0]._replace(**{name: jnp.concatenate([getattr(part, name) for part in parts])
-                                    for name in ("x", "w", "y", "mask", "weight")})
+    apart = [evidence.statistics(model, vector, part, 1e-12) for part in rows]
+    together = rows[0]._replace(**{name: jnp.concatenate([getattr(part, name) for part in rows])
+                                   for name in ("x", "w", "y", "mask", "weight")})
     for one, name in zip(evidence.statistics(model, vector, together, 1e-12), evidence.Statistics._fields, strict=True):
         np.testing.assert_allclose(one, sum(getattr(part, name) for part in apart), rtol=1e-7, atol=1e-7)
 
@@ -157,30 +156,33 @@ def test_a_trait_nobody_has_keeps_its_uncertainty():
 
 
 def test_a_small_site_refuses_its_sums_under_the_standard_policy():
+    clear = {"name": "custom", "secure_sum": "auto"}
     with pytest.raises(DisclosureError, match="columns per person in the clear"):
-        fit(hospitals(60, 60), policy="standard", preset="default")
+        fit(hospitals(60, 60), policy=clear, preset="default")
+    with pytest.raises(DisclosureError, match="at least 3 sites, got 2"):
+        fit(hospitals(200, 200), policy="standard", preset="default")
 
 
-def test_a_site_answers_only_the_messages_of_its_model(sites):
+@pytest.mark.parametrize("name", ["Evaluate", "AskEffects", "AskStatistics", "PullBack"])
+def test_a_site_answers_no_step_of_another_model_nor_one_that_is_not_the_next(sites, name):
+    """In the last exchange, of the effects, and after it: nothing else is answered, and nothing at the site changes."""
     site = sites["site-0"]
-    model = site.run.prepared.model
-    told = site.answer(Evaluate("r", 1, "site-0", np.zeros(3), np.zeros((1, 2, 2)), np.zeros((1, 2, 2))))
-    assert isinstance(told, Refusal)
-    assert "its model is 'shared'" in told.reason
-    wrong = site.answer(AskStatistics("r", 1, "site-0", np.zeros((2, model.size + 1))))
-    assert "needs (2," in wrong.reason
-    thetas = np.zeros((1, model.size))
-    short = site.answer(PullBack("r", 1, "site-0", thetas=thetas, gram=np.zeros((1, 3)),
-                                 cross=np.zeros((1, model.columns)), square=np.zeros(1), log_det=np.zeros(1)))
-    assert "gram has shape (1, 3)" in short.reason
+    run = site.run
+    last = max(run.course.places)
+    there, beyond = (site.answer(Step(run.name, number, "site-0", name)) for number in (last, last + 1))
+    assert isinstance(there, Refusal)
+    assert f"(a {name} instead of a AskSharedEffects)" in there.reason
+    assert isinstance(beyond, Refusal)
+    assert f"the sum of round {last} is not told" in beyond.reason
+    assert site.run is run
 
 
-def test_a_site_that_cannot_factor_counts_itself_as_failed(sites):
-    site = sites["site-0"]
-    model = site.run.prepared.model
-    reply = site.answer(AskStatistics("r", 1, "site-0", np.full((1, model.size), 1e200)))
-    assert reply.sums["failed"] == 1
-    assert not any(part.any() for name, part in reply.sums.items() if name != "failed")
+def test_a_site_that_cannot_factor_counts_itself_as_failed(result, rows):
+    model = result.outcome.layout.model
+    arrays = {"thetas": np.full((1, model.size), 1e200), "few": np.array(0.0)}
+    told = model.answer("AskStatistics", arrays, rows[0], None).sums
+    assert told["failed"] == 1
+    assert not any(np.any(part) for name, part in told.items() if name != "failed")
 
 
 def test_what_leaves_is_as_large_as_documented(result):

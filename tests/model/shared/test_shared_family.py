@@ -65,17 +65,6 @@ def test_a_site_that_started_again_pulls_back_the_same(model, rows):
     assert [part.shape for part in sums] == [*evidence.shapes(model, 3).values()]
 
 
-def test_what_it_is_asked_has_shapes_and_what_it_is_not_has_none(model):
-    thetas = np.zeros((3, model.size))
-    asked = {"thetas": thetas.shape, "few": ()}
-    assert model.takes("AskStatistics", {"thetas": thetas}) == asked
-    assert model.takes("PullBack", {"thetas": thetas}) == asked | evidence.shapes(model, 3)
-    betas = np.zeros((3, 8, model.columns))
-    assert model.takes("AskSharedEffects", {"thetas": thetas, "betas": betas}) == {"thetas": thetas.shape,
-                                                                                  "betas": betas.shape}
-    assert model.takes("Evaluate", {}) is None
-
-
 def test_more_people_narrow_q_where_it_has_learnt_and_nowhere_else(model):
     """1/sd² = 1/s_p² + n·(what a person tells): by hand for a q as wide as its prior and one half as wide."""
     prior_sd = model.prior[1]

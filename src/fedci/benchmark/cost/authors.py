@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from fedci.benchmark.cost import own_process
-from fedci.benchmark.cost.speed import SITES, asked_again, data_1, fitted
+from fedci.benchmark.cost.speed import SITES, came_to, data_1, fitted
 
 if TYPE_CHECKING:
     from fedci import Result
@@ -44,10 +44,13 @@ def measure(course: str) -> dict[str, Any]:
 
 def judged(result: Result, sites: Mapping[str, Site], seed: int = 1, draws: int = JUDGES) -> float:
     """L at the fitted Θ under the draws of that seed."""
-    rules, talk = asked_again(result, sites)
-    optimiser = rules.options.optimiser.model_copy(update={"draws": draws})
-    rules = rules._replace(seed=seed, options=rules.options.model_copy(update={"optimiser": optimiser}))
-    return float(talk.follow(rules.model.evaluation(rules, result.outcome.fit.theta, 0, False))[0][0])
+    from fedci.model.family import Rules
+
+    outcome, layout = result.outcome, result.outcome.layout
+    optimiser = outcome.options.optimiser.model_copy(update={"draws": draws})
+    options = outcome.options.model_copy(update={"optimiser": optimiser})
+    rules = Rules(layout.model, options, seed, layout.u, layout.rows)
+    return float(came_to(layout.model.evaluation(rules, outcome.fit.theta, 0, False), sites)[0])
 
 
 def main(arguments: list[str]) -> None:

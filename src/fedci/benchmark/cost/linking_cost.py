@@ -25,8 +25,10 @@ import numpy as np
 from fedci.coordinator.linkage import link
 from fedci.coordinator.talk import Talk
 from fedci.protocol.codec import decode, encode
+from fedci.protocol.course import Contract
 from fedci.protocol.engine import InProcessEngine
 from fedci.protocol.messages import Message
+from fedci.site.following import Course
 from fedci.site.site import Site
 from fedci.study.study import Study
 from fedci.table.table import Table
@@ -48,7 +50,7 @@ def make_site(index: int, people: int) -> Site:
     x = rng.standard_normal((people, 1))
     site = Site(STUDY, Table(site=SITES[index], x=x, missing=np.isnan(x), w=w, y=y, columns=("x",), kinds=("numeric",),
                              ids=ids, warnings=()))
-    site.run = replace(site.run, options=STUDY.fit_options())
+    site.run = replace(site.run, course=Course(site.name, Contract(STUDY, SITES)))
     return site
 
 

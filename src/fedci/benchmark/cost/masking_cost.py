@@ -11,39 +11,29 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
-from typing import TYPE_CHECKING, Any
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pandas as pd
-
-if TYPE_CHECKING:
-    from fedci.coordinator.talk import Talk
-    from fedci.model.family import Rules
 
 NAMES = [f"x{k}" for k in range(20)]
 TRUNK = (64, 56)
 """With 20 covariates: p ≈ 5000."""
 
 
-def prepared(sites: int, rows: int, secure: bool) -> tuple[Talk, Rules]:
-    """(talk, rules) of a study whose fit is about to begin."""
-    from fedci import Source, Study
-    from fedci.coordinator import coordinator
-    from fedci.coordinator import masked_sums as masks
-    from fedci.coordinator.talk import PlainSums, Talk
-    from fedci.protocol.engine import InProcessEngine
-    from fedci.site.site import Site
+def round_seconds(sites: int, rows: int, secure: bool, rounds: int) -> tuple[list[float], int]:
+    """(CPU seconds of each round but the first, which compiles; parameters)."""
+    from fedci import FedCI, Source, Study
 
-    frames = [_people(rows, seed) for seed in range(sites)]
-    study = Study(treatment="w", outcome="y", covariates=NAMES, preset="classic",
+    study = Study(treatment="w", outcome="y", covariates=NAMES, preset="classic", diagnostics={"enabled": False},
                   policy={"name": "simulation", "secure_sum": secure},
-                  options={"model": {"mean": {"kind": "network", "trunk": TRUNK}}})
-    local = {f"site-{s}": Site(study, Source(f"site-{s}", frame).read(study)) for s, frame in enumerate(frames)}
-    talk, options = Talk(InProcessEngine(local), "bench"), study.fit_options()
-    coordinator.handshake(talk, study, options)
-    sums = masks.agree(talk) if secure else PlainSums()
-    layout = coordinator.agree_units(talk, study, options)
-    return talk.on(coordinator.terms_of(layout, study, sums)), coordinator.rules_of(layout, options, 0)
+                  options={"model": {"mean": {"kind": "network", "trunk": TRUNK}}, "prediction": {"draws": 2},
+                           "optimiser": {"rounds": rounds + 1}})
+    at: list[float] = []
+    sources = [Source(f"site-{s}", _people(rows, s)) for s in range(sites)]
+    fit = FedCI(study).fit(sources, progress=lambda _: at.append(time.process_time())).outcome.fit
+    return [later - earlier for earlier, later in pairwise(at)], fit.theta.size
 
 
 def _people(rows: int, seed: int) -> pd.DataFrame:
@@ -53,21 +43,14 @@ def _people(rows: int, seed: int) -> pd.DataFrame:
 
 
 def measure(sites: int, rows: int, repeats: int) -> dict[str, Any]:
-    """Medians of rounds taken in turns, so that whatever else the machine does falls on both."""
-    from fedci.protocol import rounds
-
-    both = {secure: prepared(sites, rows, secure) for secure in (False, True)}
-    talk, rules = both[False]
-    theta = np.asarray(talk.follow(rounds.start(rules))[0])
+    """Medians over two fits of each kind taken in turns, so that whatever else the machine does falls on both."""
     seconds: dict[bool, list[float]] = {False: [], True: []}
-    for repeat in range(repeats + 1):
-        for secure, (talk, rules) in both.items():
-            start = time.process_time()
-            talk.follow(rounds.evaluation(rules, rounds.begin(rules, theta)))
-            if repeat:  # the first compiles
-                seconds[secure].append(time.process_time() - start)
+    for _ in range(2):
+        for secure in seconds:
+            more, parameters = round_seconds(sites, rows, secure, repeats)
+            seconds[secure] += more
     plain, masked = (statistics.median(seconds[secure]) for secure in (False, True))
-    return {"sites": sites, "rows": rows, "parameters": theta.size, "plain": plain, "masked": masked}
+    return {"sites": sites, "rows": rows, "parameters": parameters, "plain": plain, "masked": masked}
 
 
 def main() -> None:

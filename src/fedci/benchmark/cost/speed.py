@@ -12,18 +12,23 @@ from __future__ import annotations
 import json
 import os
 import resource
+import statistics
 import sys
 import time
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Generator, Mapping, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+import numpy as np
 
 from fedci.benchmark.cost import own_process
 
 if TYPE_CHECKING:
     from fedci import FedCI, Result, Source, Study
-    from fedci.coordinator.talk import Talk
-    from fedci.model.family import Rules
+    from fedci.model.family import Ask, Sums
     from fedci.site.site import Site
+
+Value = TypeVar("Value")
 
 SIZES = (50, 200, 800, 2000)
 SITES = 5
@@ -46,7 +51,7 @@ def measure(rows: int, rounds: int | None) -> dict[str, Any]:
         result, sites = fitted(FedCI(study), sources)
         warm = time.perf_counter()
     fit = result.outcome.fit
-    return {"rows": rows, "ms per evaluation": 1e3 * seconds_per_evaluation(result, sites, 3 if rows > 400 else 50),
+    return {"rows": rows, "ms per evaluation": 1e3 * seconds_per_evaluation(result),
             "fit, cold (s)": cold - loaded, "fit, warm (s)": warm - cold if rows <= ONCE else float("nan"),
             "import and data (s)": loaded - start,
             "rounds": len(fit.rounds), "verdict": fit.verdict,
@@ -72,26 +77,24 @@ def fitted(estimator: FedCI, sources: Sequence[Source]) -> tuple[Result, dict[st
     return estimator.fit_sites(sites), sites
 
 
-def asked_again(result: Result, sites: Mapping[str, Site]) -> tuple[Rules, Talk]:
-    """(the fit's rules, a talk with its sites), to evaluate the objective once more."""
-    from fedci.coordinator.coordinator import rules_of
-    from fedci.coordinator.talk import Talk, Terms
-    from fedci.protocol.engine import InProcessEngine
-
-    outcome = result.outcome
-    return (rules_of(outcome.layout, outcome.options, outcome.seed),
-            Talk(InProcessEngine(sites), "bench", Terms(model=outcome.layout.model)))
+def seconds_per_evaluation(result: Result) -> float:
+    """The median round of a fit that was compiled before: draws, a message to and from each site, data-free terms."""
+    at = [step.seconds for step in result.outcome.fit.rounds]
+    return statistics.median(later - earlier for earlier, later in pairwise(at))
 
 
-def seconds_per_evaluation(result: Result, sites: Mapping[str, Site], repeats: int) -> float:
-    """One objective and gradient at the fitted Θ: draws, a message to and from each site, data-free terms."""
-    from fedci.protocol import rounds
-
-    rules, talk = asked_again(result, sites)
-    start = time.perf_counter()
-    for _ in range(repeats):
-        talk.follow(rounds.evaluation(rules, rounds.begin(rules, result.outcome.fit.theta)))
-    return (time.perf_counter() - start) / repeats
+def came_to(steps: Generator[Ask, Sums, Value], sites: Mapping[str, Site]) -> Value:
+    """What steps of a fit come to over the rows of these sites, outside the course of their study: for judges, who see
+    all rows."""
+    ready = [site.people.ready for _, site in sorted(sites.items())]
+    try:
+        ask = next(steps)
+        while True:
+            answers = [part.model.answer(ask.name, ask.arrays, part.rows, None) for part in ready]
+            parts = [answer.sums for answer in answers if answer is not None]
+            ask = steps.send({name: np.asarray(sum(np.asarray(part[name]) for part in parts)) for name in parts[0]})
+    except StopIteration as done:
+        return done.value
 
 
 def main(arguments: list[str]) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from fedci.model import kernels
-from fedci.model.family import Answer, Arrays, Ask, Rules, Shapes, Sums
+from fedci.model.family import Answer, Arrays, Ask, Rules, Sums
 from fedci.model.law import Law
 from fedci.model.paper import elbo, means, posterior
 from fedci.model.paper.paper import PaperModel
@@ -87,17 +87,7 @@ class PaperFamily(PaperModel):
         law = posterior.g_posterior(self, self.unravel(jnp.asarray(theta)), jnp.asarray(rules.u))
         return np.asarray(posterior.draw_g(law, jnp.asarray(normals)))
 
-    def _asked(self, draws: int) -> Shapes:
-        return {"theta": (self.size,), "phi_roots": (draws, 2, 2), "sigma_roots": (draws, 2, 2)}
-
     # --- what a site answers
-
-    def takes(self, name: str, arrays: Arrays) -> Shapes | None:
-        """Θ of this model, and as many Φ as Σ (and g)."""
-        if name not in self.asks:
-            return None
-        draws = len(np.atleast_1d(arrays["phi_roots"]))
-        return self._asked(draws) | ({"g": (draws, 2)} if name == EFFECTS else {})
 
     def answer(self, name: str, arrays: Arrays, rows: Rows, memory: Any) -> Answer:
         roots = Roots(jnp.asarray(arrays["phi_roots"]), jnp.asarray(arrays["sigma_roots"]))
@@ -111,9 +101,8 @@ class PaperFamily(PaperModel):
         return Answer({"objective": 0.0, "gradient": np.zeros_like(arrays["theta"]), "phi_roots": zeros,
                        "sigma_roots": zeros, "failed": 1}, self.options.jitter)
 
-    def received(self, arrays: Arrays) -> tuple[np.ndarray, Draws]:
-        roots = Roots(jnp.asarray(arrays["phi_roots"]), jnp.asarray(arrays["sigma_roots"]))
-        return np.asarray(arrays["theta"]), Draws(roots, jnp.asarray(arrays["g"]))
+    def received(self, arrays: Arrays, index: int) -> tuple[np.ndarray, Draws]:
+        return np.asarray(arrays["theta"]), self.draws_at(arrays, index)
 
     # --- draws
 

@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from fedci.model import kernels
-from fedci.model.family import Answer, Arrays, Ask, Rules, Shapes, Sums
+from fedci.model.family import Answer, Arrays, Ask, Rules, Sums
 from fedci.model.law import Law
 from fedci.model.rows import BetaLaw, Rows, Vector
 from fedci.model.shared import basis, drivers, evidence, exchanges, inducing
@@ -116,16 +116,6 @@ class SharedFamily(SharedModel):
 
     # --- what a site answers
 
-    def takes(self, name: str, arrays: Arrays) -> Shapes | None:
-        if name not in self.asks:
-            return None
-        draws = len(np.atleast_1d(arrays["thetas"]))
-        shapes: Shapes = {"thetas": (draws, self.size)}
-        if name == EFFECTS:
-            betas = arrays["betas"]
-            return shapes | {"betas": (draws, betas.shape[1] if betas.ndim == 3 else 1, self.columns)}
-        return shapes | {"few": ()} | (evidence.shapes(self, draws) if name == PULL_BACK else {})
-
     def answer(self, name: str, arrays: Arrays, rows: Rows, memory: Memory | None) -> Answer | None:
         return (self._statistics if name == STATISTICS else self._pull_back)(arrays, rows, memory)
 
@@ -154,9 +144,9 @@ class SharedFamily(SharedModel):
         gradient = evidence.second_half(self, arrays["thetas"], rows, memory.jitter, cotangents, memory.sums)
         return Answer({"gradient": gradient}, self.options.jitter, memory)
 
-    def received(self, arrays: Arrays) -> tuple[np.ndarray, SharedDraws]:
+    def received(self, arrays: Arrays, index: int) -> tuple[np.ndarray, SharedDraws]:
         """Each draw has its own θ; there is no Θ."""
-        return np.zeros(0), self.draws_at(arrays, 0)
+        return np.zeros(0), self.draws_at(arrays, index)
 
     # --- draws
 

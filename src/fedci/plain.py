@@ -1,0 +1,35 @@
+"""Words from others, as they may reach a screen, a log, a result or a page: printable, on one line, bounded."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+LONGEST = 500
+"""Characters of one saying: the reason of a refusal, a warning."""
+MOST = 50
+"""Sayings of one party at a time."""
+_SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_].*?(?:\x07|\x1b\\|$)|[ -/]*[0-~]?)|\x9b[0-?]*[ -/]*[@-~]",
+                       re.DOTALL)
+"""What a terminal takes for an order: colours, titles, moves of the cursor."""
+
+
+def printable(text: str) -> str:
+    """Without orders to a terminal and without letters that nobody sees (control, bidirectional, zero width, halves of
+    surrogates); all white space is one blank."""
+    return " ".join("".join(letter if letter.isprintable() else " " if letter.isspace() else ""
+                            for letter in _SEQUENCE.sub("", text)).split())
+
+
+def plain(text: str, longest: int = LONGEST) -> str:
+    """The words of another party as they may be shown, so long at most; an ellipsis ends what was longer."""
+    cut = text[:8 * longest]  # no work on what is not shown
+    words = printable(cut)
+    return words if len(words) <= longest and len(cut) == len(text) else f"{words[:longest - 2].rstrip()} …"
+
+
+def all_plain(texts: Iterable[str]) -> list[str]:
+    """So many of them at most, and how many there are beside."""
+    given = list(texts)
+    kept = [plain(text) for text in given[:MOST]]
+    return kept if len(given) <= MOST else [*kept, f"and {len(given) - MOST} more"]

@@ -1,0 +1,371 @@
+"""The release accountant of a site: of whom it has told, in which columns, and whether of these it may tell as well.
+
+    cohort   whose sums leave: c, its treated c¹ and its untreated c⁰ (the outcome's moments leave for each arm)
+    refused  where a combination of these and of all told before tells more of a person than a mean over
+             `min_difference` people does (c alone), or over `min_cell` (arms):  h > 1/n  (`privacy.leverage`)
+
+One store for a site (`site.store`), whatever kit, study, job or run asks. A person is a keyed digest of the ids, where
+the study has any, and one of the row: by the first, one patient more is seen in a study of other columns; by the
+second, one patient's corrected value in a study of the same. Where two releases share a column and neither digest (no
+ids, other columns), nobody can tell whether they are of the same people: the later is refused, unless the site's
+operator says, with a reason that is kept, that they are others.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fedci.errors import DisclosureError, OutputError
+from fedci.privacy import leverage
+from fedci.privacy.secure_sum import derived, info
+from fedci.site import store
+from fedci.site.store import Line, Store
+from fedci.study.identity import RULE
+from fedci.study.policy import Policy
+from fedci.study.study import Study
+from fedci.table.table import Table, design_columns, id_records
+
+BEFORE = frozenset({"handshake", "linkage", "keys"})
+"""Phases in which nothing of the rows' values leaves."""
+PRINT = 8
+"""Bytes of a digest: 64 bits, by which two of 10⁷ people are one in a try of a hundred thousand."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Release:
+    """What a run is about to tell of, as the site sees it."""
+
+    site: str
+    run: str
+    study: str
+    """Its hash."""
+    columns: tuple[str, ...]
+    """Names in the site's table: covariates, treatment, outcome."""
+    outcome: str
+    people: Mapping[str, Sequence[bytes]]
+    """Way of knowing people → one record for each; the same order in each way."""
+    w: np.ndarray
+    """[n] the arm of each, as this run has it."""
+
+
+class Cohort(NamedTuple):
+    """A cohort in the store."""
+
+    prints: Mapping[str, np.ndarray]
+    """Way of knowing people → [n] uint64, in the order of the first way's."""
+    treated: np.ndarray
+    """[n] bool."""
+
+    @property
+    def whom(self) -> tuple[str, bytes]:
+        """Of which people it is, in whichever arms: by the first way, in whose order they stand."""
+        way = min(self.prints)
+        return way, hashlib.sha256(self.prints[way].tobytes()).digest()
+
+    def equals(self, other: Cohort) -> bool:
+        return (self.prints.keys() == other.prints.keys() and np.array_equal(self.treated, other.treated)
+                and all(np.array_equal(own, other.prints[way]) for way, own in self.prints.items()))
+
+
+class Counts(NamedTuple):
+    """What a store holds, without anybody in it."""
+
+    cohorts: int
+    people: int
+    """Different ones, as far as the site can tell."""
+    runs: int
+    numbers: int
+    """Told in all runs."""
+    most: int
+    """Numbers told in the runs that one person was in, of whom it is most."""
+
+
+class Accountant:
+    """`admit` before anything of a cohort is told; `told` for every answer.
+
+    apart    why the people of this run are none of those told of before, where the site cannot see it; the operator's
+    """
+
+    def __init__(self, folder: Path | str, apart: str = ""):
+        self.store, self.apart = Store(Path(folder)), apart.strip()
+        self._key = derived(self.store.secret, info("people"))
+        self._cohorts: list[Cohort] = []
+        self._releases: list[Line] = []
+        self._numbers: Counter[str] = Counter()
+        """Run → numbers told."""
+        self._read = 0
+        self._look()
+
+    @property
+    def acts(self) -> list[Line]:
+        """What the operator did to the store, with a reason: begun anew, restored from an older backup, and people said
+        to be others."""
+        return [line for line in self.store.lines if line.get("reason") or line.get("apart")]
+
+    def secret(self, purpose: str) -> bytes:
+        """What must be the same in every kit and study of this site follows from it."""
+        return derived(self.store.secret, info(purpose))
+
+    # --- before anything leaves
+
+    def admit(self, release: Release, policy: Policy) -> None:
+        """The cohort is remembered, on disk; DisclosureError where sums over it would tell of few."""
+        cohort = self._cohort(release)
+        with self._locked():
+            same = next((k for k, other in enumerate(self._cohorts) if cohort.equals(other)), None)
+            if policy.min_difference:
+                self._check(release, cohort, same, policy)
+            if same is None:
+                self.store.add({"kind": "cohort", "count": len(release.w), "prints": {
+                    way: base64.b64encode(prints.tobytes()).decode() for way, prints in cohort.prints.items()},
+                    "arms": base64.b64encode(np.packbits(cohort.treated).tobytes()).decode()})
+                same = len(self._cohorts)
+            about = {"kind": "release", "cohort": same, "site": release.site, "run": release.run,
+                     "study": release.study, "columns": sorted(release.columns), "outcome": release.outcome,
+                     "apart": self.apart}
+            if not any({**line, **about} == line for line in self._releases):
+                self.store.add({**about, "time": store.now()})
+            self._look()
+
+    def _check(self, release: Release, cohort: Cohort, same: int | None, policy: Policy) -> None:
+        """Column by column: sums of different columns do not combine."""
+        told = {frozenset(line["cohort"] for line in self._releases if column in line["columns"])
+                for column in release.columns}
+        self._check_comparable(release.site, cohort, frozenset().union(*told))
+        self._check_count(release, cohort, policy.max_cohorts)
+        for numbers in told:
+            if numbers and same not in numbers:
+                _check_span(release.site, cohort, [self._cohorts[number] for number in sorted(numbers)], policy)
+
+    def _check_comparable(self, site: str, cohort: Cohort, numbers: Iterable[int]) -> None:
+        if self.apart or all(cohort.prints.keys() & self._cohorts[number].prints.keys() for number in numbers):
+            return
+        raise DisclosureError(
+            f"site '{site}': the study shares columns with an earlier one, and the site cannot tell whether they are "
+            f"of the same people: the columns are others, and not both studies have ids. Name the same ids in the "
+            f"study (linkage.enabled = false, if nobody is to be linked). If you know that these are other people, say "
+            f"so: `fedci site run --apart \"REASON\"`; the store and the ledger keep the reason")
+
+    def _check_count(self, release: Release, cohort: Cohort, most: int) -> None:
+        different = {self._cohorts[line["cohort"]].whom for line in self._releases
+                     if line["outcome"] == release.outcome}
+        if len(different) >= most and cohort.whom not in different:
+            raise DisclosureError(
+                f"site '{release.site}': it has told of {len(different)} different cohorts with the outcome "
+                f"'{release.outcome}', and exact sums of ever more of them close in on everybody; the policy allows "
+                f"{most} (policy.max_cohorts). Ask about one of the cohorts that were told of: as often as needed")
+
+    # --- what left
+
+    def told(self, run: str, numbers: int) -> None:
+        """So many numbers leave in a run; in a run of which no cohort was admitted nothing of a person does."""
+        if numbers <= 0:
+            return
+        with self._locked():
+            if run in self.runs:
+                self.store.add({"kind": "told", "run": run, "numbers": int(numbers)}, kept=False)
+                self._look()
+
+    @property
+    def runs(self) -> set[str]:
+        return {line["run"] for line in self._releases}
+
+    @property
+    def counts(self) -> Counts:
+        with self._locked():
+            told = np.zeros(len(self._cohorts), np.int64)
+            for number, run in {(line["cohort"], line["run"]) for line in self._releases}:
+                told[number] += self._numbers[run]
+            each = _per_person(self._cohorts, told)
+            return Counts(cohorts=len(self._cohorts), people=len(each), runs=len(self.runs),
+                          numbers=self._numbers.total(), most=int(each.max(initial=0)))
+
+    # --- the store's lines
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        with self.store.locked():
+            self._look()
+            yield
+
+    def _look(self) -> None:
+        """At the lines that are new since the last look."""
+        for line in self.store.lines[self._read:]:
+            match line["kind"]:
+                case "cohort":
+                    self._cohorts.append(_read_cohort(line))
+                case "release":
+                    self._releases.append(line)
+                case "told":
+                    self._numbers[line["run"]] += line["numbers"]
+        self._read = len(self.store.lines)
+
+    def _cohort(self, release: Release) -> Cohort:
+        prints = {way: fingerprints(people, self._key, way) for way, people in sorted(release.people.items())}
+        order = np.argsort(next(iter(prints.values())), kind="stable")
+        return Cohort({way: one[order] for way, one in prints.items()}, np.asarray(release.w)[order] == 1)
+
+
+# --- people
+
+
+def release(*, site: str, run: str, agreed: Study, study: Study, whole: Table, rows: np.ndarray,
+            w: np.ndarray) -> Release:
+    """What a run tells of: these rows of the site's whole table, in these arms.
+
+    agreed    the study of all parties; `study` is it, or while a refuter runs, the refuter's
+    """
+    columns = (*(covariate.name for covariate in study.covariates), study.treatment, study.outcome)
+    return Release(site=site, run=run, study=agreed.hash(), columns=columns, outcome=study.outcome,
+                   people=_records(agreed, whole, rows), w=np.asarray(w))
+
+
+def _records(agreed: Study, whole: Table, rows: np.ndarray) -> dict[str, list[bytes]]:
+    """Each person by ids, where the study names them, and by the row: columns by name, so that their order is none."""
+    names = [*design_columns(agreed)[0], agreed.treatment, agreed.outcome]
+    order = sorted(range(len(names)), key=lambda k: names[k])
+    table = whole.take(rows)
+    values = np.column_stack([table.x, table.w, table.y])[:, order].astype("<f8") + 0.0  # no −0
+    values[np.isnan(values)] = np.nan
+    ways = {f"row {json.dumps(sorted(names))}": [row.tobytes() for row in values]}
+    if agreed.ids:
+        everybody = id_records(agreed, whole)
+        way = f"ids {RULE} {json.dumps([agreed.ids, sorted(agreed.linkage.dates.items())])}"
+        ways[way] = [everybody[row] for row in rows]
+    return ways
+
+
+def fingerprints(people: Sequence[bytes], key: bytes, way: str = "") -> np.ndarray:
+    """[n] uint64: HMAC-SHA256 of way and person, in their order; a person who stands twice is numbered."""
+    about, seen = way.encode() + bytes(1), Counter[bytes]()
+    made = []
+    for person in people:
+        made.append(hmac.digest(key, about + seen[person].to_bytes(4, "big") + person, "sha256")[:PRINT])
+        seen[person] += 1
+    return np.frombuffer(b"".join(made), "<u8")
+
+
+def _read_cohort(line: Line) -> Cohort:
+    prints = {way: np.frombuffer(base64.b64decode(data), "<u8") for way, data in line["prints"].items()}
+    arms = np.frombuffer(base64.b64decode(line["arms"]), np.uint8)
+    return Cohort(prints, np.unpackbits(arms, count=line["count"]).astype(bool))
+
+
+def _check_span(site: str, cohort: Cohort, earlier: Sequence[Cohort], policy: Policy) -> None:
+    """DisclosureError where sums over this cohort and the earlier ones would tell of few, in either way of knowing
+    people."""
+    checked: str | None = None
+    for way in sorted(cohort.prints):
+        known = [*(other for other in earlier if way in other.prints), cohort]
+        if checked and _see_the_same(known, checked, way):
+            continue
+        people = _numbered([one.prints[way] for one in known])
+        arms = [part[one.treated == arm] for one, part in zip(known, people, strict=True) for arm in (False, True)]
+        _check_leverage(site, people, 1, policy.min_difference, "min_difference")
+        _check_leverage(site, arms, 2, policy.min_cell, "min_cell")
+        checked = way
+
+
+def _numbered(cohorts: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """The same cohorts with numbers from 0 on for digests."""
+    _, where = np.unique(np.concatenate(cohorts), return_inverse=True)
+    return np.split(where, np.cumsum([len(cohort) for cohort in cohorts])[:-1])
+
+
+def _see_the_same(cohorts: Sequence[Cohort], one: str, other: str) -> bool:
+    """Whether both ways tell the same people apart: usually, for ids and rows that nobody corrected."""
+    if not all(one in cohort.prints for cohort in cohorts):
+        return False
+    first, where = np.unique(np.concatenate([cohort.prints[one] for cohort in cohorts]), return_inverse=True)
+    second = np.concatenate([cohort.prints[other] for cohort in cohorts])
+    image = np.empty(len(first), second.dtype)
+    image[where] = second
+    return bool(np.array_equal(image[where], second)) and len(np.unique(image)) == len(image)
+
+
+def _check_leverage(site: str, cohorts: Sequence[np.ndarray], new: int, least: int, rule: str) -> None:
+    found = _raised(site, *leverage.classes(cohorts), new, least) if least else None
+    if found is not None:
+        raise _few(site, found, least, rule)
+
+
+def _raised(site: str, patterns: np.ndarray, sizes: np.ndarray, new: int, least: int) -> leverage.Raised | None:
+    try:
+        return leverage.raised(patterns, sizes, new, least)
+    except leverage.TooEntangled as problem:
+        raise DisclosureError(
+            f"site '{site}': whether this cohort and those told before single somebody out cannot be decided "
+            f"({problem}), and what cannot be decided is refused. Ask about one of the cohorts that were told of"
+        ) from None
+
+
+def _few(site: str, found: leverage.Raised, least: int, rule: str) -> DisclosureError:
+    whom = "the treated, or the untreated, of this cohort" if rule == "min_cell" else "this cohort"
+    return DisclosureError(
+        f"site '{site}': sums over {whom}, together with those told before, would tell of {found.people} people as "
+        f"much as a mean over {found.worth:.3g} does; the policy asks for {least} (policy.{rule}). The same people as "
+        f"in an earlier release are allowed, and so are {least} or more who join or leave together; a few corrected "
+        f"rows are few people too")
+
+
+def _per_person(cohorts: Sequence[Cohort], told: np.ndarray) -> np.ndarray:
+    """[people] numbers told in the runs each was in; a person is the ids where a cohort has them, else the row."""
+    totals = []
+    by_way: dict[str, list[int]] = {}
+    for number, cohort in enumerate(cohorts):
+        by_way.setdefault(min(cohort.prints), []).append(number)
+    for way, numbers in by_way.items():
+        prints = [cohorts[number].prints[way] for number in numbers]
+        _, where = np.unique(np.concatenate(prints), return_inverse=True)
+        totals.append(np.bincount(where, weights=np.repeat(told[numbers], [len(one) for one in prints])))
+    return np.concatenate(totals).astype(np.int64) if totals else np.zeros(0, np.int64)
+
+
+# --- a store that must be there
+
+
+def opened(folder: Path, entries: Iterable[Mapping[str, Any]], apart: str = "") -> Accountant:
+    """The site's accountant; OutputError where the ledger (`entries`) has answers of which the store knows nothing: it
+    is lost, another's, or older than they are. Only where nothing was ever answered is a store begun in silence."""
+    told = answered(entries)
+    if not store.exists(folder):
+        if told:
+            raise store.missing(folder)
+        store.create(folder)
+    found = Accountant(folder, apart)
+    since = found.store.since
+    lost = [run for run, when in told.items() if run not in found.runs and not _was_before(when, since)]
+    if lost:
+        raise OutputError(f"the store in '{folder}' does not know {len(lost)} of the runs that this kit's ledger has "
+                          f"answered: it is another site's, or older than they are. {store.REMEDY}")
+    return found
+
+
+def answered(entries: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """Run → when it last told something of the rows."""
+    return {entry["run"]: entry["time"] for entry in entries
+            if entry["run"] and entry["reply"] == "Reply" and entry["phase"] not in BEFORE}
+
+
+def _was_before(when: str, since: str) -> bool:
+    return bool(since) and datetime.fromisoformat(when) <= datetime.fromisoformat(since)
+
+
+def act_in_words(act: Line) -> str:
+    """Of what an operator did, with the reason, as the operator gave it."""
+    if act["kind"] == "release":
+        return f"the people of run {act['run']} are none of those told of before, the operator says: {act['apart']}"
+    done = "begun anew" if act["kind"] == "store" else "restored from a backup that may be older than what was told"
+    return f"{done} on {act['time'][:10]}: {act['reason']}"

@@ -1,0 +1,98 @@
+"""What a site tells of its columns before the fit: which must stay, counts, means, spreads; all of it to be summed.
+
+Under differential privacy the same numbers come from its noised moments (`site.noising`).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from fedci.errors import DisclosureError
+from fedci.model.family import Arrays
+from fedci.protocol import stages
+from fedci.site.noising import site_noise
+from fedci.site.run import Party, Run
+from fedci.table import small_cells
+from fedci.table.moments import Moments, SiteMoments, describe, round_digits
+
+
+class Part(NamedTuple):
+    """A site's part of a sum."""
+
+    sums: dict[str, np.ndarray]
+    own: dict[str, np.ndarray] = {}
+    """What the report says of each site, in the clear."""
+    jitter: float | None = None
+    """The one that made the sums finite, where it is not the model's own."""
+
+
+def columns(party: Party, run: Run, arrays: Arrays) -> Part:
+    """Which columns this site could not sum without telling of few people."""
+    t, least = run.table, run.study.policy.min_cell
+    if small_cells.is_small_outcome(t.y, t.w, least):
+        raise DisclosureError(f"site '{party.name}': fewer people of an arm than the policy's min_cell hold one of the "
+                              f"outcome's two values. More people, or an outcome that is less rare, can be summed")
+    flags = {"withheld": small_cells.withheld(t.x, t.w, least), "varies": small_cells.varies(t.x, least),
+             "incomplete": np.isnan(t.x).any(0), "gaps_withheld": small_cells.gaps(t.x, t.w, least)}
+    return Part({name: flag.astype(float) for name, flag in flags.items()})
+
+
+def means(party: Party, run: Run, arrays: Arrays) -> Part:
+    own = moments(party, run)
+    stays = ~np.asarray(arrays["withheld"], bool)
+    y_count = np.array([arm.count[0] for arm in own.y], float)
+    return Part({"count": np.where(stays, own.x.count, 0.0),
+                 "total": np.where(stays, own.x.count * own.x.values[0], 0.0), "y_count": y_count,
+                 "y_total": y_count * np.array([arm.values[0, 0] for arm in own.y]),
+                 "stages": stages.people_of(run.table.rows - run.table.treated, run.table.treated,
+                                            run.contract.options.optimiser.first_rows)},
+                {"people": np.array([own.rows, own.treated], float)})
+
+
+def spreads(party: Party, run: Run, arrays: Arrays) -> Part:
+    """Σ (v − c)² = n (variance + (mean − c)²) about the common centre."""
+    own = moments(party, run)
+    stays = ~np.asarray(arrays["withheld"], bool)
+    return Part({"square": np.where(stays, _about(own.x, arrays["x_mean"]), 0.0),
+                 "y_square": sum((_about(arm, arrays["y_mean"])[0] for arm in own.y), np.zeros(()))})
+
+
+def description(party: Party, run: Run, arrays: Arrays) -> Part:
+    """The site's four moments in model units and in its own place, for a model that compares sites by them: what all
+    sites see of each other, to the policy's digits."""
+    own, digits = moments(party, run), run.study.policy.moment_digits
+    x_mean, x_sd, y_mean, y_sd = (np.asarray(arrays[name]) for name in ("x_mean", "x_sd", "y_mean", "y_sd"))
+    blocks: list[tuple[Moments, np.ndarray, np.ndarray]] = [
+        (own.y[0], y_mean, y_sd), (own.y[1], y_mean, y_sd), (own.x, x_mean, x_sd), (own.w, np.zeros(()), np.ones(()))]
+    values = np.hstack([_in_units(part, centre, sd) for part, centre, sd in blocks])
+    sites, place = int(arrays["slots"]), run.contract.sites.index(party.name)
+    told, counts = np.zeros((sites, *values.shape)), np.zeros((sites, values.shape[1]))
+    told[place] = round_digits(values, digits)
+    counts[place] = np.concatenate([part.count for part, _, _ in blocks])
+    return Part({"moments": told, "counts": counts})
+
+
+def _in_units(part: Moments, centre: np.ndarray, sd: np.ndarray) -> np.ndarray:
+    """[4, c]; a column that stays at the sites (its sd is infinite) has no moments."""
+    mean, variance, skewness, kurtosis = part.values
+    stays = np.isfinite(sd) & np.ones_like(mean, bool)
+    return np.where(stays, np.stack([(mean - centre) / sd, variance / np.square(sd), skewness, kurtosis]), 0.0)
+
+
+def _about(part: Moments, centre: np.ndarray) -> np.ndarray:
+    return part.count * (part.values[1] + (part.values[0] - centre) ** 2)
+
+
+def moments(party: Party, run: Run) -> SiteMoments:
+    """Of all columns, exactly, or with the noise of differential privacy. Where too few values are missing to say how
+    many, all people count as known."""
+    t, policy = run.table, run.study.policy
+    noise = site_noise(run.study, run.contract.options, t, party.secret)
+    if noise is not None and policy.noises("moments"):
+        return noise.moments(t)
+    x = describe(t.x)
+    x = x._replace(count=np.where(small_cells.gaps(t.x, t.w, policy.min_cell), t.rows, x.count))
+    arms = describe(t.y[t.w == 0][:, None]), describe(t.y[t.w == 1][:, None])
+    return SiteMoments(x, np.isnan(t.x).any(0), arms, describe(t.w[:, None]))

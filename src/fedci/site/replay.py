@@ -1,0 +1,99 @@
+"""What left a site, recomputed: the requests that it answered are kept, and an auditor answers them again.
+
+    answered/RUN/ROUND.msg     the request's bytes, whose digest the ledger's line has, on disk before the answer leaves
+
+With the same data, the same secrets and the same version the same bytes come out, line by line; or the first line that
+differs is named. Linkage is not answered again, for its keys are destroyed: which rows it left is the site's record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from fedci.errors import FedciError, OutputError
+from fedci.files import whole_file
+from fedci.protocol.codec import decode, encode
+from fedci.protocol.messages import Hello, Message
+from fedci.protocol.refuting import study_run
+from fedci.site.ledger import NOTE, REFUSAL, Entry, sha256
+from fedci.site.site import Site
+
+ANSWERED = "answered"
+LINKAGE = "linkage"
+
+
+def keep(folder: Path, request: Message, data: bytes) -> None:
+    """A request that is about to be answered; asked again, it is the same."""
+    place = folder / ANSWERED / request.run
+    try:
+        place.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with whole_file(place / f"{request.round}.msg") as file:
+            file.write(data)
+    except OSError as problem:
+        raise OutputError(f"the request could not be kept in '{place}': {problem.strerror}. Nothing was sent; free "
+                          f"some space and start the same command again") from None
+
+
+class Line(NamedTuple):
+    """A line of the ledger, and what became of it."""
+
+    number: int
+    request: str
+    verdict: str
+    """'same', 'linkage', or why it differs."""
+
+    @property
+    def ok(self) -> bool:
+        return self.verdict in ("same", LINKAGE)
+
+
+def replayed(folder: Path, entries: Sequence[Entry], site: Site,
+             linked: Callable[[str], np.ndarray | None]) -> Iterator[Line]:
+    """Each answer of the ledger again, in order, up to the first that differs. `linked(run)`: rows that linkage left.
+
+    What was refused is not answered again: nothing left. A line that says the same as one before it (a reply lost on
+    its way) is compared with that.
+    """
+    said: dict[str, str] = {}
+    for entry in entries:
+        if entry["reply"] in (NOTE, REFUSAL):
+            continue
+        line = Line(entry["n"], entry["request"], _verdict(folder, entry, site, linked, said))
+        yield line
+        if not line.ok:
+            return
+
+
+def _verdict(folder: Path, entry: Entry, site: Site, linked: Callable[[str], np.ndarray | None],
+             said: dict[str, str]) -> str:
+    if entry["phase"] == LINKAGE:
+        return LINKAGE
+    try:
+        data = (folder / ANSWERED / entry["run"] / f"{entry['round']}.msg").read_bytes()
+    except OSError:
+        return "its request was not kept"
+    if sha256(data) != entry["request_sha256"]:
+        return "the request that was kept is another"
+    if entry["request_sha256"] not in said:
+        try:
+            said[entry["request_sha256"]] = sha256(_answered(site, decode(data), linked))
+        except FedciError as problem:
+            return f"the site would refuse it now: {problem}"
+    return "same" if said[entry["request_sha256"]] == entry["reply_sha256"] else "other bytes than those that left"
+
+
+def _answered(site: Site, request: Message, linked: Callable[[str], np.ndarray | None]) -> bytes:
+    """As the door answers: a new run begins with what linkage left of the rows."""
+    begins = isinstance(request, Hello) and request.run != site.run.name
+    run = site.begun(request.refuter) if begins and isinstance(request, Hello) else site.run
+    site.run, reply = site.answered(run, request)
+    if isinstance(request, Hello) and not request.refuter:
+        rows = linked(study_run(request.run, request.refuter))
+        if rows is not None:
+            site.restore_linkage(rows)
+    return encode(reply)
+

@@ -1,0 +1,92 @@
+"""Small cells, found by what a column holds and not by how it is declared.
+
+    two values     people with the rarer one, in each arm                     → the column is withheld, everywhere
+    few values     those that fewer than `least` people of an arm hold        → counted with the nearest that more hold
+    gaps           people whose value is missing, in each arm                 → no column of its own says who they are
+
+Arms are looked at one by one: the model's basis has every covariate in each arm, so a cell of an arm is told wherever
+the column is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from fedci.table.table import Table
+
+FEW = 12
+"""Distinct values up to which a column is a list of cells, such as a score or a count, and not a measurement."""
+
+
+def withheld(x: np.ndarray, w: np.ndarray, least: int) -> np.ndarray:
+    """[d] columns of two values, one of them held by someone in an arm, but by fewer than `least` there."""
+    return np.array([_is_small(_pair(column), column, w, least) for column in x.T], bool)
+
+
+def varies(x: np.ndarray, least: int) -> np.ndarray:
+    """[d] columns in which at least `least` people, and one, stand apart from the rest."""
+    return np.array([_apart(column) >= max(least, 1) for column in x.T], bool)
+
+
+def gaps(x: np.ndarray, w: np.ndarray, least: int) -> np.ndarray:
+    """[d] columns that lack a value of someone in an arm, but of fewer than `least` there."""
+    missing = np.isnan(x)
+    counts = np.stack([missing[w == arm].sum(0) for arm in (0, 1)])
+    return np.any((counts > 0) & (counts < least), axis=0)
+
+
+def is_small_outcome(y: np.ndarray, w: np.ndarray, least: int) -> bool:
+    """Whether an outcome of two values has a small cell in an arm."""
+    return _is_small(_pair(y), y, w, least)
+
+
+def merged(table: Table, least: int) -> Table:
+    """The table with rare values of few-valued columns moved to the nearest that enough people of each arm hold."""
+    if not least:
+        return table
+    x = table.x.copy()
+    names: list[str] = []
+    for c, name in enumerate(table.columns):
+        new = _merged(x[:, c], table.w, least)
+        if not np.array_equal(new, x[:, c], equal_nan=True):
+            x[:, c], names = new, [*names, name]
+    words = tuple(f"site {table.site!r}: column '{name}' has values that fewer than {least} people of an arm hold: "
+                  f"they are counted with the nearest value that more hold" for name in names)
+    return replace(table, x=x, warnings=(*table.warnings, *words)) if names else table
+
+
+def _merged(column: np.ndarray, w: np.ndarray, least: int) -> np.ndarray:
+    """Again until it holds: a value that nobody of an arm held may get a few of them from a rare one."""
+    values = np.unique(column[~np.isnan(column)])
+    small = [_is_small(value, column, w, least) for value in values] if 3 <= len(values) <= FEW else []
+    if not any(small):
+        return column
+    common = values[~np.array(small)]
+    if not len(common):
+        common = values[[np.argmax([(column == value).sum() for value in values])]]
+    nearest = common[np.abs(common[None, :] - np.nan_to_num(column)[:, None]).argmin(1)]
+    return _merged(np.where(np.isnan(column), np.nan, nearest), w, least)
+
+
+def _pair(column: np.ndarray) -> float | None:
+    """The rarer of two values; None where there are fewer or more."""
+    values, counts = np.unique(column[~np.isnan(column)], return_counts=True)
+    return float(values[counts.argmin()]) if len(values) == 2 else None
+
+
+def _is_small(value: float | None, column: np.ndarray, w: np.ndarray, least: int) -> bool:
+    """Whether `value`, or what is not it in a column of two, is held in an arm by some people, but by few."""
+    if value is None:
+        return False
+    holds, known = column == value, ~np.isnan(column)
+    two = len(np.unique(column[known])) == 2
+    cells = [np.sum(side & (w == arm)) for arm in (0, 1) for side in ((holds, known & ~holds) if two else (holds,))]
+    return any(0 < count < least for count in cells)
+
+
+def _apart(column: np.ndarray) -> int:
+    """People without the commonest value."""
+    known = column[~np.isnan(column)]
+    return len(known) - int(np.unique(known, return_counts=True)[1].max(initial=0))

@@ -1,0 +1,251 @@
+"""One decision: what it refuses a real opening refuses, what it advises a real opening accepts; commands ask it too."""
+
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from fedci import Source, Study
+from fedci.coordinator import coordinator
+from fedci.coordinator.talk import Talk
+from fedci.errors import DisclosureError, FedciError, StudyError
+from fedci.protocol.course import Contract
+from fedci.protocol.engine import InProcessEngine
+from fedci.site import admission
+from fedci.site.admission import Situation, admit, advice, reasons
+from fedci.site.floors import VARIABLE
+from fedci.site.site import Site
+from fedci.study.options import preset_names
+from fedci.study.policy import POLICIES, SECURE_SUM_SITES, policy
+from support.commanded import told
+
+QUICK = {"optimiser": {"rounds": 20}}
+
+
+@pytest.fixture(autouse=True)
+def no_policy_of_a_site(monkeypatch):
+    """Tests of the network, which may run before these in the same process, name one for all their sites."""
+    monkeypatch.delenv(VARIABLE, raising=False)
+
+
+def people(rows: int, treated: int, columns: int, seed: int = 0) -> pd.DataFrame:
+    rng = np.random.default_rng((seed, 17))
+    frame = pd.DataFrame(rng.normal(size=(rows, columns)), columns=[f"x{k}" for k in range(columns)])
+    return frame.assign(w=np.repeat([1, 0], [treated, rows - treated]), y=rng.normal(size=rows))
+
+
+def plan(columns: int, **changes) -> Study:
+    return Study(**({"treatment": "w", "outcome": "y", "covariates": [f"x{k}" for k in range(columns)],
+                     "diagnostics": {"enabled": False}} | changes))
+
+
+def of(rows: int, treated: int, columns: int, sites: int, floors=None, **changes) -> Situation:
+    study = plan(columns, **changes).under(floors)
+    return Situation(site="site-0", study=study, options=study.fit_options(), rows=rows, treated=treated,
+                     columns=columns, sites=sites)
+
+
+def opened(asked: Situation) -> FedciError | None:
+    """A real opening by the site's own functions, up to the fit: the first error, or none. All sites are alike."""
+    frame = people(asked.rows, asked.treated, asked.columns)
+    study = asked.study.under(None)
+    if len(study.covariates) != asked.columns:
+        study = Study.model_validate(study.model_dump() | {"covariates": [f"x{k}" for k in range(asked.columns)]})
+    try:
+        coordinator.check_available(study.policy, asked.sites)
+        here = study.under(asked.study.floors)
+        sites = {name: Site(here, Source(name, frame).read(here)) for name in
+                 (f"site-{k}" for k in range(asked.sites))}
+        talk = Talk(InProcessEngine(sites), "run")
+        contract = Contract(study, tuple(sorted(sites)))
+        coordinator.handshake(talk, contract)
+        coordinator.open_course(talk, contract)
+    except FedciError as problem:
+        return problem
+    return None
+
+
+# --- check refuses if and only if an opening does
+
+
+changes = st.fixed_dictionaries({}, optional={
+    "min_rows": st.sampled_from([10, 50, 60]), "min_arm_rows": st.sampled_from([10, 20, 30]),
+    "statistics_per_row": st.sampled_from([0.1, 0.33, 0.6]),
+    "max_parameters_per_row": st.sampled_from([0.3, 1.0, 40.0]), "secure_sum": st.sampled_from([True, False, "auto"]),
+    "max_rounds": st.sampled_from([20, 150, 200, 300]),
+    "site_effects": st.booleans(), "allow_single_arm": st.booleans(),
+    "min_cell": st.integers(0, 12)})
+policies = (st.sampled_from(["standard", "simulation", "custom"])
+            | changes.map(lambda table: {"name": "custom", **table})
+            | changes.map(lambda table: {"name": "simulation", **table}))
+floors_of = st.none() | st.just("standard") | st.just("simulation") | changes.map(lambda t: {"name": "simulation", **t})
+
+
+@st.composite
+def situations(draw) -> Situation:
+    rows = draw(st.integers(12, 130))
+    treated = draw(st.integers(0, rows) | st.just(rows // 2))
+    columns, sites = draw(st.integers(1, 60) | st.integers(1, 8)), draw(st.integers(1, 4))
+    given_floors = draw(floors_of)
+    options = draw(st.sampled_from([{}, QUICK, {"optimiser": {"rounds": 250}}]))
+    try:
+        asked = of(rows, treated, columns, sites, given_floors and policy(given_floors), policy=draw(policies),
+                   preset=draw(st.sampled_from(["default", "default", "classic", "paper"])), options=options)
+    except StudyError:
+        assume(False)
+    return asked
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+@given(situations())
+def test_check_refuses_if_and_only_if_an_opening_does_and_every_advice_is_accepted(asked):
+    found = reasons(asked)
+    problem = opened(asked)
+    assert bool(found) == (problem is not None), (found, problem)
+    for one in advice(asked):
+        assert reasons(one.then) == (), one.words
+        if one.then.rows <= 2000 and one.then.sites <= 6:  # the rest is the same function, and takes long
+            assert opened(one.then) is None, one.words
+    if not found:
+        admit(asked)
+        assert advice(asked) == ()
+    else:
+        with pytest.raises(type(found[0]) if len(found) == 1 and not isinstance(found[0], DisclosureError)
+                           else FedciError, match="Would be accepted|No change"):
+            admit(asked)
+
+
+# --- the cases that were wrong
+
+
+def test_sixty_columns_of_117_people_under_masks():
+    """In a sum of three sites they are of 217 people: check said no, as if in the clear, where the run said yes."""
+    asked = of(117, 60, 14, 3)
+    assert asked.model.columns == 60
+    assert reasons(asked) == ()
+    assert opened(asked) is None
+    alone = of(117, 60, 14, 2, policy={"name": "custom", "secure_sum": "auto"})
+    assert "60 columns of 117 people" in str(reasons(alone)[0])
+    assert "60 columns of 117 people" in str(opened(alone))
+
+
+def test_the_limit_of_columns_per_person_holds_under_masks():
+    """Fails where the limit is only looked at in the clear."""
+    asked = of(60, 30, 58, 3, preset="default")
+    (against,) = [one for one in reasons(asked) if "columns per person" in str(one)]
+    assert "in a sum of 3 sites" in str(against)
+    assert asked.people == 160  # this site's, and 50 of each other
+    assert "columns per person" in str(opened(asked))
+    assert isinstance(opened(asked), DisclosureError)
+
+
+def test_of_other_sites_only_what_all_agreed_on_is_taken_for_granted():
+    """A site that asks for 500 rows knows no more of the others than the study does."""
+    strict = policy({"min_rows": 500})
+    assert of(600, 300, 5, 3, strict).people == 600 + 2 * 50
+    assert of(600, 300, 5, 3).people == 600 + 2 * 50
+
+
+def test_an_advised_preset_is_one_that_the_policy_takes():
+    """'paper' asks for 2000 rounds, which `standard` does not: it was advised all the same."""
+    asked = of(60, 30, 58, 3, preset="default")
+    words = " ".join(one.words for one in advice(asked))
+    assert "'paper'" not in words
+    assert any("preset" in one.words for one in advice(of(60, 30, 25, 3, preset="default")))
+    assert "paper" in preset_names()
+
+
+@pytest.mark.parametrize("sites", [1, 2])
+def test_under_standard_no_sum_of_fewer_than_three_sites_is_seen(sites):
+    asked = of(200, 100, 4, sites, POLICIES["standard"])
+    (against,) = reasons(asked)
+    assert f"at least {SECURE_SUM_SITES} sites, got {sites}" in str(against)
+    assert "give its people's rows away" in str(against)
+    words = [one.words for one in advice(asked)]
+    assert any(line.startswith("3 sites") for line in words)
+    assert any('policy = "simulation"' in line and "--base simulation" in line for line in words)
+    assert any('"custom"' in line and "--allow secure_sum=auto" in line for line in words)
+
+
+def test_a_third_site_is_enough():
+    assert reasons(of(200, 100, 4, 3, POLICIES["standard"])) == ()
+
+
+def test_what_parties_must_agree_on_is_refused_with_the_value_the_floor_and_what_to_do():
+    asked = of(200, 100, 4, 3, POLICIES["standard"], policy={"name": "custom", "secure_sum": False,
+                                                             "min_cell": 0})
+    with pytest.raises(DisclosureError) as problem:
+        admit(asked)
+    told = str(problem.value)
+    assert "secure_sum = false, and this site asks for true" in told
+    assert "min_cell" not in told  # the site applies its own
+    assert asked.study.policy.min_cell == 10
+    assert "in the study's [policy] secure_sum = true" in told
+    assert "fedci site policy --allow secure_sum=false" in told
+
+
+def test_several_things_wrong_are_advised_together():
+    asked = of(20, 10, 4, 2)
+    (one,) = [line for line in advice(asked) if "simulation" not in line.words]
+    assert "people here" in one.words
+    assert "3 sites" in one.words
+    assert reasons(one.then) == ()
+
+
+def test_linkage_that_a_site_does_not_allow():
+    floors = policy({"name": "simulation", "allow_linkage": False})
+    asked = of(60, 30, 2, 3, floors, policy="simulation", ids=("id",))
+    assert "allow_linkage = true, and this site asks for false" in str(reasons(asked)[0])
+
+
+# --- the commands
+
+
+def test_check_and_run_say_the_same(tmp_path, capsys):
+    """Three sites of 60 people and too many columns, and the same with few."""
+    for columns, code in ((60, 3), (4, 0)):
+        study = plan(columns, options={"optimiser": {"rounds": 2, "draws": 2}, "prediction": {"draws": 4},
+                                       "model": {"knots": 2}})
+        study.write(tmp_path / "study.toml")
+        for k, name in enumerate("abc"):
+            people(60, 30, columns, k).to_csv(tmp_path / f"{name}.csv", index=False)
+        asked = ["check", tmp_path / "study.toml", tmp_path / "a.csv", "--sites", "3"]
+        assert told(capsys, *asked)[0] == code
+        run = ["run", tmp_path / "study.toml", *(part for name in "abc" for part in
+                                                 ("--site", f"{name}={tmp_path / name}.csv")),
+               "--out", tmp_path / f"result-{columns}", "--quiet"]
+        status, _, err = told(capsys, *run)
+        assert status == code
+        assert ("columns per person" in err) == (code == 3)
+
+
+def test_two_sites_under_standard_are_refused_by_run_and_check(tmp_path, capsys):
+    plan(3).write(tmp_path / "study.toml")
+    people(60, 30, 3).to_csv(tmp_path / "a.csv", index=False)
+    code, _, err = told(capsys, "check", tmp_path / "study.toml", tmp_path / "a.csv", "--sites", "2")
+    assert code == 3
+    assert "3 sites (now 2)" in err
+    code, _, err = told(capsys, "run", tmp_path / "study.toml", "--site", f"a={tmp_path}/a.csv", "--site",
+                        f"b={tmp_path}/a.csv", "--out", tmp_path / "result")
+    assert code == 3
+    assert "Let a third site take part" in err
+
+
+def test_a_site_without_a_file_is_said_to_hold_to_standard(tmp_path, capsys):
+    plan(3, policy="simulation").write(tmp_path / "study.toml")
+    people(60, 30, 3).to_csv(tmp_path / "a.csv", index=False)
+    code, out, _ = told(capsys, "check", tmp_path / "study.toml", tmp_path / "a.csv")
+    assert code == 0
+    assert "over a network a site holds to 'standard'" in out
+    assert "secure_sum = false, and this site asks for true" in " ".join(out.split())
+
+
+def test_together_knows_what_each_site_knows_of_the_others():
+    study = plan(3, policy="simulation", missing="impute")
+    gap = people(60, 30, 3).assign(x1=lambda f: f.x1.where(f.index > 3))
+    tables = [Source("a", people(60, 30, 3)).read(study), Source("b", gap).read(study)]
+    first, second = admission.together(study, tables, study.fit_options())
+    assert (first.indicators, second.indicators, first.sites, first.stage) == (1, 1, 2, 0)
+    assert admission.situation(study, tables[0], 2).indicators == 0

@@ -69,16 +69,17 @@ def test_with_a_quorum_so_many_will_do_and_the_site_is_one_of_them():
 # --- runs
 
 
-def test_another_run_or_cohort_begins_without_what_was_agreed_before():
+def test_another_run_begins_without_what_was_agreed_before_and_none_changes_its_cohort():
     site = made()
     site.answer(greeting(site.party.agreed))
     asked_until(site, "Prepare")
     run, agreed = site.run, site.party.agreed
     assert opening.hello(site.party, run, greeting(agreed, number=9))[0] == run
-    for other in (greeting(agreed, run="other"), greeting(agreed, sites=("a", "b"))):
-        fresh = opening.hello(site.party, run, other)[0]
-        assert (fresh.name, fresh.prepared, fresh.sums, dict(fresh.course.places)) == (other.run, None, None, {})
-        assert fresh.described
+    fresh = opening.hello(site.party, run, greeting(agreed, run="other", sites=("a", "b")))[0]
+    assert (fresh.name, fresh.prepared, fresh.sums, dict(fresh.course.places)) == ("other", None, None, {})
+    assert fresh.described
+    with pytest.raises(HandshakeError, match="begun with other sites"):
+        opening.hello(site.party, run, greeting(agreed, sites=("a", "b")))
 
 
 def test_a_refuter_that_the_study_does_not_ask_for_is_refused():

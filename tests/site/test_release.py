@@ -83,3 +83,10 @@ def test_check_shows_the_numbers_that_would_leave(place, capsys):
     code, out, _ = told(capsys, "check", place / "study.toml", place / "a.csv")
     assert "number by number" in out
     assert "Nothing has left now" in out
+
+
+def test_the_numbers_told_per_person_are_all_that_would_leave_over_the_people():
+    plan = study(preset="default")
+    found = release(plan, Source("a", frame(40, 0)).read(plan))
+    assert found.told_per_person == sum(part.numbers for part in found.sums) / 40
+    assert found.plain()["numbers_told_per_person"] == found.told_per_person > 1

@@ -74,9 +74,16 @@ class Release:
     moments: tuple[ColumnMoments, ...]
     sums: tuple[Sum, ...]
 
+    @property
+    def told_per_person(self) -> float:
+        """Numbers that would leave at most, over the site's people: the more of them, the more can be solved for."""
+        people = max((line.rows for line in self.moments), default=0)
+        return sum(part.numbers for part in self.sums) / max(people, 1)
+
     def plain(self) -> dict[str, Any]:
         """As JSON holds it."""
-        return {"site": self.site, "warnings": list(self.warnings), "moments": [asdict(line) for line in self.moments],
+        return {"site": self.site, "numbers_told_per_person": self.told_per_person, "warnings": list(self.warnings),
+                "moments": [asdict(line) for line in self.moments],
                 "sums": [asdict(part) | {"shape": list(part.shape), "numbers": part.numbers} for part in self.sums]}
 
 

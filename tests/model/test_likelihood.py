@@ -1,4 +1,5 @@
-"""A precision per row: the exact form, the one of large sites whose rows all induce, and the dense law agree.
+"""A precision per row, and noise that a site added: the exact form, the one of large sites whose rows all induce, and
+the dense law agree.
 
 Tolerances: as in shared/test_sparse.py, a jitter of 1e-12 through a condition number of 1e5, on one side only.
 """
@@ -37,11 +38,16 @@ def thetas():
     return jnp.asarray(MODEL.prior[0] + 0.3 * np.random.default_rng(1).standard_normal((2, MODEL.size)))
 
 
+@pytest.fixture(scope="module", params=[0.0, 0.4], ids=["", "noise added"])
+def added(request):
+    return request.param
+
+
 @pytest.fixture(scope="module")
-def forms(people):
+def forms(people, added):
     x, w, y, weight = people
-    return (padding.pad_site(x, w, y, np.zeros(4), 0, weight),
-            inducing.cut(x, w, y, np.zeros(4), 0, MODEL.kernel, ROWS, 8, weight=weight))
+    return (padding.pad_site(x, w, y, np.zeros(4), 0, weight, added),
+            inducing.cut(x, w, y, np.zeros(4), 0, MODEL.kernel, ROWS, 8, weight=weight, added=added))
 
 
 @pytest.fixture(scope="module")
@@ -49,23 +55,23 @@ def draws(thetas):
     return SharedDraws(thetas, jnp.asarray(np.random.default_rng(2).standard_normal((2, 2, MODEL.columns))))
 
 
-def dense(theta, people):
-    """(Z, C) by plain linear algebra: C = Φ[w, w'] k + diag(σ²_w / weight)."""
+def dense(theta, people, added):
+    """(Z, C) by plain linear algebra: C = Φ[w, w'] k + diag((σ²_w + added) / weight)."""
     x, w, _, weight = people
     root, noise = (np.asarray(part) for part in MODEL.roots(theta))
     k = np.asarray(kernels.cross(MODEL.kernel, theta["kernel"], jnp.asarray(x), jnp.asarray(x)))
     z = np.asarray(MODEL.design(theta, jnp.asarray(x), covariance.arms(jnp.asarray(w))))
-    return z, (root @ root.T)[w][:, w] * k + np.diag(np.diag(noise)[w] ** 2 / weight)
+    return z, (root @ root.T)[w][:, w] * k + np.diag((np.diag(noise)[w] ** 2 + added) / weight)
 
 
 def near(a, b):
     jax.tree.map(lambda p, q: np.testing.assert_allclose(p, q, **CLOSE), a, b)
 
 
-def test_the_evidence_of_rows_of_unequal_precision_is_the_dense_one(forms, people, thetas):
+def test_the_evidence_of_rows_of_unequal_precision_is_the_dense_one(forms, people, thetas, added):
     expected = []
     for vector in thetas:
-        z, c = dense(MODEL.unravel(vector), people)
+        z, c = dense(MODEL.unravel(vector), people, added)
         expected.append(multivariate_normal(np.zeros(ROWS), z @ z.T + c).logpdf(people[2]))
     for rows in forms:
         total = evidence.statistics(MODEL, thetas, rows, JITTER)
@@ -79,9 +85,9 @@ def test_statistics_and_gradient_agree(forms, thetas):
     near(*(evidence.pull_back(MODEL, thetas, rows, JITTER, cotangents) for rows in forms))
 
 
-def test_the_bound_is_below_the_evidence(people, thetas, forms):
+def test_the_bound_is_below_the_evidence(people, thetas, forms, added):
     x, w, y, weight = people
-    few = inducing.cut(x, w, y, np.zeros(4), 0, MODEL.kernel, 6, 8, weight=weight)
+    few = inducing.cut(x, w, y, np.zeros(4), 0, MODEL.kernel, 6, 8, weight=weight, added=added)
     values = [np.asarray(evidence.log_evidence(evidence.statistics(MODEL, thetas, rows, JITTER), float(ROWS))[0])
               for rows in (few, forms[0])]
     assert (values[0] < values[1]).all()
@@ -101,11 +107,11 @@ def test_predictions_sums_and_realised_effects_agree(forms, draws):
     near(*each)
 
 
-def test_predictions_are_the_dense_conditionals(forms, people, draws):
+def test_predictions_are_the_dense_conditionals(forms, people, draws, added):
     """E y(1) − E y(0) at new x, for one (θ, β̃)."""
     x, w, y, _ = people
     new, theta = np.random.default_rng(3).standard_normal((4, D)), MODEL.unravel(draws.theta[0])
-    z, c = dense(theta, people)
+    z, c = dense(theta, people, added)
     phi = np.asarray(MODEL.roots(theta)[0])
     phi = phi @ phi.T
     across = (phi[1] - phi[0])[w] * np.asarray(kernels.cross(MODEL.kernel, theta["kernel"], jnp.asarray(new),
@@ -117,12 +123,39 @@ def test_predictions_are_the_dense_conditionals(forms, people, draws):
     np.testing.assert_allclose(found.mean[0], expected, **CLOSE)
 
 
-def test_leaving_a_person_out_is_deleting_their_row(forms, people, draws):
+def test_a_realised_effect_is_free_of_the_noise_that_was_added(forms, people, draws, added):
+    """τ_i = w̃_i(y_i − y_mis,i) of true outcomes, given outcomes with noise: by the joint law of all three, for one
+    (θ, β̃), at noise correlation 0.6."""
+    x, w, y, weight = people
+    theta, beta = MODEL.unravel(draws.theta[0]), np.asarray(draws.beta[0, 0])
+    root, noise = (np.asarray(part) for part in MODEL.roots(theta))
+    k = np.asarray(kernels.cross(MODEL.kernel, theta["kernel"], jnp.asarray(x), jnp.asarray(x)))
+    phi, sd = root @ root.T, np.diag(noise)
+    sigma = np.array([[sd[0] ** 2, 0.6 * sd[0] * sd[1]], [0.6 * sd[0] * sd[1], sd[1] ** 2]])
+
+    def cov(a, b):
+        """Of y_a of everybody and y_b of everybody, true ones."""
+        return phi[np.ix_(a, b)] * k + np.diag(sigma[a, b] / weight)
+
+    means = [np.asarray(MODEL.design(theta, jnp.asarray(x), covariance.arms(jnp.asarray(a)))) @ beta for a in (w, 1 - w)]
+    across = cov(w, w) - cov(1 - w, w)
+    between = cov(w, w) + cov(1 - w, 1 - w) - cov(w, 1 - w) - cov(1 - w, w)
+    c = cov(w, w) + np.diag(added / weight)
+    mean = means[0] - means[1] + across @ np.linalg.solve(c, y - means[0])
+    var = np.diag(between - across @ np.linalg.solve(c, across.T))
+    for rows in forms:
+        parts = list(rows.realised(MODEL, NOTHING, draws, CORRELATIONS[2:], JITTER))
+        order = np.argsort(np.concatenate([places for places, _ in parts]))
+        found = [np.concatenate([getattr(part, name) for _, part in parts], -1)[0, 0, order] for name in ("mean", "var")]
+        near(found, [(2 * w - 1) * mean, var])
+
+
+def test_leaving_a_person_out_is_deleting_their_row(forms, people, draws, added):
     y = people[2]
     law = BetaLaw(*evidence.collapse(evidence.statistics(MODEL, draws.theta, forms[0], JITTER)))
     exact, large = (leave_one_out.left_out(MODEL, NOTHING, rows, draws, law, JITTER) for rows in forms)
     near(*(jax.tree.map(lambda leaf: leaf[:, :ROWS], form) for form in (exact, large)))
-    z, c = dense(MODEL.unravel(draws.theta[0]), people)
+    z, c = dense(MODEL.unravel(draws.theta[0]), people, added)
     k = z @ z.T + c
     for i in range(0, ROWS, 7):
         rest = np.delete(np.arange(ROWS), i)

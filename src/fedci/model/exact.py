@@ -56,6 +56,8 @@ class ExactRows(NamedTuple):
     index: Int[Array, ""]  # type: ignore[assignment]  # hides tuple.index, which nobody asks of rows
     weight: Float[Array, "n"]
     """Of each row's precision (`model.likelihood`); 1 for padding."""
+    added: Float[Array, ""] = np.zeros(())  # type: ignore[assignment]  # traced as an array
+    """Variance of the noise that the site added to its outcomes (`model.likelihood`)."""
 
     def people(self) -> int:
         return int(self.mask.sum())
@@ -123,7 +125,7 @@ def observed_covariance(root_phi: Float[Array, "2 2"], root_sigma: Float[Array, 
 def _observed(phi: Float[Array, "2 2"], sigma: Float[Array, "2 2"], k: Float[Array, "n n"], site: ExactRows,
               jitter: Scalar) -> Float[Array, "n n"]:
     people = jnp.outer(site.mask, site.mask)
-    return steady(people * covariance.observed(phi, sigma, k, site.w, site.weight), site, jitter)
+    return steady(people * covariance.observed(phi, sigma + site.added, k, site.w, site.weight), site, jitter)
 
 
 def steady(c: Float[Array, "n n"], site: ExactRows, jitter: Scalar) -> Float[Array, "n n"]:
@@ -184,9 +186,10 @@ class Missing(NamedTuple):
 
 
 def missing_given_observed(site: ExactRows, given: Conditioned, noise_correlation: Scalar) -> Missing:
-    """The paper's m_mo and S_mo."""
+    """The paper's m_mo and S_mo, of y_mis with the noise that was added to the person's outcome: in y_i − y_mis,i it
+    cancels."""
     shared = shared_noise(given, noise_correlation)
-    sigma = given.sigma.at[0, 1].set(shared).at[1, 0].set(shared)
+    sigma = given.sigma.at[0, 1].set(shared).at[1, 0].set(shared) + site.added
     people = jnp.outer(site.mask, site.mask)
     k_om = people * covariance.observed_missing(given.phi, sigma, given.k, site.w, site.weight)
     k_mis = people * covariance.missing(given.phi, sigma, given.k, site.w, site.weight)

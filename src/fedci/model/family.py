@@ -125,9 +125,9 @@ class Family(ABC):
 
     # --- rows
 
-    def rows(self, x: np.ndarray, w: np.ndarray, y: np.ndarray, u: np.ndarray, index: int) -> Rows:
-        """The rows (model units) as the model computes on them."""
-        return padding.pad_site(x, w, y, u, index)
+    def rows(self, x: np.ndarray, w: np.ndarray, y: np.ndarray, u: np.ndarray, index: int, added: float = 0.0) -> Rows:
+        """The rows (model units) as the model computes on them; `added`: the variance of the noise in y."""
+        return padding.pad_site(x, w, y, u, index, added=added)
 
     def rows_of_stage(self, rows: Rows, chosen: np.ndarray, x: np.ndarray, w: np.ndarray, y: np.ndarray) -> Rows:
         """Of a large site's rows those that the first stage looks at; all of a small site's."""

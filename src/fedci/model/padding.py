@@ -28,7 +28,7 @@ def size_class(n: int) -> int:
 
 
 def pad_site(x: np.ndarray, w: np.ndarray, y: np.ndarray, u: np.ndarray, index: int,
-             weight: np.ndarray | None = None) -> ExactRows:
+             weight: np.ndarray | None = None, added: float = 0.0) -> ExactRows:
     """The site's rows, then padding rows of zeros with mask 0. x must be complete and float64. Without weights, all
     are 1 (`model.likelihood`)."""
     if x.dtype != np.float64 or y.dtype != np.float64:
@@ -41,7 +41,7 @@ def pad_site(x: np.ndarray, w: np.ndarray, y: np.ndarray, u: np.ndarray, index: 
                      y=jnp.asarray(np.pad(y, (0, more))),
                      mask=jnp.asarray(np.pad(np.ones(n), (0, more))),
                      u=jnp.asarray(u), index=jnp.asarray(index),
-                     weight=jnp.asarray(np.pad(weight, (0, more), constant_values=1.0)))
+                     weight=jnp.asarray(np.pad(weight, (0, more), constant_values=1.0)), added=jnp.asarray(added))
 
 
 def no_rows(d: int, u: np.ndarray) -> ExactRows:

@@ -88,6 +88,11 @@ class Rows(Protocol):
         """The site's number."""
         ...
 
+    @property
+    def added(self) -> Array:
+        """Variance of the noise that the site added to its outcomes."""
+        ...
+
     def people(self) -> int: ...
 
     def is_small(self) -> bool:

@@ -28,7 +28,8 @@ PAIRS = 256
 
 
 def cut(x: np.ndarray, w: np.ndarray, y: np.ndarray, u: np.ndarray, index: int, kernel: kernels.Kernel, count: int,
-        block: int | None = None, inducing: np.ndarray | None = None, weight: np.ndarray | None = None) -> Blocks:
+        block: int | None = None, inducing: np.ndarray | None = None, weight: np.ndarray | None = None,
+        added: float = 0.0) -> Blocks:
     """The site's rows as blocks, with `count` inducing inputs (or as many as there are rows), or with those given.
     Without weights, all are 1 (`model.likelihood`)."""
     if x.dtype != np.float64 or y.dtype != np.float64:
@@ -44,7 +45,7 @@ def cut(x: np.ndarray, w: np.ndarray, y: np.ndarray, u: np.ndarray, index: int, 
     return Blocks(*map(jnp.asarray, (
         x[place] * people[..., None], y[place] * people, people.astype(float), arm, row,
         x[choose(kernel, x, count)] if inducing is None else inducing, np.stack(pairs), np.stack(paired), u, index,
-        np.where(people, weight[place], 1.0))))
+        np.where(people, weight[place], 1.0), added)))
 
 
 def bytes_needed(rows: int, d: int, width: int, block: int | None = None) -> int:

@@ -49,11 +49,11 @@ class SharedFamily(SharedModel):
 
     # --- rows
 
-    def rows(self, x: np.ndarray, w: np.ndarray, y: np.ndarray, u: np.ndarray, index: int) -> Rows:
+    def rows(self, x: np.ndarray, w: np.ndarray, y: np.ndarray, u: np.ndarray, index: int, added: float = 0.0) -> Rows:
         """Exactly, or in blocks above model.exact_rows."""
         if len(y) > self.options.exact_rows:
-            return inducing.cut(x, w, y, u, index, self.kernel, self.options.inducing)
-        return super().rows(x, w, y, u, index)
+            return inducing.cut(x, w, y, u, index, self.kernel, self.options.inducing, added=added)
+        return super().rows(x, w, y, u, index, added)
 
     def rows_of_stage(self, rows: Rows, chosen: np.ndarray, x: np.ndarray, w: np.ndarray, y: np.ndarray) -> Rows:
         """With the inducing inputs of all rows."""
@@ -61,8 +61,8 @@ class SharedFamily(SharedModel):
             return rows
         some = x[chosen], w[chosen], y[chosen], np.asarray(rows.u), int(rows.index)
         if len(chosen) <= self.options.exact_rows:
-            return super().rows(*some)
-        return inducing.cut(*some, self.kernel, 0, inducing=np.asarray(rows.inducing))
+            return super().rows(*some, float(rows.added))
+        return inducing.cut(*some, self.kernel, 0, inducing=np.asarray(rows.inducing), added=float(rows.added))
 
     def memory_needed(self, rows: int, draws: int) -> tuple[int, str]:
         if rows <= self.options.exact_rows:

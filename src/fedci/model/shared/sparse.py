@@ -69,6 +69,8 @@ class Blocks(NamedTuple):
     index: Int[Array, ""]  # type: ignore[assignment]  # hides tuple.index, which nobody asks of rows
     weight: Float[Array, "k b"]
     """Of each row's precision (`model.likelihood`); 1 for padding."""
+    added: Float[Array, ""] = np.zeros(())  # type: ignore[assignment]  # traced as an array
+    """Variance of the noise that the site added to its outcomes (`model.likelihood`)."""
 
     def people(self) -> int:
         return int(self.mask.sum())
@@ -100,7 +102,7 @@ class Blocks(NamedTuple):
         known = self.known(model, draws, jitter)
         for i, (place, mask) in enumerate(zip(np.asarray(self.row), np.asarray(self.mask) > 0, strict=True)):
             block = Block(self.x[i], self.y[i], self.weight[i], self.arm[i])
-            each = jax.device_get(over_draws(partial(_realised, model, block, correlations), known))
+            each = jax.device_get(over_draws(partial(_realised, model, block, correlations, self.added), known))
             yield place[mask], Moments(each.mean[..., mask], each.var[..., mask])
 
     def left_out(self, model: SharedModel, vector: Vector, draws: SharedDraws, beta: BetaLaw,
@@ -256,7 +258,7 @@ def solve(model: SharedModel, theta: Theta, site: Blocks, jitter: Scalar,
     root = inducing_root(model, theta, site.inducing, jitter)
     total = grams(model, theta, site, root) if total is None else total
     placed = maps(model, theta, site.inducing.shape[0])
-    precision = model.likelihood.arm_precision(theta["noise"])
+    precision = model.likelihood.arm_precision(theta["noise"], site.added)
     weighted = total.both * precision[:, None, None]
     inner, with_y = weighted[:, :-1, :-1], weighted[:, :-1, -1]
     across = jnp.einsum("afg,agq->afq", inner, placed.z)
@@ -334,9 +336,10 @@ def _effects(model: SharedModel, site: Blocks, draws: SharedDraws, correlations:
 
 
 @partial(jax.jit, static_argnames="model")
-def _realised(model: SharedModel, block: Block, correlations: Float[Array, "C"], known: Learnt) -> Moments:
+def _realised(model: SharedModel, block: Block, correlations: Float[Array, "C"], added: Scalar,
+              known: Learnt) -> Moments:
     """τ_i [L, C, b] of the people of one block. Stays at the site."""
-    return merged(jax.lax.map(lambda draw: same_shape(*realised_each(model, draw, block, correlations)), known))
+    return merged(jax.lax.map(lambda draw: same_shape(*realised_each(model, draw, block, correlations, added)), known))
 
 
 def learn(model: SharedModel, vector: Float[Array, "p"], betas: Float[Array, "B q"], site: Blocks,
@@ -389,13 +392,13 @@ def sums(model: SharedModel, known: Learnt, over: Totals, site: Blocks,
         return means, jnp.sum(away**2, 1) + jnp.maximum(jnp.einsum("ea,ab,eb->e", weights, between, weights), 0.0)
 
     def realised(correlation: Scalar) -> MeanAndVariance:
-        """τ_i = w̃_i(y_i − y_mis,i), y_mis = m_w̄ + f_w̄ + r_w(y − m_w − f_w) + noise, r_w = σ₀₁/σ_w²."""
-        sd = jnp.diag(noise)
-        shared = jnp.where(jnp.isnan(correlation), 0.0, correlation) * sd[0] * sd[1]
-        ratio, sign = shared / sd**2, jnp.array([-1.0, 1.0])
+        """τ_i = w̃_i(y_i − y_mis,i), y_mis = m_w̄ + f_w̄ + r_w(y − m_w − f_w) + noise, r_w = σ₀₁/σ_w²; both with the noise
+        that was added to y_i, which is the same in both."""
+        var, shared = _noise(noise, correlation, site.added)
+        ratio, sign = shared / var, jnp.array([-1.0, 1.0])
         contrast = sign[:, None] * (ratio[:, None] * jnp.eye(2) - jnp.eye(2)[::-1])
         means, variances = of(contrast)
-        rest = over.noise * (sd[::-1] ** 2 - shared * ratio)
+        rest = over.noise * (var[::-1] - shared * ratio)
         return means + (weights @ (sign * (1.0 - ratio) * over.y))[None], variances + weights**2 @ rest
 
     return of(jnp.array([[-1.0, 1.0], [-1.0, 1.0]])), jax.vmap(realised, out_axes=(1, 0))(correlations)
@@ -416,19 +419,25 @@ def missed_together(model: SharedModel, theta: Theta, known: Learnt, over: Total
     return each * (jnp.outer(over.people, over.people) - jnp.diag(over.people)) + jnp.diag(over.missed)
 
 
-def realised_each(model: SharedModel, known: Learnt, block: Block, correlations: Float[Array, "C"]) -> MeanAndVariance:
+def _noise(root: Float[Array, "2 2"], correlation: Scalar, added: Scalar) -> tuple[Float[Array, "2"], Float[Array, ""]]:
+    """(σ_a², σ₀₁) with the noise that was added to the person's outcome: it is the same in both arms."""
+    sd = jnp.diag(root)
+    return sd**2 + added, jnp.where(jnp.isnan(correlation), 0.0, correlation) * sd[0] * sd[1] + added
+
+
+def realised_each(model: SharedModel, known: Learnt, block: Block, correlations: Float[Array, "C"],
+                  added: Scalar) -> MeanAndVariance:
     """(means [B, C, b], variances [C, b]) of τ_i for the people of one block."""
     x, y, weight, arm = block
     theta = model.unravel(known.theta)
     mean, cov = arms_at(model, known, x)
-    sd = jnp.diag(noise_root(theta))
     sign = 2.0 * arm - 1.0
 
     def at(correlation: Scalar) -> MeanAndVariance:
-        shared = jnp.where(jnp.isnan(correlation), 0.0, correlation) * sd[0] * sd[1]
-        ratio = shared / sd[arm] ** 2
+        noise, shared = _noise(noise_root(theta), correlation, added)
+        ratio = shared / noise[arm]
         contrast = sign * (ratio * jnp.eye(2)[arm] - jnp.eye(2)[1 - arm])
-        var = jnp.einsum("j,pjk,k->p", contrast, cov, contrast) + (sd[1 - arm] ** 2 - shared * ratio) / weight
+        var = jnp.einsum("j,pjk,k->p", contrast, cov, contrast) + (noise[1 - arm] - shared * ratio) / weight
         return mean @ contrast + (sign * (1.0 - ratio) * y)[None], jnp.maximum(var, 0.0)
 
     return jax.vmap(at, out_axes=(1, 0))(correlations)

@@ -36,6 +36,13 @@ for smallest in ("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "JAX_PERSISTENT_C
 # `make test-all` compiles them as users do.
 os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
 
+# Nor do they need XLA's newer emitters of fused loops, whose passes are four fifths of what is left (8 s of a small fit
+# become 2), nor its parts for several threads to compile: a worker has one core. XLA ends a process at a flag that it
+# does not know: with another JAX than that of constraints.txt, one of these may have to go.
+QUICK = "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
+if os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] == "1":
+    os.environ["XLA_FLAGS"] = f"{QUICK} {os.environ.get('XLA_FLAGS', '')}".strip()
+
 # An array stretched over an axis it does not have is an error, here and in the processes that tests start: where a
 # shape is meant to be stretched, the code says so.
 os.environ.setdefault("JAX_NUMPY_RANK_PROMOTION", "raise")

@@ -4,6 +4,8 @@ Each site is a `SiteParty` on its own kit, as in its job process; a restart is a
 replaced by a call: what a real engine does when processes die is tested in test_network.py.
 """
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -15,6 +17,7 @@ from fedci.protocol.codec import decode, encode
 from fedci.protocol.requests import asked
 from fedci.site import ledger
 from fedci.study.study import Diagnosing, Linkage
+from tests_support import SMALL
 
 
 class Engine:
@@ -254,9 +257,9 @@ def test_masked_and_killed_anywhere_the_result_is_the_same_to_the_bit(masked, un
 class Whole(Engine):
     """An engine as the coordinator's job process has it; `breaks_in`: the run in whose 8th round a site goes away."""
 
-    def __init__(self, folder, breaks_in=None):
+    def __init__(self, folder, breaks_in=None, sites=SITES):
         super().__init__(folder, half=True)
-        self.breaks_in, self.traffic = breaks_in, {}
+        self.breaks_in, self.sites, self.traffic = breaks_in, sites, {}
 
     def exchange(self, requests):
         request = next(iter(requests.values()))
@@ -316,3 +319,46 @@ def test_killed_among_the_refuters_they_go_on_and_what_was_fitted_stays(masked, 
         assert [path.name for path in own.out.iterdir()] == [f"people-{found.outcome.run}.csv"]
     left = [path.name for path in kit.read(tmp_path / "kits" / "coordinator", "coordinator").run.iterdir()]
     assert not [name for name in left if name.startswith(("checkpoint", party.FITTED))]
+
+
+class Console:
+    """The engine's console, whose jobs run at once and in this process; oslo leaves in the first one."""
+
+    def __init__(self, own, folder):
+        self.own, self.folder, self.connected = own, folder, SITES
+
+    def get_connected_client_list(self):
+        return [SimpleNamespace(name=name) for name in self.connected]
+
+    def submit_job(self, folder):
+        facts = party.read_run(self.own)
+        engine = Whole(self.folder, sites=tuple(facts["sites"]))
+        engine.breaks = [("AskStatistics", "PullBack", 7)] if "oslo" in engine.sites else []
+        party.coordinate(self.own, engine, facts)
+        engine.kill()
+        self.connected = tuple(site for site in SITES if site != "oslo")
+        return "1"
+
+    def abort_job(self, number): ...
+
+
+def test_with_a_quorum_the_study_goes_on_without_a_site_that_left_and_names_who_contributed(tmp_path, monkeypatch):
+    """As over the network (test_network.py), but for its processes: oslo goes away in the 8th round, and stays away."""
+    from fedci.network import operations, rehearsal
+    from fedci.network.provision import new_network
+    from fedci.result.result import Result
+
+    monkeypatch.setattr(operations, "PAUSE", 0.0)
+    monkeypatch.setattr(operations, "LOOK", 0.01)
+    plan = rehearsal.make_study(options=SMALL, quorum=2, diagnostics={"enabled": False})
+    tables = rehearsal.make_people(tmp_path, plan, people=40, twice=6)
+    new_network(plan, (), "localhost", tmp_path / "kits", port=8443)
+    own, said = kit.read(tmp_path / "kits" / "coordinator", "coordinator"), []
+    party.write_run(own, {"out": str(tmp_path / "result")})
+    running = SimpleNamespace(poll=lambda: None)
+    operations._conduct(own, Console(own, tmp_path), running, said.append, 1.0, operations.Absence(plan.quorum, 0.05))
+    assert "paused     site 'oslo' did not answer" in said
+    assert "started    the study with lyon, turin alone" in said
+    found = Result.load(tmp_path / "result")
+    assert found.outcome.layout.sites == ("lyon", "turin")
+    rehearsal.compare(tmp_path, plan, {site: tables[site] for site in ("lyon", "turin")}, found)

@@ -180,10 +180,10 @@ def network(folder: Path, **changes):
 
 @pytest.fixture(scope="module")
 def troubled(tmp_path_factory):
-    """A run with linkage, under secure sums, with sites that follow the fit, all diagnostics and a refuter, to which
-    everything happens: a site slower than the deadline; each site's command ended, each in another way; later one of
-    them again, the coordinator's, and a site's engine. (Network, its result, what was seen of the ended, twice)"""
-    with network(tmp_path_factory.mktemp("troubled"), policy=MASKED, diagnostics={"refute": ["placebo"]}) as made:
+    """A run with linkage, under secure sums, with sites that follow the fit and all diagnostics, to which everything
+    happens: a site slower than the deadline; each site's command ended, each in another way; later one of them again,
+    the coordinator's, and a site's engine. (Network, its result, what was seen of the ended, twice)"""
+    with network(tmp_path_factory.mktemp("troubled"), policy=MASKED) as made:
         made.deadline = 10
         made.start_all()
         made.wait_round(2)
@@ -209,11 +209,10 @@ def troubled(tmp_path_factory):
 
 
 def test_networked_with_linkage_is_the_study_in_one_process(troubled):
-    """All diagnostics, a refuter among them, are compared too."""
+    """All diagnostics are compared too. (With refuters: test_faults.py, and below under `slow`.)"""
     network, found, *_ = troubled
     rehearsal.compare(network.out, network.study, network.tables, found)
     assert sum(found.outcome.excluded.values()) == 18
-    assert [row.name for row in found.diagnostics.refuters] == list(network.study.diagnostics.refute)
     for site in rehearsal.SITES:
         own = network.kit(site).folder
         assert ledger.verify(own).ok
@@ -264,8 +263,10 @@ def test_a_site_slower_than_the_deadline_pauses_the_run_and_its_late_answer_chan
     assert any(f"paused     {reason}" in said for reason in reasons)  # as it was asked for a sum, or to open one
 
 
+@pytest.mark.slow
 def test_with_a_quorum_the_study_goes_on_without_a_site_that_left_and_names_who_contributed(tmp_path):
-    with network(tmp_path, quorum=2, diagnostics={"enabled": False}) as made:
+    """And with a refuter, whose numbers are compared too. (The same without the engine's processes: test_faults.py.)"""
+    with network(tmp_path, quorum=2, diagnostics={"refute": ["placebo"]}) as made:
         made.deadline = 6
         made.start_all()
         made.wait_round(3)
@@ -274,4 +275,5 @@ def test_with_a_quorum_the_study_goes_on_without_a_site_that_left_and_names_who_
         found = Result.load(made.out / "result")
     assert found.outcome.layout.sites == ("lyon", "turin")
     assert "oslo" not in found.traffic
+    assert [row.name for row in found.diagnostics.refuters] == ["placebo"]
     rehearsal.compare(made.out, made.study, {site: made.tables[site] for site in ("lyon", "turin")}, found)

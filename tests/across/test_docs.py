@@ -51,8 +51,8 @@ def lines_of(language: str, text: str) -> list[str]:
 class Terminal:
     """Types a page's commands: ours in this process (compiled parts are shared), others in a shell.
 
-    A study that was run before (same command, study and tables: the same bits) is not fitted again; its result is laid
-    in the folder."""
+    A study that was run before (same command, study and tables: the same bits, `--quiet` or not) is not fitted again;
+    its result is laid in the folder."""
 
     def __init__(self, kept: Path, monkeypatch):
         self.kept, self.monkeypatch = kept, monkeypatch
@@ -82,7 +82,7 @@ class Terminal:
         words = shlex.split(line)
         out = words[words.index("--out") + 1]
         sites = sorted(word.partition("=")[::2] for word in words if "=" in word)
-        asked = [word.encode() for word in words[3:] if "=" not in word and word != out]
+        asked = [word.encode() for word in words[3:] if "=" not in word and word not in (out, "--quiet")]
         read = [Path(words[2]).read_bytes(), *asked, *(site.encode() + Path(path).read_bytes() for site, path in sites)]
         kept = self.kept / hashlib.sha256(b"".join(read)).hexdigest()
         if not kept.exists():

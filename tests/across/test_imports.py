@@ -44,8 +44,8 @@ MODULES = {module_of(path): path for path in sorted(ROOT.rglob("*.py")) if modul
 
 
 def imported(path: Path, late: bool) -> set[str]:
-    """Modules of fedci that a file imports; with `late`, also within functions."""
-    tree = ast.parse(path.read_text())
+    """Modules of fedci that a file imports, in either form; with `late`, also within functions."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
     nodes = ast.walk(tree) if late else (node for top in tree.body for node in
                                          ([top] if not isinstance(top, ast.If) else []))
     found = set()
@@ -54,7 +54,22 @@ def imported(path: Path, late: bool) -> set[str]:
             base = (node.module or "").removeprefix("fedci").lstrip(".")
             children = {f"{base}.{alias.name}".lstrip(".") for alias in node.names}
             found |= {child for child in children if child in MODULES} or {base}
+        if isinstance(node, ast.Import):
+            found |= {alias.name.removeprefix("fedci").lstrip(".") for alias in node.names
+                      if alias.name.split(".")[0] == "fedci"}
     return found - {""}
+
+
+def test_both_forms_of_an_import_are_seen_early_and_late(tmp_path):
+    """`import fedci` alone names no module, nor does another package's name that only begins like ours."""
+    path = tmp_path / "module.py"
+    path.write_text("import fedci\nimport fedcinema.study\nimport numpy, fedci.study.study as plan\n"
+                    "from fedci.table import table, columns\nfrom fedci.errors import DataError\n"
+                    "from fedci import plain\n"
+                    "def late():\n    import fedci.model.rows\n    from fedci.site.site import Site\n")
+    early = {"study.study", "table.table", "table.columns", "errors", "plain"}
+    assert imported(path, late=False) == early
+    assert imported(path, late=True) == early | {"model.rows", "site.site"}
 
 
 @pytest.mark.parametrize("name", MODULES)

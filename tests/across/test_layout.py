@@ -15,7 +15,6 @@ ELSEWHERE = {
     "benchmark/run/baselines.py": "the list of them: tests_benchmark",
     "benchmark/cost": "measurements that `make bench` runs; what they print is read by the tests of the pages",
     "network/rehearsal.py": "the network of all tests in network/test_network.py",
-    "site/people.py": "what a result says of people: across/test_public_api.py, result/test_prediction.py",
 }
 """Folders and modules whose tests stand elsewhere, and why."""
 ALSO = {"across", "corpus", "support", "vectors"}

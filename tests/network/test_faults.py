@@ -79,7 +79,7 @@ def keyed(kits, monkeypatch):
     """Linkage with a key given out of band: then also a run that begins anew excludes the same people."""
     from fedci.privacy.agreement import Credentials
 
-    monkeypatch.setattr(party, "credentials", lambda own, told: Credentials(key=bytes(range(32))))
+    monkeypatch.setattr(party, "credentials", lambda own, run_facts: Credentials(key=bytes(range(32))))
     return kits
 
 
@@ -101,7 +101,7 @@ def whole(made, study, tmp_path_factory):
     folder = tmp_path_factory.mktemp("whole")
     shutil.copytree(made[0], folder, dirs_exist_ok=True)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(party, "credentials", lambda own, told: Credentials(key=bytes(range(32))))
+        patch.setattr(party, "credentials", lambda own, run_facts: Credentials(key=bytes(range(32))))
         engine, outcome = conducted(folder, study)
     return engine, numbers(outcome), outcome
 
@@ -331,10 +331,10 @@ class Console:
         return [SimpleNamespace(name=name) for name in self.connected]
 
     def submit_job(self, folder):
-        facts = party.read_run(self.own)
-        engine = Whole(self.folder, sites=tuple(facts["sites"]))
+        run_facts = party.read_run(self.own)
+        engine = Whole(self.folder, sites=tuple(run_facts["sites"]))
         engine.breaks = [("AskStatistics", "PullBack", 7)] if "oslo" in engine.sites else []
-        party.coordinate(self.own, engine, facts)
+        party.coordinate(self.own, engine, run_facts)
         engine.kill()
         self.connected = tuple(site for site in SITES if site != "oslo")
         return "1"

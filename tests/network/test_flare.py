@@ -159,16 +159,16 @@ def test_nothing_passes_the_filter_once_the_command_has_ended(tmp_path, monkeypa
         kept.process(shareable, None)
 
 
-@pytest.mark.parametrize("told", [{"command": "command-1"}, {}])
-def test_a_process_that_is_not_below_the_command_of_the_run_ends(monkeypatch, told):
+@pytest.mark.parametrize("run_facts", [{"command": "command-1"}, {}])
+def test_a_process_that_is_not_below_the_command_of_the_run_ends(monkeypatch, run_facts):
     def exit_with(status):
         raise SystemExit(status)
 
     monkeypatch.setattr("os._exit", exit_with)
-    lock = None if told else Path("command-1")
+    lock = None if run_facts else Path("command-1")
     with pytest.raises(SystemExit, match=str(tether.ENDED)):
-        flare._check_command(tether.Tether(os.getppid(), lock), told)
-    flare._check_command(tether.Tether(os.getppid(), Path("/kit/command-1") if told else None), told)
+        flare._check_command(tether.Tether(os.getppid(), lock), run_facts)
+    flare._check_command(tether.Tether(os.getppid(), Path("/kit/command-1") if run_facts else None), run_facts)
 
 
 @pytest.mark.parametrize("body", [b"rows,of,people", encode(Hello("r", 1, "lyon", "0", "x", {}))])

@@ -143,10 +143,10 @@ class StudyController(Controller):
         tether.watch()
         server = Path(fl_ctx.get_engine().get_workspace().get_root_dir())
         own = kit.read(server.parent, "coordinator")
-        told = party.read_run(own)
-        _check_command(tether, told)
-        engine = FlareEngine(fl_ctx.get_engine(), told["sites"], told["deadline"], abort_signal)
-        party.coordinate(own, engine, told)
+        run_facts = party.read_run(own)
+        _check_command(tether, run_facts)
+        engine = FlareEngine(fl_ctx.get_engine(), run_facts["sites"], run_facts["deadline"], abort_signal)
+        party.coordinate(own, engine, run_facts)
 
     def process_result_of_unknown_task(self, client: Any, task_name: str, client_task_id: str, result: Shareable,
                                        fl_ctx: FLContext) -> None:
@@ -187,9 +187,9 @@ class SiteExecutor(Executor):
             return reply
 
 
-def _check_command(tether: Tether, told: dict[str, Any]) -> None:
+def _check_command(tether: Tether, run_facts: dict[str, Any]) -> None:
     """A process that is not below the command which wrote the run's facts has no business with them."""
-    if told.get("command") != tether.command:
+    if run_facts.get("command") != tether.command:
         os._exit(ENDED)
 
 

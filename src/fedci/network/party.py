@@ -74,17 +74,17 @@ class SiteParty:
 
     def __init__(self, own: Kit, tied: Callable[[], None] | None = None):
         """`tied` returns while the operator's command lives (see `Door`)."""
-        self.kit, told = own, read_run(own)
-        floors = floors_at(own.folder, Path(told["policy"]) if told.get("policy") else None)
+        self.kit, run_facts = own, read_run(own)
+        floors = floors_at(own.folder, Path(run_facts["policy"]) if run_facts.get("policy") else None)
         study = own.study.under(floors.policy)
-        known = credentials(own, told)
-        table = Source.at(study, own.name, told["data"]).read(study)
+        known = credentials(own, run_facts)
+        table = Source.at(study, own.name, run_facts["data"]).read(study)
         book = _ledger(own)
-        self.site = Site(study, table, known, _accountant(book, told))
-        approve = self._asks if told["approve"] else None
+        self.site = Site(study, table, known, _accountant(book, run_facts))
+        approve = self._asks if run_facts["approve"] else None
         note_floors(book, floors)
         self.door = Door(self.site, book, own.folder, approve, self._told, tied)
-        self.patience: float = told["patience"]
+        self.patience: float = run_facts["patience"]
         self.heard: list[Event] = []
         """What the door told of the question that is being answered."""
         self.writing: Thread | None = None
@@ -193,10 +193,10 @@ def _ledger(own: Kit) -> Ledger:
             time.sleep(0.2)
 
 
-def _accountant(book: Ledger, told: dict[str, Any]) -> Accountant:
+def _accountant(book: Ledger, run_facts: dict[str, Any]) -> Accountant:
     """The site's own, whatever kit; what its operator did to the store with a reason stands in this ledger too."""
     try:
-        found = opened(store.place(told.get("store")), book.entries, told.get("apart") or "")
+        found = opened(store.place(run_facts.get("store")), book.entries, run_facts.get("apart") or "")
         noted = {entry["reply_sha256"] for entry in book.entries if entry["reply"] == NOTE}
         for act in found.acts:
             if act["hash"] not in noted:
@@ -209,21 +209,21 @@ def _accountant(book: Ledger, told: dict[str, Any]) -> Accountant:
     return found
 
 
-def credentials(own: Kit, told: dict[str, Any]) -> Credentials:
+def credentials(own: Kit, run_facts: dict[str, Any]) -> Credentials:
     """The site's identity and its peers', from its kit; a linkage key if its operator brought one."""
     identity = Ed25519PrivateKey.from_private_bytes(bytes.fromhex((own.folder / "identity.key").read_text()))
     peers = json_file(own.folder / "identities.json")
-    key = read_key(Path(told["linkage_key"])) if told.get("linkage_key") else None
+    key = read_key(Path(run_facts["linkage_key"])) if run_facts.get("linkage_key") else None
     return Credentials(key, identity, {site: Ed25519PublicKey.from_public_bytes(bytes.fromhex(value))
                                        for site, value in peers.items()})
 
 
 def audited(own: Kit, data: str) -> Iterator[replay.Line]:
     """What left the kit's site, recomputed from its data; OutputError where the ledger's chain is broken."""
-    told = read_run(own) if (own.run / f"{own.role}.json").exists() else {}
-    floors = floors_at(own.folder, Path(told["policy"]) if told.get("policy") else None)
+    run_facts = read_run(own) if (own.run / f"{own.role}.json").exists() else {}
+    floors = floors_at(own.folder, Path(run_facts["policy"]) if run_facts.get("policy") else None)
     study = own.study.under(floors.policy)
-    known = credentials(own, told)
+    known = credentials(own, run_facts)
     site = Site(study, Source.at(study, own.name, data).read(study), known)
 
     def linked(run: str) -> np.ndarray | None:
@@ -233,7 +233,7 @@ def audited(own: Kit, data: str) -> Iterator[replay.Line]:
     return replay.replayed(own.folder, ledger.read(own.folder), site, linked)
 
 
-def coordinate(own: Kit, engine: NetworkEngine, told: dict[str, Any]) -> None:
+def coordinate(own: Kit, engine: NetworkEngine, run_facts: dict[str, Any]) -> None:
     """The coordinator's job process: the study from handshake to result, told to the run's events."""
     study = own.study
     try:
@@ -243,12 +243,12 @@ def coordinate(own: Kit, engine: NetworkEngine, told: dict[str, Any]) -> None:
         result = _fitted(own, patient, engine.traffic)
         outcome = refuted(patient, study, result.outcome, Telling(own), own.run / CHECKPOINT,
                           after=lambda outcome: _keep_fitted(own, replace(result, outcome=outcome)))
-        replace(result, outcome=outcome).save(told["out"], force=True)
+        replace(result, outcome=outcome).save(run_facts["out"], force=True)
         engine.finish()
         for path in checkpoints(own.run / CHECKPOINT, study):
             path.unlink(missing_ok=True)
         shutil.rmtree(own.run / FITTED, ignore_errors=True)
-        kit.note(own.run, "result", out=str(told["out"]), seconds=outcome.seconds)
+        kit.note(own.run, "result", out=str(run_facts["out"]), seconds=outcome.seconds)
     except AwayError as problem:
         kit.note(own.run, "paused", reason=str(problem))
     except FedciError as problem:

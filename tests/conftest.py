@@ -8,6 +8,7 @@ import shutil
 import signal
 import tempfile
 import threading
+from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -38,9 +39,9 @@ os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
 
 # Nor do they need XLA's newer emitters of fused loops, whose passes are four fifths of what is left (8 s of a small fit
 # become 2), nor its parts for several threads to compile: a worker has one core. XLA ends a process at a flag that it
-# does not know: with another JAX than that of constraints.txt, one of these may have to go.
-QUICK = "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
-if os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] == "1":
+# does not know, so these are for the JAX of constraints.txt; with another, tests take longer.
+QUICK, KNOWN_TO = "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1", "0.10."
+if os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] == "1" and version("jaxlib").startswith(KNOWN_TO):
     os.environ["XLA_FLAGS"] = f"{QUICK} {os.environ.get('XLA_FLAGS', '')}".strip()
 
 # An array stretched over an axis it does not have is an error, here and in the processes that tests start: where a

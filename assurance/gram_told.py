@@ -32,6 +32,8 @@ from fedci.model.shared.shared import SharedModel
 
 Sizes = tuple[int, ...]
 """People of each site; rows stand site after site."""
+Added = tuple[float, ...]
+"""Variance of the noise on each site's outcomes (`site.outcome_noise`), in model units; empty: none."""
 
 
 class Told(NamedTuple):
@@ -69,11 +71,11 @@ def design(model: SharedModel, theta: Any, rows: Float[Array, "n c"]) -> Float[A
     return jnp.concatenate([model.design(theta, rows[:, :d], arm(rows[:, d])), rows[:, d + 1:]], 1)
 
 
-def covariance(model: SharedModel, theta: Any, rows: Float[Array, "n c"]) -> Float[Array, "n n"]:
-    """C of one site."""
+def covariance(model: SharedModel, theta: Any, rows: Float[Array, "n c"], added: float = 0.0) -> Float[Array, "n n"]:
+    """C of one site; `added`: variance of the noise on its outcomes, in model units."""
     d = model.covariates
     e, (phi, sigma) = arm(rows[:, d]), squares(model, theta)
-    c = (e @ phi @ e.T) * model.k(theta, rows[:, :d]) + jnp.diag(jnp.sum((e @ sigma) * e, 1))
+    c = (e @ phi @ e.T) * model.k(theta, rows[:, :d]) + jnp.diag(jnp.sum((e @ sigma) * e, 1) + added)
     return c + model.options.jitter * jnp.trace(c) / len(c) * jnp.eye(len(c))
 
 
@@ -82,9 +84,10 @@ def squares(model: SharedModel, theta: Any) -> tuple[Array, Array]:
     return tuple(root @ root.T for root in model.roots(theta))
 
 
-def of_site(model: SharedModel, theta: Any, rows: Float[Array, "n c"]) -> tuple[Array, Array, Array]:
+def of_site(model: SharedModel, theta: Any, rows: Float[Array, "n c"],
+            added: float = 0.0) -> tuple[Array, Array, Array]:
     """(Z̃, W, lower root of C)."""
-    z, chol = design(model, theta, rows), jnp.linalg.cholesky(covariance(model, theta, rows))
+    z, chol = design(model, theta, rows), jnp.linalg.cholesky(covariance(model, theta, rows, added))
     return z, cho_solve((chol, True), z), chol
 
 
@@ -92,11 +95,15 @@ def split(rows: Array, sizes: Sizes) -> list[Array]:
     return jnp.split(rows, np.cumsum(sizes)[:-1].tolist())
 
 
-def of_draw(model: SharedModel, sizes: Sizes, vector: Array, rows: Float[Array, "n c"]) -> Told:
+def of_draw(model: SharedModel, sizes: Sizes, vector: Array, rows: Float[Array, "n c"], added: Added = ()) -> Told:
     """The totals of one draw."""
     theta = model.unravel(vector)
-    parts = [of_site(model, theta, own) for own in split(rows, sizes)]
+    parts = [of_site(model, theta, own, noise) for own, noise in each_site(rows, sizes, added)]
     return Told(sum(z.T @ w for z, w, _ in parts), sum(2.0 * jnp.sum(jnp.log(jnp.diag(chol))) for *_, chol in parts))
+
+
+def each_site(rows: Array, sizes: Sizes, added: Added) -> list[tuple[Array, float]]:
+    return list(zip(split(rows, sizes), added or (0.0,) * len(sizes), strict=True))
 
 
 @partial(jax.jit, static_argnames=("model", "sizes"))
@@ -107,15 +114,15 @@ def told(model: SharedModel, sizes: Sizes, vectors: Float[Array, "L p"], rows: F
 
 # --- derivatives
 
-def slopes(model: SharedModel, sizes: Sizes, vector: Array, rows: Float[Array, "n c"]) -> Slopes:
+def slopes(model: SharedModel, sizes: Sizes, vector: Array, rows: Float[Array, "n c"], added: Added = ()) -> Slopes:
     theta = model.unravel(vector)
-    parts = [_slopes_of_site(model, theta, own) for own in split(rows, sizes)]
+    parts = [_slopes_of_site(model, theta, own, noise) for own, noise in each_site(rows, sizes, added)]
     return Slopes(*(jnp.concatenate(leaves) for leaves in zip(*parts, strict=True)))
 
 
-def _slopes_of_site(model: SharedModel, theta: Any, rows: Float[Array, "n c"]) -> Slopes:
+def _slopes_of_site(model: SharedModel, theta: Any, rows: Float[Array, "n c"], added: float) -> Slopes:
     n, entries = rows.shape
-    _, w, chol = of_site(model, theta, rows)
+    _, w, chol = of_site(model, theta, rows, added)
     moved = jax.vmap(jax.jacfwd(lambda row: design(model, theta, row[None])[0]))(rows)
     g = _covariance_slopes(model, theta, rows)
     a = jnp.swapaxes(moved, 1, 2) - jnp.einsum("kjc,jq->kcq", g, w)

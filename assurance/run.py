@@ -1,6 +1,6 @@
 """`make assurance`: attacks, faults, fuzzers and the soak, and a table of them in docs/assurance.md.
 
-    python assurance/run.py [--seconds 30] [--soak 1000] [--only WORD] [--out FILE]
+    python assurance/run.py [--seconds 30] [--soak 1000] [--only WORD] [--quick] [--out FILE]
 
 A row: what was tried, how often, how often it was survived, and how often something was lost (must be 0).
 """
@@ -24,8 +24,9 @@ SUITES = {
     "attacks: rows from Gram matrices (the attack is right and strong, its bound and its score)":
         ["tests/across/attacks/test_gram_attack.py"],
     "attacks: single uploads, t − 1 shares, late uploads, wrong shares": ["tests/privacy/test_secure_sum.py"],
-    "attacks: differencing, too many parameters or rounds, foreign options":
-        ["tests/site/test_accountant.py", "tests/privacy/test_leverage.py", "tests/site/test_limits.py"],
+    "attacks: differencing, too many parameters, rounds or numbers; noise on outcomes":
+        ["tests/site/test_accountant.py", "tests/privacy/test_leverage.py", "tests/site/test_limits.py",
+         "tests/site/test_outcome_noise.py"],
     "faults: flipped, cut, lost, late and crossed messages; full and read-only disks": ["tests/across/test_faults.py"],
     "faults: changed, cut and torn ledgers": ["tests/site/test_ledger.py", "tests/cli/test_ledger_view.py"],
     "faults: changed, cut, torn and lost stores of what was told":
@@ -51,8 +52,24 @@ SUITES = {
 FUZZED = {"messages": "the message decoder", "study": "the study file", "csv": "the table reader"}
 SOAK = "soak: rounds with 10 sites, 5 % of messages lost, a restart every 50"
 
-GRAM = "attacks: people from Gram matrices of three masked sites of 60, policy standard, beyond chance"
-NOTES = ROOT / "assurance" / "gram.md"
+PEOPLE = {
+    "refused": "people: a listening coordinator, three sites of 170 under standard",
+    "nothing": "people: a listening coordinator that knows nobody, the smallest study that standard admits",
+    "column": "people: the same, which knows everything but one column",
+    "members": "people: the same, which has a person's whole row: was it in the study?",
+    "control-column": "control: with the limit of numbers off the attack finds people",
+    "colluding": "people: two colluding sites of four, everything but a column of the others known",
+    "lying": "people: a coordinator that lies: answers that the honest course does not have",
+    "one-more": "people: a second study with one patient more, new kits",
+    "jobs": "people: 200 resubmitted jobs with other cohorts",
+    "outcomes": "outcomes: covariates and arms known, limit of numbers off, several studies and their average",
+    "outcomes-admitted": "outcomes: covariates and arms known, the smallest study that standard admits",
+    "two-values": "outcomes: the same of two values, limit of numbers off",
+    "control-outcomes": "control: without noise on outcomes the attack solves for them",
+}
+"""What assurance/people.py tries, by the names of its rows."""
+GRAM = "attacks: people from Gram matrices of three masked sites of 60, policy standard (refused before a number)"
+NOTES = ROOT / "assurance" / "gram.md", ROOT / "assurance" / "cost.md"
 """What stands below the table: how near anyone could come, and at what price."""
 
 EARLIER = "; earlier run, of an older tree"
@@ -119,6 +136,17 @@ def from_gram() -> Row:
     return Row(GRAM, told["people"], told["people"] - told["recovered"], told["note"])
 
 
+def of_people(key: str, quick: bool) -> Row:
+    """People that an attack of assurance/people.py recovers: a row of its own."""
+    command = [sys.executable, "assurance/people.py", key, *["--quick"] * quick]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if not done.stdout:
+        print(done.stderr[-3000:], file=sys.stderr)
+        return Row(PEOPLE[key], 1, 0, "did not come to an end")
+    told = json.loads(done.stdout.splitlines()[-1])
+    return Row(PEOPLE[key], told["tries"], told["tries"] - told["recovered"], told["note"])
+
+
 def page(rows: list[Row]) -> str:
     rows = list(dict.fromkeys(rows))
     lines = ["# Assurance", "",
@@ -131,7 +159,7 @@ def page(rows: list[Row]) -> str:
     when = datetime.now(UTC).date().isoformat()
     return "\n".join([*lines, "", f"Lost in all: **{lost}**. {when}.", "",
                       "Which promise each test stands for: [promises](promises.md).", "",
-                      NOTES.read_text(encoding="utf-8")])
+                      *(notes.read_text(encoding="utf-8") for notes in NOTES)])
 
 
 def main() -> None:
@@ -139,12 +167,13 @@ def main() -> None:
     parser.add_argument("--seconds", type=int, default=30, help="for each fuzzer")
     parser.add_argument("--soak", type=int, default=1000, help="rounds of the soak; 0: none")
     parser.add_argument("--only", default="", help="rows with this word in their names; the others stay")
+    parser.add_argument("--quick", action="store_true", help="people: fewer starts, lies and jobs")
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "assurance.md")
     how = parser.parse_args()
     tries = {what: lambda what=what, paths=paths: suite(what, paths) for what, paths in SUITES.items()}
     tries |= {f"fuzzing: {words}, coverage-guided": lambda kind=kind: fuzzed(kind, how.seconds)
               for kind, words in FUZZED.items()}
-    tries |= {GRAM: from_gram}
+    tries |= {GRAM: from_gram} | {what: lambda key=key: of_people(key, how.quick) for key, what in PEOPLE.items()}
     tries |= {SOAK: lambda: soaked(how.soak)} if how.soak else {}
     rows = written(how.out) if how.only else {}
     for what in [what for what in tries if how.only in what]:
@@ -156,7 +185,8 @@ def main() -> None:
 
 def written(path: Path) -> dict[str, Row]:
     """The rows of an earlier page, which a run of some leaves as they are."""
-    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in path.read_text().splitlines()
+    table = path.read_text(encoding="utf-8").partition("\nLost in all")[0]  # below it are others
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()
              if line.startswith("| ") and not line.startswith("| attack or fault")]
     return {what: Row(what, int(tries.replace(",", "")), int(survived.replace(",", "")),
                       note if note.endswith(EARLIER) else note + EARLIER)

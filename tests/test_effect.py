@@ -8,14 +8,16 @@ from scipy import stats
 
 from fedci.effect import (
     CORRELATIONS,
+    POPULATIONS,
     Effect,
     EffectSums,
     average,
+    effect_sums,
     person_weights,
     population_sizes,
-    sum_shapes,
 )
 from fedci.errors import UsageError
+from fedci.protocol.requests import REQUESTS
 
 RNG = np.random.default_rng(0)
 SCALAR = Effect(RNG.normal(2.0, 1.5, 30), RNG.gamma(2.0, 0.5, 30))
@@ -136,15 +138,28 @@ def sums_of(w: np.ndarray, draws: int = 7) -> tuple[dict[str, np.ndarray], np.nd
     means = RNG.normal(size=(draws, len(CORRELATIONS), len(w)))
     variances = RNG.gamma(1.0, 1.0, size=means.shape)
     weights = person_weights(w, np.ones(len(w)))
-    named = {"cate_mean": means[:, 0] @ weights.T, "cate_var": variances[:, 0] @ weights.T,
-             "ite_mean": means @ weights.T, "ite_var": variances @ weights.T,
-             "ite_sd": np.sqrt(variances).sum(2).mean(0), "people": population_sizes(int((1 - w).sum()), int(w.sum()))}
+    named = effect_sums(Effect(means[:, 0] @ weights.T, variances[:, 0] @ weights.T),
+                        Effect(means @ weights.T, variances @ weights.T), np.sqrt(variances).sum(2).mean(0),
+                        population_sizes(int((1 - w).sum()), int(w.sum())))
     return named, means, variances
 
 
 def test_sums_have_the_shapes_they_are_checked_by():
     named, *_ = sums_of(np.array([0, 1, 1]))
-    assert {name: part.shape for name, part in named.items()} == sum_shapes(7, len(CORRELATIONS))
+    sizes = {"draws": 7, "correlations": len(CORRELATIONS), "populations": len(POPULATIONS)}
+    for name in ("AskEffects", "AskSharedEffects"):
+        assert {name: part.shape for name, part in named.items()} == REQUESTS[name].shapes(sizes)
+
+
+def test_what_is_told_of_effects_has_the_mean_and_the_variance_of_all_draws():
+    """Of expected effects exactly; of realised ones the spread over draws is that of every fourth."""
+    w = np.array([0, 1, 1])
+    named, means, variances = sums_of(w, draws=64)
+    both, weights = EffectSums((named,)), person_weights(w, np.ones(3))
+    whole = Effect(means[:, 0] @ weights[0] / 3, variances[:, 0] @ weights[0] / 9)
+    assert (both.expected().mean, both.expected().sd) == pytest.approx((whole.mean, whole.sd), rel=1e-12)
+    some = Effect(means[::4, 1] @ weights[0] / 3, variances[:, 1] @ weights[0] / 9)
+    assert both.realised(0.0).sd == pytest.approx(some.sd, rel=1e-12)
 
 
 @pytest.mark.parametrize(("name", "chosen"), [("all", (0, 1)), ("treated", (1,)), ("control", (0,))])
@@ -157,8 +172,8 @@ def test_the_average_over_a_population_is_that_of_its_people(name, chosen):
     assert both.people(name) == who.sum()
     for c, correlation in enumerate(CORRELATIONS):
         effect = both.realised(correlation, name)
-        np.testing.assert_allclose(effect.means, means[:, c].mean(1), rtol=1e-12)
-        np.testing.assert_allclose(effect.variances, variances[:, c].sum(1) / who.sum() ** 2, rtol=1e-12)
+        np.testing.assert_allclose(effect.mean, means[:, c].mean(), rtol=1e-12)
+        np.testing.assert_allclose(effect.variances, variances[:, c].sum(1).mean() / who.sum() ** 2, rtol=1e-12)
     np.testing.assert_allclose(both.expected(name).means, means[:, 0].mean(1), rtol=1e-12)
 
 

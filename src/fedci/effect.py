@@ -44,6 +44,9 @@ WEIGHTS = np.array([population.weights for population in POPULATIONS])
 CORRELATIONS = np.array([np.nan, 0.0, 0.5, 0.9])
 """Noise correlations at which realised effects are reported; NaN: Σ's own draws, which equal its prior."""
 
+REALISED = 4
+"""Of realised effects every fourth draw is told: their spread is mostly the noise's, which is averaged over draws."""
+
 
 def person_weights(w: np.ndarray, mask: np.ndarray) -> np.ndarray:
     """[3, n] weight of each row in the sums over each population: w [n] is 0 or 1, mask [n] is 0 in padding."""
@@ -56,11 +59,19 @@ def population_sizes(untreated: int, treated: int) -> np.ndarray:
     return (WEIGHTS @ np.array([untreated, treated])).astype(np.int64)
 
 
-def sum_shapes(draws: int, correlations: int) -> dict[str, tuple[int, ...]]:
-    """Of the named sums of `EffectSums`."""
-    each = len(POPULATIONS)
-    return {"cate_mean": (draws, each), "cate_var": (draws, each), "ite_mean": (draws, correlations, each),
-            "ite_var": (draws, correlations, each), "ite_sd": (correlations,), "people": (each,)}
+def told_of_realised(draws: int) -> int:
+    """Of so many draws."""
+    return -(-draws // REALISED)
+
+
+def effect_sums(cate: Effect, ite: Effect, ite_sd: np.ndarray, people: np.ndarray) -> dict[str, np.ndarray]:
+    """What a site tells of its sums of effects (`EffectSums`), from those of each draw: cate [L, 3], ite [L, C, 3]. The
+    means of a draw must be told, for sites share draws and the spread over them is that of the sum; variances are
+    averaged. Of realised effects the draws that are told are moved to the mean of all."""
+    some = ite.means[::REALISED]
+    return {"cate_mean": cate.means, "cate_var": cate.variances.mean(0, keepdims=True),
+            "ite_mean": some + (ite.means.mean(0) - some.mean(0))[None], "ite_sd": ite_sd, "people": people,
+            "ite_var": ite.variances.mean(0, keepdims=True)}
 
 
 @dataclass(frozen=True)
@@ -127,9 +138,9 @@ def average(sums: Iterable[Effect], people: int, dependent: bool = False) -> Eff
 class EffectSums:
     """Sums of effects over people, for each draw and population, in outcome units: what sites tell of effects.
 
-        cate_mean, cate_var  [L, 3]      mean and variance of Σ τ(x_i), expected effects
-        ite_mean, ite_var    [L, C, 3]   of Σ τ_i, realised effects, at each of CORRELATIONS
-        ite_sd  [C]   Σ_i sd(τ_i)        people  [3]   how many are summed
+        cate_mean [L, 3], cate_var [1, 3]          mean and variance of Σ τ(x_i), expected effects
+        ite_mean [L/4, C, 3], ite_var [1, C, 3]    of Σ τ_i, realised effects, at each of CORRELATIONS
+        ite_sd  [C]   Σ_i sd(τ_i)                  people  [3]   how many are summed
     """
 
     parts: tuple[Mapping[str, np.ndarray], ...]
@@ -143,19 +154,23 @@ class EffectSums:
     def expected(self, population: str = "all") -> Effect:
         """The average of τ(x_i)."""
         c = _column(population)
-        sums = [Effect(part["cate_mean"][:, c], part["cate_var"][:, c]) for part in self.parts]
+        sums = [_of_draws(part["cate_mean"][:, c], part["cate_var"][:, c]) for part in self.parts]
         return average(sums, self.people(population), self.dependent)
 
     def realised(self, noise_correlation: float | None = None, population: str = "all") -> Effect:
         """The average of τ_i; None or NaN: at the prior's noise correlation."""
         at = ..., _place(noise_correlation), _column(population)
-        sums = [Effect(part["ite_mean"][at], part["ite_var"][at]) for part in self.parts]
+        sums = [_of_draws(part["ite_mean"][at], part["ite_var"][at]) for part in self.parts]
         return average(sums, self.people(population), self.dependent)
 
     def person_sd(self, noise_correlation: float | None = None) -> float:
         """The average of sd(τ_i) over everybody."""
         place = _place(noise_correlation)
         return sum(float(part["ite_sd"][place]) for part in self.parts) / self.people()
+
+
+def _of_draws(means: np.ndarray, variances: np.ndarray) -> Effect:
+    return Effect(means, np.broadcast_to(variances, means.shape))
 
 
 def _column(population: str) -> int:

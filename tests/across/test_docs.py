@@ -94,12 +94,14 @@ class Terminal:
 
 def simulated(terminal: Terminal) -> None:
     terminal.type("fedci simulate --out hospitals")
-    terminal.type("fedci init hospitals/lyon.csv --out study.toml")
+    terminal.type("fedci init hospitals/lyon.csv --policy simulation --out study.toml")
 
 
 def kit_sent(terminal: Terminal) -> None:
     if not Path("kits").exists():
         terminal.type("fedci network new study.toml --site lyon --site oslo --site turin --host study.example.org")
+    if not Path("site-policy.toml").exists():
+        terminal.type('fedci site policy --base simulation --reason "simulated people"')
     shutil.move("kits/lyon", "lyon")
     shutil.copy("hospitals/lyon.csv", "cohort.csv")
 
@@ -108,14 +110,15 @@ def taken_part(terminal: Terminal) -> None:
     """The kit's own party answers the first two requests of a run: its ledger tells of them."""
     from fedci.network import kit, party
     from fedci.protocol.codec import decode, encode
-    from fedci.protocol.messages import AskMaskKey, Hello, Reply
+    from fedci.protocol.messages import Hello, Reply, Step
     from fedci.version import __version__
 
     own = kit.read("lyon", "site")
     party.write_run(own, {"data": str(Path("cohort.csv").resolve()), "approve": False, "patience": 1.0})
     site = party.SiteParty(own)
     cohort = dict.fromkeys(own.sites, True)
-    for request in (Hello("0123", 1, "lyon", __version__, own.study_hash, cohort), AskMaskKey("0123", 2, "lyon")):
+    greeting = Hello("0123", 1, "lyon", __version__, own.study_hash, cohort)
+    for request in (greeting, Step("0123", 2, "lyon", "AskColumns")):
         assert isinstance(decode(site.answer(encode(request))), Reply)
     site.ended()
 

@@ -6,7 +6,7 @@ import pytest
 from fedci import FedCI, Source
 from fedci.errors import FedciError
 from fedci.model.paper import elbo
-from tests_support import fit, frame, hospitals, study
+from tests_support import STANDARD_OTHERWISE, fit, frame, hospitals, study
 
 
 def assert_same_study(one, two, rtol=0.0):
@@ -94,7 +94,7 @@ def test_repeated_rows_are_survived():
 
 
 def test_standard_policy_rounds_moments_and_keeps_small_cells_at_the_sites():
-    plan = study(policy={"name": "standard", "max_rounds": 5}, options={"optimiser": {"rounds": 5}})
+    plan = study(policy={**STANDARD_OTHERWISE, "max_rounds": 5}, options={"optimiser": {"rounds": 5}})
     rare = [frame(100, s).assign(sex=lambda f: (np.arange(100) < 4).astype(int)) for s in (0, 1, 2)]
     result = FedCI(plan).fit([Source(name, rows) for name, rows in zip("abc", rare, strict=True)])
     layout = result.outcome.layout

@@ -23,10 +23,10 @@ from fedci.site.door import Door
 from fedci.site.ledger import Ledger, read
 from fedci.site.site import Site
 from support.masked import FEW, SIZES
-from tests_support import Wire, hospitals, study
+from tests_support import STANDARD_OTHERWISE, Wire, hospitals, study
 
 PLAIN, MASKS = {"name": "simulation"}, {"name": "simulation", "secure_sum": True}
-STANDARD = {"name": "custom", "max_rounds": 200}
+STANDARD = {**STANDARD_OTHERWISE, "max_rounds": 200}
 
 
 def people(rows: int, seed: int, steep: float = 0.5, spread: float = 10.0) -> pd.DataFrame:

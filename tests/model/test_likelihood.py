@@ -137,7 +137,8 @@ def test_a_realised_effect_is_free_of_the_noise_that_was_added(forms, people, dr
         """Of y_a of everybody and y_b of everybody, true ones."""
         return phi[np.ix_(a, b)] * k + np.diag(sigma[a, b] / weight)
 
-    means = [np.asarray(MODEL.design(theta, jnp.asarray(x), covariance.arms(jnp.asarray(a)))) @ beta for a in (w, 1 - w)]
+    means = [np.asarray(MODEL.design(theta, jnp.asarray(x), covariance.arms(jnp.asarray(a)))) @ beta
+             for a in (w, 1 - w)]
     across = cov(w, w) - cov(1 - w, w)
     between = cov(w, w) + cov(1 - w, 1 - w) - cov(w, 1 - w) - cov(1 - w, w)
     c = cov(w, w) + np.diag(added / weight)
@@ -146,7 +147,8 @@ def test_a_realised_effect_is_free_of_the_noise_that_was_added(forms, people, dr
     for rows in forms:
         parts = list(rows.realised(MODEL, NOTHING, draws, CORRELATIONS[2:], JITTER))
         order = np.argsort(np.concatenate([places for places, _ in parts]))
-        found = [np.concatenate([getattr(part, name) for _, part in parts], -1)[0, 0, order] for name in ("mean", "var")]
+        found = [np.concatenate([getattr(part, name) for _, part in parts], -1)[0, 0, order]
+                 for name in ("mean", "var")]
         near(found, [(2 * w - 1) * mean, var])
 
 

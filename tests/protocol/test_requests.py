@@ -83,7 +83,8 @@ def test_the_shapes_of_a_fit_are_the_models(draws):
     assert shapes(model, Ask("AskStatistics", {"thetas": thetas})) == evidence.shapes(model, draws) | {"failed": ()}
     assert shapes(model, Ask("PullBack", {"thetas": thetas})) == {"gradient": thetas.shape}
     ask = Ask("AskSharedEffects", {"thetas": thetas, "betas": np.zeros((draws, 8, 2)), "correlations": np.zeros(4)})
-    assert shapes(model, ask)["ite_mean"] == (8 * draws, 4, 3)
+    assert shapes(model, ask)["cate_mean"] == (8 * draws, 3)
+    assert shapes(model, ask)["ite_mean"] == (2 * draws, 4, 3)
     assert shapes(model, ask, averaged=True)["ite_mean"] == (1, 4, 3)
     assert shapes(model, ask, averaged=True) == REQUESTS[ask.name].own_shapes(sizes(ask.arrays, model))
 

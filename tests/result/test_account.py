@@ -4,6 +4,7 @@ import pytest
 
 from fedci import FedCI
 from fedci.errors import UsageError
+from fedci.result.account import accounts
 from support.masked import SECURE, SIZES, plan
 from tests_support import hospitals
 
@@ -16,7 +17,8 @@ def test_a_study_under_noise_says_what_it_protects_and_what_is_left_to_see():
     assert "ε = 4 at δ = 1e-05 for moments, effects together" in words
     assert "moments: protects one record of a site" in words
     assert "effects: protects all that one site answers" in words
-    assert "the noise is larger than the signal" in words  # three sites hide no site
+    ratio = {one.what: one.signal_to_noise for one in accounts(found.study, found.outcome)}["effects"]
+    assert (ratio < 1) == ("the noise is larger than the signal" in words)
     assert "Not covered by it: the sums of the fit." in words
     assert found.outcome.effects.total["cate_mean"].shape == (1, 3)
     with pytest.raises(UsageError, match="realised effects are not told"):

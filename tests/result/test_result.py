@@ -90,3 +90,9 @@ def test_the_commands_show_and_open(blinded, tmp_path, capsys):
     assert (tmp_path / "out" / "effects.csv").exists()
     code, _, err = told(capsys, "diagnostics", tmp_path)
     assert (code, "cannot be read" in err) == (2, True)
+
+
+@pytest.mark.parametrize("site", [None, "site-0"])
+def test_nobody_to_predict_for_is_said_in_words(refuted, site):
+    with pytest.raises(UsageError, match="has no rows"):
+        refuted.effect(frame(3, 1).iloc[:0], site)

@@ -2,6 +2,7 @@
 doors with real ledgers; the kits are new each time, the site's store is not."""
 
 import base64
+from dataclasses import replace
 from itertools import count
 
 import numpy as np
@@ -18,6 +19,7 @@ from fedci.protocol.codec import decode, encode
 from fedci.protocol.messages import AskLinkKey, AskTokens, Exclude, Hello, Refusal, Reply, Step
 from fedci.site import store
 from fedci.site.accountant import Accountant, fingerprints, opened
+from fedci.site.admission import situation, told_per_person
 from fedci.site.door import Door
 from fedci.site.ledger import Ledger
 from fedci.site.site import Site
@@ -25,10 +27,10 @@ from fedci.site.store import FILE
 from fedci.study.policy import POLICIES, policy
 from fedci.version import __version__
 from support.stored import CONTEXT, admitting, release
-from tests_support import frame, study
+from tests_support import STANDARD_OTHERWISE, frame, study
 
-STANDARD = {"name": "custom", "secure_sum": "auto"}
-"""`standard` but for its masks: one site is asked here, by itself."""
+STANDARD = {**STANDARD_OTHERWISE, "secure_sum": "auto"}
+"""`standard` but for its masks and the number of sums: one small site is asked here, by itself."""
 WATCHED = {"name": "simulation", "min_difference": 20, "min_cell": 10}
 """Nothing is asked but of the accountant."""
 NUMBERS = count()
@@ -138,6 +140,76 @@ def test_the_first_step_that_tells_of_rows_is_refused_and_none_comes_before_it(t
     kit = Kit(tmp_path, study(policy=WATCHED), rows)
     assert kit.ask(run, Step(run, 2, "a", "AskMeans"))[-1].code == "site"
     assert kit.ask(run, Step(run, 2, "a", "AskColumns"))[-1].code == "disclosure"
+
+
+# --- how many numbers
+
+
+def limited(rows, **changes):
+    """A study of which one may be told in all of these rows, and two may not."""
+    open_to_all = study(policy=STANDARD, **changes)
+    told_of = situation(open_to_all, Source("a", rows).read(open_to_all), 1)
+    return study(policy=STANDARD | {"numbers_per_person": 1.5 * told_per_person(told_of)}, **changes)
+
+
+def test_numbers_add_up_over_studies_of_the_same_people_and_not_over_runs(tmp_path):
+    """Each study alone is within the limit, two of them are not; a study that runs again tells the same."""
+    rows = frame(400, 0)
+    one, two, three = (limited(rows.iloc[:200], seed=seed) for seed in range(3))
+    assert isinstance(told(tmp_path, rows.iloc[:200], one), Reply)
+    assert isinstance(told(tmp_path, rows.iloc[:200], one), Reply)
+    assert "numbers for each were told in 1 other studies or cohorts" in why(tmp_path, rows.iloc[:200], two)
+    assert isinstance(told(tmp_path, rows.iloc[200:], three), Reply)  # of other people
+    assert isinstance(told(tmp_path, rows.iloc[:200], two, keep="elsewhere"), Reply)  # the defence off
+
+
+def test_numbers_add_up_over_cohorts_of_one_study(tmp_path):
+    """A study that runs again with 30 people more asks at other parameters: its sums are others, about the same people.
+    Nor is a refuter's run counted twice: the study's own count has it."""
+    rows = frame(230, 0)
+    agreed = limited(rows.iloc[:200], diagnostics={"refute": ["subset"]})
+    kit = Kit(tmp_path, agreed, rows.iloc[:200])
+    assert isinstance(kit.moments("run"), Reply)
+    refuter = replace(hello("run-subset", agreed), refuter="subset")
+    assert isinstance(kit.ask(None, refuter, Step("run-subset", 2, "a", "AskColumns"))[1], Reply)
+    assert isinstance(kit.moments("again"), Reply)
+    assert "numbers for each were told in 1 other studies or cohorts" in why(tmp_path, rows, agreed)
+
+
+def test_numbers_add_up_over_cohorts_of_sites(tmp_path):
+    """With a quorum the same people are summed with other sites: other sums."""
+    store.create(tmp_path)
+    account, asked = Accountant(tmp_path), replace(release(range(100), set(range(50))), per_person=0.2)
+    for sites, run in ((("a", "b", "c"), "one"), (("c", "b", "a"), "again")):
+        account.admit(replace(asked, sites=sites, run=run), POLICIES["standard"])
+    with pytest.raises(DisclosureError, match="numbers for each were told"):
+        account.admit(replace(asked, sites=("a", "b", "d"), run="third"), POLICIES["standard"])
+
+
+# --- what noise on outcomes hides
+
+
+def test_an_outcome_is_no_covariate_of_a_later_study(tmp_path):
+    """With noise as an outcome and without as a covariate: the second study would undo the first one's promise."""
+    rows = with_ids(frame(120, 0)).assign(z=frame(120, 1).y)
+    same = {"ids": ("id",), "linkage": {"enabled": False}, "policy": STANDARD}
+    assert isinstance(told(tmp_path, rows, study(**same)), Reply)
+    covariates = {"age": {}, "y": {}}
+    found = why(tmp_path, rows, study(**same, outcome="z", covariates=covariates))
+    assert "'y' was told of as an outcome, with noise" in found
+    bare = same | {"policy": STANDARD | {"outcome_noise": 0.0}}
+    assert isinstance(told(tmp_path, rows, study(**bare, outcome="z", covariates=covariates), keep="b"), Reply)
+    assert isinstance(told(tmp_path, rows, study(**same, outcome="z")), Reply)  # another outcome, as outcome
+
+
+def test_noise_measured_on_people_who_are_alike_does_not_do_for_all(tmp_path):
+    """Whoever chooses the first study's people chooses the spread that noise is measured by, for ever."""
+    rows = frame(400, 0)
+    alike = rows.sort_values("y").iloc[150:270]
+    agreed = study(policy=STANDARD)
+    assert isinstance(told(tmp_path, alike, agreed), Reply)
+    with pytest.raises(DisclosureError, match="the noise would hide little"):
+        told(tmp_path, rows, agreed)
 
 
 # --- by ids

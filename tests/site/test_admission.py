@@ -1,5 +1,6 @@
 """One decision: what it refuses a real opening refuses, what it advises a real opening accepts; commands ask it too."""
 
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -13,15 +14,19 @@ from fedci.coordinator.talk import Talk
 from fedci.errors import DisclosureError, FedciError, StudyError
 from fedci.protocol.course import Contract
 from fedci.protocol.engine import InProcessEngine
+from fedci.protocol.messages import Refusal, Step
 from fedci.site import admission
 from fedci.site.admission import Situation, admit, advice, reasons
 from fedci.site.floors import VARIABLE
+from fedci.site.release import release
 from fedci.site.site import Site
 from fedci.study.options import preset_names
 from fedci.study.policy import POLICIES, SECURE_SUM_SITES, policy
 from support.commanded import told
+from tests_support import STANDARD_OTHERWISE, Wire
 
 QUICK = {"optimiser": {"rounds": 20}}
+FLOORS = policy(STANDARD_OTHERWISE)
 
 
 @pytest.fixture(autouse=True)
@@ -38,7 +43,7 @@ def people(rows: int, treated: int, columns: int, seed: int = 0) -> pd.DataFrame
 
 def plan(columns: int, **changes) -> Study:
     return Study(**({"treatment": "w", "outcome": "y", "covariates": [f"x{k}" for k in range(columns)],
-                     "diagnostics": {"enabled": False}} | changes))
+                     "diagnostics": {"enabled": False}, "policy": STANDARD_OTHERWISE} | changes))
 
 
 def of(rows: int, treated: int, columns: int, sites: int, floors=None, **changes) -> Situation:
@@ -76,9 +81,9 @@ changes = st.fixed_dictionaries({}, optional={
     "max_parameters_per_row": st.sampled_from([0.3, 1.0, 40.0]), "secure_sum": st.sampled_from([True, False, "auto"]),
     "max_rounds": st.sampled_from([20, 150, 200, 300]),
     "site_effects": st.booleans(), "allow_single_arm": st.booleans(),
-    "min_cell": st.integers(0, 12)})
+    "min_cell": st.integers(0, 12), "numbers_per_person": st.sampled_from([0.3, 300.0])})
 policies = (st.sampled_from(["standard", "simulation", "custom"])
-            | changes.map(lambda table: {"name": "custom", **table})
+            | changes.map(lambda table: {**STANDARD_OTHERWISE, **table})
             | changes.map(lambda table: {"name": "simulation", **table}))
 floors_of = st.none() | st.just("standard") | st.just("simulation") | changes.map(lambda t: {"name": "simulation", **t})
 
@@ -126,7 +131,7 @@ def test_sixty_columns_of_117_people_under_masks():
     assert asked.model.columns == 60
     assert reasons(asked) == ()
     assert opened(asked) is None
-    alone = of(117, 60, 14, 2, policy={"name": "custom", "secure_sum": "auto"})
+    alone = of(117, 60, 14, 2, policy={**STANDARD_OTHERWISE, "secure_sum": "auto"})
     assert "60 columns of 117 people" in str(reasons(alone)[0])
     assert "60 columns of 117 people" in str(opened(alone))
 
@@ -159,7 +164,7 @@ def test_an_advised_preset_is_one_that_the_policy_takes():
 
 @pytest.mark.parametrize("sites", [1, 2])
 def test_under_standard_no_sum_of_fewer_than_three_sites_is_seen(sites):
-    asked = of(200, 100, 4, sites, POLICIES["standard"])
+    asked = of(200, 100, 4, sites, FLOORS)
     (against,) = reasons(asked)
     assert f"at least {SECURE_SUM_SITES} sites, got {sites}" in str(against)
     assert "give its people's rows away" in str(against)
@@ -170,12 +175,71 @@ def test_under_standard_no_sum_of_fewer_than_three_sites_is_seen(sites):
 
 
 def test_a_third_site_is_enough():
-    assert reasons(of(200, 100, 4, 3, POLICIES["standard"])) == ()
+    assert reasons(of(200, 100, 4, 3, FLOORS)) == ()
+
+
+# --- how many numbers are told
+
+
+@pytest.mark.parametrize("preset", ["default", "classic"])
+def test_under_standard_few_people_are_not_told_of_in_many_sums(preset):
+    """Three sites of 170: a listener rebuilt rows from their totals. Fails where masks are taken to be enough."""
+    asked = of(170, 85, 4, 3, policy="standard", preset=preset)
+    (against,) = reasons(asked)
+    assert "for each; the policy allows 0.3" in str(against)
+    assert "rows can be solved for" in str(against)
+    assert isinstance(opened(asked), DisclosureError)
+    held = of(170, 85, 4, 3, POLICIES["standard"], preset=preset)
+    assert "the policy allows 0.3" in str(opened(held))  # whatever the study's author wrote
+
+
+def test_the_numbers_told_are_counted_as_check_counts_them():
+    """One truth: what `fedci check` lists, over the people in the sums."""
+    study = plan(3, policy="standard")
+    table = Source("a", people(400, 200, 3)).read(study)
+    found = release(study, table, sites=3)
+    asked = admission.situation(study, table, 3)
+    told = sum(part.numbers for part in found.sums)
+    assert f"up to {told:,} numbers in sums over {asked.people:,} people" in str(reasons(asked)[0])
+
+
+def test_a_refuter_is_counted_with_its_column_more():
+    """`random-cause` has one covariate more than the study, and so more numbers in every sum."""
+    study = plan(2, policy="standard", diagnostics={"refute": ["random-cause", "placebo", "subset"]})
+    table = Source("a", people(400, 200, 2)).read(study)
+    told = sum(part.numbers for part in release(study, table, sites=3).sums)
+    assert f"up to {told:,} numbers in sums" in str(reasons(admission.situation(study, table, 3))[0])
+
+
+def test_what_would_be_refused_before_the_fit_is_refused_before_anything_is_told():
+    """And so takes nothing of what may be told of these people: a smaller study of them may follow."""
+    study = plan(3, policy="standard")
+    site = Site(study, Source("site-0", people(170, 85, 3)).read(study))
+    others = {name: Site(study, Source(name, people(170, 85, 3)).read(study)) for name in ("site-1", "site-2")}
+    wire = Wire({"site-0": site, **others})
+    talk, contract = Talk(wire, "run"), Contract(study, wire.sites)
+    coordinator.handshake(talk, contract)
+    with pytest.raises(DisclosureError, match="the policy allows 0.3"):
+        coordinator.open_course(talk, contract)
+    steps = [reply for request, reply in wire.said if isinstance(request, Step)]
+    assert steps
+    assert all(isinstance(reply, Refusal) for reply in steps)
+
+
+def test_enough_people_may_be_told_of():
+    """And the advice finds how many that is."""
+    asked = of(400, 200, 2, 3, policy="standard", options={"optimiser": {"rounds": 5, "draws": 2},
+                                                           "model": {"knots": 2, "directions": 1}})
+    (more,) = [one for one in advice(asked) if "people here" in one.words]
+    assert reasons(more.then) == ()
+    fewer = replace(more.then, rows=more.then.rows - 1)
+    assert reasons(fewer)
+    assert any("--allow numbers_per_person=" in one.words for one in advice(replace(asked, study=asked.study.under(
+        POLICIES["standard"]))))
 
 
 def test_what_parties_must_agree_on_is_refused_with_the_value_the_floor_and_what_to_do():
-    asked = of(200, 100, 4, 3, POLICIES["standard"], policy={"name": "custom", "secure_sum": False,
-                                                             "min_cell": 0})
+    asked = of(200, 100, 4, 3, FLOORS, policy={**STANDARD_OTHERWISE, "secure_sum": False, "min_cell": 0})
     with pytest.raises(DisclosureError) as problem:
         admit(asked)
     told = str(problem.value)

@@ -18,7 +18,7 @@ from fedci.study.policy import POLICIES
 from fedci.study.strictness import RULES
 from fedci.version import __version__
 from support.commanded import told
-from tests_support import frame, study
+from tests_support import ANY_NUMBER, STANDARD_OTHERWISE, frame, study
 
 STANDARD = POLICIES["standard"]
 FILE = floors.FILE
@@ -171,9 +171,9 @@ def hello(site: Site, run: str = "run") -> Hello:
 def test_a_site_applies_its_floor_where_it_can():
     """The moments of a trait that nine people have stay, though the study would have them told; the hash is the
     study's."""
-    plan = study(policy={"name": "custom", "min_cell": 3, "secure_sum": "auto"})
+    plan = study(policy={**STANDARD_OTHERWISE, "min_cell": 3, "secure_sum": "auto"})
     rare = frame(60, 0).assign(sex=[1] * 9 + [0] * 51, w=[1, 0] * 30)
-    masks = STANDARD.model_copy(update={"name": "custom", "secure_sum": "auto"})  # one site is asked here, by itself
+    masks = STANDARD.model_copy(update={**STANDARD_OTHERWISE, "secure_sum": "auto"})  # one site is asked, by itself
     for held_study, kept in ((plan, False), (plan.under(masks), True)):
         assert held_study.hash() == plan.hash()
         site = Site(held_study, Source("a", rare).read(held_study))
@@ -246,10 +246,10 @@ def test_loosening_the_site_makes_the_study_run_and_only_then():
     """Two sites in the clear: by the study and by every site, or not at all."""
     from fedci.site.admission import reasons, situation
 
-    plan = study(policy={"name": "custom", "secure_sum": "auto"})
+    plan = study(policy={**STANDARD_OTHERWISE, "secure_sum": "auto"})
     table = Source("a", frame(120, 0)).read(plan)
+    loosened = allowed(Floors(), {"secure_sum": "auto", **ANY_NUMBER}, "why").policy
     assert reasons(situation(plan.under(STANDARD), table, 2))
-    assert not reasons(situation(plan.under(allowed(Floors(), {"secure_sum": "auto"}, "why").policy), table, 2))
-    alone = replace(situation(study(policy="standard").under(allowed(Floors(), {"secure_sum": "auto"}, "why").policy),
-                              table, 2))
+    assert not reasons(situation(plan.under(loosened), table, 2))
+    alone = replace(situation(study(policy="standard").under(loosened), table, 2))
     assert any(isinstance(one, DisclosureError) for one in reasons(alone))

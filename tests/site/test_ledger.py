@@ -242,3 +242,14 @@ def test_totals_per_run_and_phase(tmp_path):
         ("r2", "moments", 1, 0, 12, 101, ("x",))]
     times = [entry["time"] for entry in ledger.read(tmp_path)]
     assert (found[0].first, found[0].last, found[2].last) == (times[0], times[1], times[3])
+
+
+def test_numbers_told_per_person_are_those_of_a_run_over_its_people(tmp_path):
+    with Ledger(tmp_path) as book:
+        book.append(left(1, request="AskMeans", sums={"masked": [40], "own/people": [2]},
+                         values={"own/people": [70.0, 30.0]}))
+        book.append(left(2, request="AskStatistics", sums={"masked": [10, 66]}))
+    (run, told), = ledger.per_person(read(tmp_path)).items()
+    assert run == read(tmp_path)[0]["run"]
+    assert told == (40 + 2 + 660, 70)
+    assert told.each == 702 / 70

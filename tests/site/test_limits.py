@@ -11,10 +11,10 @@ from fedci.site.limits import check_memory, check_rounds
 from fedci.site.site import Site
 from support.asked import asked_alone, greeting
 from support.masked import SECURE, prepared
-from tests_support import frame, study
+from tests_support import STANDARD_OTHERWISE, frame, study
 
-STANDARD = {"name": "custom", "secure_sum": "auto"}
-"""`standard` but for its masks: one site is asked here, by itself."""
+STANDARD = STANDARD_OTHERWISE | {"secure_sum": "auto"}
+"""`standard` but for its masks and the number of sums: one small site is asked here, by itself."""
 
 
 def asked_to_be_ready(agreed, rows=60) -> Reply | Refusal:

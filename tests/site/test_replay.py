@@ -7,13 +7,14 @@ from fedci.coordinator.refits import refuted
 from fedci.site import replay
 from fedci.site.ledger import REFUSAL
 from support.doors import NAMES, Doors, people, plan
+from tests_support import STANDARD_OTHERWISE
 
 
 @pytest.fixture(scope="module")
 def told(tmp_path_factory):
     """(doors after a whole study with a refuter, the tables)."""
     tables = {name: people(70 + k, k) for k, name in enumerate(NAMES)}
-    study = plan(policy={"name": "custom", "min_cell": 5}, diagnostics={"refute": ["placebo"]})
+    study = plan(policy={**STANDARD_OTHERWISE, "min_cell": 5}, diagnostics={"refute": ["placebo"]})
     engine = Doors(study, tables, tmp_path_factory.mktemp("replay"))
     refuted(engine, study, run_study(engine, study))
     yield engine, tables

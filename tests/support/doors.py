@@ -13,6 +13,7 @@ from fedci.protocol.codec import decode, encode
 from fedci.site.door import Door
 from fedci.site.ledger import Ledger
 from fedci.site.site import Site
+from tests_support import STANDARD_OTHERWISE
 
 NAMES = ("lyon", "oslo", "turin")
 
@@ -29,7 +30,8 @@ def people(rows: int, seed: int) -> pd.DataFrame:
 
 def plan(names=NAMES, **changes) -> Study:
     covariates = {"age": {}, "bmi": {}, "sex": {"type": "binary"}, "smoker": {"type": "binary"}}
-    return Study(**({"treatment": "w", "outcome": "y", "covariates": covariates, "sites": names, "policy": "standard",
+    return Study(**({"treatment": "w", "outcome": "y", "covariates": covariates, "sites": names,
+                     "policy": STANDARD_OTHERWISE,
                      "options": {"optimiser": {"rounds": 2, "draws": 2}, "prediction": {"draws": 16}}} | changes))
 
 

@@ -112,10 +112,12 @@ def _fedci(context: typer.Context, version: Version = False) -> None:
 def init(data: DataFile,
          out: Annotated[Path, typer.Option("--out", metavar="FILE", help="Where the study file goes.")] =
          Path("study.toml"), force: Annotated[bool, typer.Option("--force", help="Replace that file.")] = False,
+         policy: Annotated[str, typer.Option("--policy", metavar="NAME", help=(
+             "What may leave a site: 'standard' for patients, 'simulation' for data of nobody."))] = "standard",
          as_json: Json = False) -> None:
     """Propose a study file from a site's data: roles guessed, levels, ranges, missing values; all to be reviewed.
 
-    Example: `fedci init lyon.csv --out study.toml`
+    Example: `fedci init lyon.csv --out study.toml`, or, for simulated people, with `--policy simulation`
 
     Then read the file, correct what is marked 'review', and run `fedci check study.toml lyon.csv`.
     """
@@ -125,7 +127,7 @@ def init(data: DataFile,
     from fedci.table.table import located
 
     with waiting(f"reading {data}", as_json):
-        found = propose(located(data, "init"), suggested_name(data))
+        found = propose(located(data, "init"), suggested_name(data), policy)
     write_new(out, found.to_toml(), force)
     if as_json:
         typer.echo(_as_json({"study": str(out), "rows": found.rows, "columns": [

@@ -24,11 +24,15 @@ def show_ledger(folder: Path | str, console: Console | None = None, as_json: boo
     out = console or Console()
     if as_json:
         told = {"count": len(entries), "head": ledger.head_of(entries).hash, "to": _recipient(path),
+                "numbers_told_per_person": {run: one.each for run, one in ledger.per_person(entries).items()},
                 "phases": [one._asdict() for one in ledger.totals(entries)],
                 "policy": [{"time": one["time"], **one["notes"]} for one in _on_policy(entries)]}
         print(json.dumps(told, indent=2), file=out.file)
         return
     out.print(ledger.show(entries))
+    for run, told_of in ledger.per_person(entries).items():
+        out.print(f"run {run}: {told_of.numbers:,} numbers told of {told_of.people:,} people here, "
+                  f"{told_of.each:,.3g} for each", markup=False, highlight=False, soft_wrap=True)
     for one in _on_policy(entries):
         out.print(f"{one['time']}  {one['reason']}", markup=False, highlight=False, soft_wrap=True)
     if to := _recipient(path):

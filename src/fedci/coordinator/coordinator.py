@@ -121,8 +121,8 @@ class Effects:
     """Model `paper`: 'phi_roots', 'sigma_roots' [L, 2, 2], 'g' [L, m, 2]. Model `shared`: 'thetas' [L, p], 'betas'
     [L, B, q]."""
     sums: dict[str, dict[str, np.ndarray]]
-    """Site → 'cate_mean' [L, 3], 'cate_var', 'ite_mean' [L, C, 3], 'ite_var', 'ite_sd' [C], 'people' [3]. Under secure
-    sums L = 1: the site's averages over the draws, or no site at all."""
+    """Site → the named sums of `EffectSums`. Under secure sums L = 1: the site's averages over the draws, or no site at
+    all."""
     total: dict[str, np.ndarray] | None = None
     """The same summed over sites, under secure sums; none: `sums` has all."""
     beta: BetaLaw | None = None

@@ -5,9 +5,9 @@
 
 `weight` stands with the rows; a Gaussian outcome has ones, one known better or worse than others has its own. So does
 `added`, the known variance of the noise e_i that a site adds to its people's outcomes (`site.outcome_noise`): a
-person's own, whatever the arm, so Σ + added 𝟙𝟙ᵀ takes Σ's place and a person's effect y_i(1) − y_i(0) is free of it. Evidence,
-large sites, predictions and leaving one out know the outcome through ω_i and y_i alone, so a likelihood that a Gaussian
-bounds from below (ω_i of its own, y_i a pseudo-outcome) comes in here.
+person's own, whatever the arm, so Σ + added 𝟙𝟙ᵀ takes Σ's place and a person's effect y_i(1) − y_i(0) is free of it.
+Evidence, large sites, predictions and leaving one out know the outcome through ω_i and y_i alone, so a likelihood that
+a Gaussian bounds from below (ω_i of its own, y_i a pseudo-outcome) comes in here.
 """
 
 from __future__ import annotations

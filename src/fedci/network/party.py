@@ -41,6 +41,7 @@ from fedci.site.following import PLACES
 from fedci.site.ledger import NOTE, Ledger, Left
 from fedci.site.people import People
 from fedci.site.site import Site
+from fedci.study.study import Study
 from fedci.table.table import Source
 
 LEDGER_SECONDS = 20.0
@@ -218,13 +219,19 @@ def credentials(own: Kit, run_facts: dict[str, Any]) -> Credentials:
                                        for site, value in peers.items()})
 
 
+def _told_before(study: Study, run_facts: dict[str, Any]) -> Accountant | None:
+    """The site's store, whose secret its noise follows from; nothing is added to it."""
+    folder = store.place(run_facts.get("store"))
+    return Accountant(folder) if study.policy.outcome_noise or store.exists(folder) else None
+
+
 def audited(own: Kit, data: str) -> Iterator[replay.Line]:
     """What left the kit's site, recomputed from its data; OutputError where the ledger's chain is broken."""
     run_facts = read_run(own) if (own.run / f"{own.role}.json").exists() else {}
     floors = floors_at(own.folder, Path(run_facts["policy"]) if run_facts.get("policy") else None)
     study = own.study.under(floors.policy)
     known = credentials(own, run_facts)
-    site = Site(study, Source.at(study, own.name, data).read(study), known)
+    site = Site(study, Source.at(study, own.name, data).read(study), known, _told_before(study, run_facts))
 
     def linked(run: str) -> np.ndarray | None:
         place = own.run / f"kept-{run}.npy"

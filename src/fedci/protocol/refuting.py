@@ -88,7 +88,7 @@ def _generator(study: Study, site: str, name: str) -> np.random.Generator:
 def _of_control(table: Table) -> Table:
     if table.control is None:
         raise UsageError(f"site '{table.site}': the table was read without the study's negative control. Read it again")
-    return replace(table, y=table.control)
+    return replace(table, y=table.control, added=table.control_added)
 
 
 def _shuffled(table: Table, rng: np.random.Generator) -> Table:

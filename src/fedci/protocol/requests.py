@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from fedci.diagnostics import balance, fit, overlap, propensity
+from fedci.effect import REALISED, told_of_realised
 from fedci.privacy.secure_sum import BOUNDED, RAW, SHARE_BYTES, WIDE, Form
 from fedci.protocol import stages
 from fedci.protocol.messages import (
@@ -55,6 +56,7 @@ SIZES = {
     "described": "columns, the outcome of each arm, the treatment",
     "parameters": "numbers in θ",
     "draws": "draws from q",
+    "realised": f"every {REALISED}th of these draws",
     "basis": "q, columns of the basis",
     "products": "q(q + 1)/2",
     "correlations": "noise correlations of realised effects",
@@ -81,7 +83,11 @@ class Array:
     """What is true of its numbers at every honest site; None: they may be any."""
 
     def at(self, sizes: Sizes) -> tuple[int, ...]:
-        return tuple(sizes[length] if isinstance(length, str) else length for length in self.shape)
+        return tuple(_length(length, sizes) if isinstance(length, str) else length for length in self.shape)
+
+
+def _length(name: str, sizes: Sizes) -> int:
+    return told_of_realised(sizes["draws"]) if name == "realised" else sizes[name]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -224,12 +230,12 @@ def _counted(name: str, shape: tuple[int | str, ...], meaning: str) -> Array:
 
 
 _WHOM = "over everybody, the treated, the untreated"
-_BY_DRAW, _BY_CORRELATION = ("draws", "populations"), ("draws", "correlations", "populations")
+_AVERAGED, _AVERAGED_BY_CORRELATION = (1, "populations"), (1, "correlations", "populations")
 _EFFECTS = (
-    Array("cate_mean", _BY_DRAW, f"sum of expected effects, {_WHOM}"),
-    Array("cate_var", _BY_DRAW, f"its variance, {_WHOM}", holds=_never_negative),
-    Array("ite_mean", _BY_CORRELATION, f"sum of realised effects, {_WHOM}"),
-    Array("ite_var", _BY_CORRELATION, f"its variance, {_WHOM}", holds=_never_negative),
+    Array("cate_mean", ("draws", "populations"), f"sum of expected effects, {_WHOM}"),
+    Array("cate_var", _AVERAGED, f"its variance, averaged over draws, {_WHOM}", holds=_never_negative),
+    Array("ite_mean", ("realised", "correlations", "populations"), f"sum of realised effects, {_WHOM}"),
+    Array("ite_var", _AVERAGED_BY_CORRELATION, f"its variance, averaged over draws, {_WHOM}", holds=_never_negative),
     Array("ite_sd", ("correlations",), "sum of the people's standard deviations", holds=_never_negative),
     Array("people", ("populations",), "how many people", holds=_never_negative),
 )

@@ -19,6 +19,7 @@ from fedci.report.slots import Curve, Interval, Slots
 from fedci.report.svg import number
 from fedci.result.result import Result
 from fedci.site import ledger
+from fedci.site.release import numbers_told
 
 WAITING = "This result holds no {what}. {how}"
 OVER = {population.estimand: population.who for population in POPULATIONS}
@@ -364,6 +365,7 @@ def _left(result: Result, ledgers: dict[str, list[dict[str, Any]]]) -> Section:
     if policy.epsilon is not None:
         parts.append(f"Under differential privacy (epsilon {policy.epsilon:g}), noise was added at the sites to: "
                      f"{', '.join(sorted(policy.noised))}. What it protects, the summary of the result says.")
+    parts.append(_numbers(result))
     if result.traffic:
         parts.append(Table(["site", "people", "left out by linkage", "answers", "bytes out of the site", "bytes in"], [
             [site, f"{result.outcome.layout.people[site].rows:,}", f"{result.outcome.excluded.get(site, 0):,}",
@@ -381,6 +383,19 @@ def _left(result: Result, ledgers: dict[str, list[dict[str, Any]]]) -> Section:
     if kept:
         parts.append(f"{', '.join(kept)} stayed at every site: at one of them too few people stand apart in it.")
     return Section("left", "What left each site", parts)
+
+
+def _numbers(result: Result) -> str:
+    """How many were told, refuters included, over the people in the sums; and the noise on outcomes."""
+    layout, options = result.outcome.layout, result.outcome.options
+    asked = options.optimiser.model_copy(update={"rounds": max(len(result.outcome.fit.rounds), 1)})
+    people = sum(site.rows for site in layout.people.values())
+    told = numbers_told(result.study, options.model_copy(update={"optimiser": asked}), layout.model, people,
+                        len(_names(result)))
+    noise = result.study.policy.outcome_noise
+    return (f"Numbers told in all sums: about {told:,}, {told / people:,.3g} for each of {people:,} people. "
+            + (f"To each outcome its site added noise of {noise:g} standard deviations, once and for ever; the model "
+               f"knows it." if noise else "No noise was added to outcomes."))
 
 
 def _phase(one: ledger.Total, run: str) -> str:

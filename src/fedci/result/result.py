@@ -184,6 +184,8 @@ class Result:
     def effects_at(self, x: np.ndarray, site: str | None = None, outcome_noise: bool = False) -> Effect:
         """`effect_posterior` at rows x [p, d] of the design."""
         self._check_open()
+        if not len(x):
+            raise UsageError("the table of people to predict for has no rows: give at least one person")
         return self._here(site).cate(x, outcome_noise) if site else self._elsewhere(x, outcome_noise)
 
     def effect_bounds(self, X: Any, strength: float, site: str) -> tuple[np.ndarray, np.ndarray]:

@@ -103,7 +103,7 @@ def _write_people(result: Result, site: str, folder: Path) -> None:
     people = result.people[site]
     with private_file(folder / "rows.npz", "wb") as file:
         np.savez(file, allow_pickle=False, x=people.table.x, w=people.table.w, y=people.table.y, kept=people.rows,
-                 jitter=np.asarray(people.q.jitter))
+                 jitter=np.asarray(people.q.jitter), added=np.asarray(people.table.added))
     if result.blinded:
         return
     with private_file(folder / "people.csv", "w") as file:
@@ -194,7 +194,7 @@ def _read_people(study: Study, outcome: Outcome, index: int, path: Path) -> Peop
     rows = kept["kept"] if "kept" in kept else np.arange(len(y))  # absent where there was no linkage
     names, kinds = design_columns(study)
     table = Table(site=outcome.layout.sites[index], x=x, missing=np.isnan(x), w=w, y=y, columns=names, kinds=kinds,
-                  ids=None, warnings=())
+                  ids=None, warnings=(), added=float(kept.get("added", 0.0)))  # absent in results of 0.1.0
     return fitted_people(outcome, table, rows, jitter)
 
 
@@ -202,6 +202,7 @@ def fitted_people(outcome: Outcome, table: Table, rows: np.ndarray, jitter: floa
     """The people of a site from its table, ready for predictions: nothing is fitted again."""
     layout = outcome.layout
     index, units = layout.sites.index(table.site), Units(*layout.scales, layout.indicators)
-    arranged = layout.model.rows(units.covariates(table.x), table.w, units.outcome(table.y), layout.u[index], index)
+    arranged = layout.model.rows(units.covariates(table.x), table.w, units.outcome(table.y), layout.u[index], index,
+                                 table.added / units.y_sd**2)
     q = Posterior(outcome.fit.theta, layout.model.draws_at(outcome.effects.draws, index), jitter)
     return People(table, rows, Prepared(layout.model, units, arranged), q)

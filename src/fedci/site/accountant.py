@@ -39,6 +39,8 @@ from fedci.table.table import Table, design_columns, id_records
 
 BEFORE = frozenset({"handshake", "linkage", "keys"})
 """Phases in which nothing of the rows' values leaves."""
+MOST_GROWTH = 2.0
+"""Of an outcome's sd since its noise was first measured: noise then hides half of what it should."""
 PRINT = 8
 """Bytes of a digest: 64 bits, by which two of 10⁷ people are one in a try of a hundred thousand."""
 
@@ -58,6 +60,11 @@ class Release:
     """Way of knowing people → one record for each; the same order in each way."""
     w: np.ndarray
     """[n] the arm of each, as this run has it."""
+    per_person: float = 0.0
+    """Numbers told in all sums of the study, its refuters too, over the people in them: what the policy limits. 0 of a
+    refuter's run, which the study's own has counted."""
+    sites: tuple[str, ...] = ()
+    """Whose people are summed with them."""
 
 
 class Cohort(NamedTuple):
@@ -73,6 +80,12 @@ class Cohort(NamedTuple):
         """Of which people it is, in whichever arms: by the first way, in whose order they stand."""
         way = min(self.prints)
         return way, hashlib.sha256(self.prints[way].tobytes()).digest()
+
+    def meets(self, other: Cohort, unknown: bool) -> bool:
+        """Whether somebody is in both; `unknown`: what is taken to be where no way of knowing people is common to
+        them."""
+        ways = self.prints.keys() & other.prints.keys()
+        return any(bool(np.isin(self.prints[way], other.prints[way]).any()) for way in ways) if ways else unknown
 
     def equals(self, other: Cohort) -> bool:
         return (self.prints.keys() == other.prints.keys() and np.array_equal(self.treated, other.treated)
@@ -105,6 +118,8 @@ class Accountant:
         self._releases: list[Line] = []
         self._numbers: Counter[str] = Counter()
         """Run → numbers told."""
+        self._scales: dict[str, float] = {}
+        """Outcome → the sd that its noise is measured by."""
         self._read = 0
         self._look()
 
@@ -117,6 +132,22 @@ class Accountant:
     def secret(self, purpose: str) -> bytes:
         """What must be the same in every kit and study of this site follows from it."""
         return derived(self.store.secret, info(purpose))
+
+    def scale(self, column: str, sd: float) -> float:
+        """The sd that the noise of an outcome is measured by: as it was when it was first asked for. DisclosureError
+        where that is so much less than the outcome's own that it would hide little: the first study chose people who
+        are alike, and a second multiple of one noise would solve for the outcome."""
+        with self._locked():
+            if column not in self._scales:
+                self.store.add({"kind": "scale", "column": column, "sd": sd})
+                self._look()
+            if sd > MOST_GROWTH * self._scales[column]:
+                raise DisclosureError(
+                    f"the noise on the outcome '{column}' is measured by its spread when it was first told of, and now "
+                    f"its spread is more than {MOST_GROWTH:g} times as large: the noise would hide little. Take the "
+                    f"outcome in the unit and for the kind of people of that first study, or name it otherwise: then "
+                    f"its noise is measured anew")
+            return self._scales[column]
 
     # --- before anything leaves
 
@@ -134,7 +165,7 @@ class Accountant:
                 same = len(self._cohorts)
             about = {"kind": "release", "cohort": same, "site": release.site, "run": release.run,
                      "study": release.study, "columns": sorted(release.columns), "outcome": release.outcome,
-                     "apart": self.apart}
+                     "per_person": release.per_person, "sites": sorted(release.sites), "apart": self.apart}
             if not any({**line, **about} == line for line in self._releases):
                 self.store.add({**about, "time": store.now()})
             self._look()
@@ -144,7 +175,9 @@ class Accountant:
         told = {frozenset(line["cohort"] for line in self._releases if column in line["columns"])
                 for column in release.columns}
         self._check_comparable(release.site, cohort, frozenset().union(*told))
+        self._check_hidden(release, policy)
         self._check_count(release, cohort, policy.max_cohorts)
+        self._check_numbers(release, cohort, same, policy.numbers_per_person)
         for numbers in told:
             if numbers and same not in numbers:
                 _check_span(release.site, cohort, [self._cohorts[number] for number in sorted(numbers)], policy)
@@ -158,6 +191,15 @@ class Accountant:
             f"study (linkage.enabled = false, if nobody is to be linked). If you know that these are other people, say "
             f"so: `fedci site run --apart \"REASON\"`; the store and the ledger keep the reason")
 
+    def _check_hidden(self, release: Release, policy: Policy) -> None:
+        """An outcome that noise hides is no covariate of another study, where it would be told without."""
+        hidden = (set(release.columns) - {release.outcome}) & {line["outcome"] for line in self._releases}
+        if hidden and policy.outcome_noise:
+            raise DisclosureError(
+                f"site '{release.site}': {', '.join(map(repr, sorted(hidden)))} was told of as an outcome, with noise "
+                f"that hides each person's (policy.outcome_noise), and a covariate or a treatment is told of without. "
+                f"Leave the column out of this study")
+
     def _check_count(self, release: Release, cohort: Cohort, most: int) -> None:
         different = {self._cohorts[line["cohort"]].whom for line in self._releases
                      if line["outcome"] == release.outcome}
@@ -166,6 +208,24 @@ class Accountant:
                 f"site '{release.site}': it has told of {len(different)} different cohorts with the outcome "
                 f"'{release.outcome}', and exact sums of ever more of them close in on everybody; the policy allows "
                 f"{most} (policy.max_cohorts). Ask about one of the cohorts that were told of: as often as needed")
+
+    def _check_numbers(self, release: Release, cohort: Cohort, same: int | None, most: float) -> None:
+        """Of studies about some of the same people, in some of the same columns, the numbers add up. A study that runs
+        again with the same people at the same sites tells the same; with others it asks at other parameters."""
+        again = release.study, same, sorted(release.sites)
+        shared = {(line["study"], line["cohort"], *line.get("sites", ())): float(line.get("per_person", 0.0))
+                  for line in self._releases
+                  if (line["study"], line["cohort"], line.get("sites", [])) != again
+                  and not set(line["columns"]).isdisjoint(release.columns)
+                  and cohort.meets(self._cohorts[line["cohort"]], unknown=not self.apart)}
+        before, others = sum(shared.values()), sum(map(bool, shared.values()))
+        if release.per_person and before and before + release.per_person > most:
+            raise DisclosureError(
+                f"site '{release.site}': of some of these people {before:.3g} numbers for each were told in "
+                f"{others} other studies or cohorts, this one would tell {release.per_person:.3g} more, and the policy "
+                f"allows {most:g} (policy.numbers_per_person): from so many sums rows can be solved for. A study that "
+                f"was run may be run again, with the same people at the same sites; one of other people is another "
+                f"matter")
 
     # --- what left
 
@@ -208,6 +268,8 @@ class Accountant:
                     self._cohorts.append(_read_cohort(line))
                 case "release":
                     self._releases.append(line)
+                case "scale":
+                    self._scales.setdefault(line["column"], float(line["sd"]))
                 case "told":
                     self._numbers[line["run"]] += line["numbers"]
         self._read = len(self.store.lines)
@@ -222,14 +284,15 @@ class Accountant:
 
 
 def release(*, site: str, run: str, agreed: Study, study: Study, whole: Table, rows: np.ndarray,
-            w: np.ndarray) -> Release:
+            w: np.ndarray, per_person: float = 0.0, sites: tuple[str, ...] = ()) -> Release:
     """What a run tells of: these rows of the site's whole table, in these arms.
 
     agreed    the study of all parties; `study` is it, or while a refuter runs, the refuter's
     """
     columns = (*(covariate.name for covariate in study.covariates), study.treatment, study.outcome)
     return Release(site=site, run=run, study=agreed.hash(), columns=columns, outcome=study.outcome,
-                   people=_records(agreed, whole, rows), w=np.asarray(w))
+                   people=_records(agreed, whole, rows), w=np.asarray(w), per_person=per_person,
+                   sites=sites)
 
 
 def _records(agreed: Study, whole: Table, rows: np.ndarray) -> dict[str, list[bytes]]:

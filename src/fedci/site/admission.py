@@ -23,6 +23,7 @@ from fedci.model.families import model_of
 from fedci.model.family import Family
 from fedci.protocol import stages
 from fedci.site.limits import check_floors, check_memory, check_rounds
+from fedci.site.release import numbers_told
 from fedci.study.options import FitOptions, preset_names
 from fedci.study.policy import POLICIES, SECURE_SUM_SITES, Policy, check_masks
 from fedci.study.strictness import shown
@@ -165,8 +166,27 @@ def _width(asked: Situation) -> Iterator[FedciError]:
                               f"{where}")
 
 
+def _numbers(asked: Situation) -> int:
+    return numbers_told(asked.study, asked.options, asked.model, asked.rows, asked.columns)
+
+
+def told_per_person(asked: Situation) -> float:
+    """Numbers told in all sums of the study, over the people in them."""
+    return _numbers(asked) / max(asked.people, 1)
+
+
+def _told(asked: Situation) -> Iterator[FedciError]:
+    """Exact sums in such number can be solved for the people in them: masks only hide whose site they are of."""
+    told, people = _numbers(asked), asked.people
+    if told > asked.study.policy.numbers_per_person * people:
+        yield DisclosureError(f"the study would tell up to {told:,} numbers in sums over {people:,} people, "
+                              f"{told / people:,.3g} for each; the policy allows "
+                              f"{asked.study.policy.numbers_per_person:g}. From so many exact sums rows can be solved "
+                              f"for, whoever adds them up (docs/security.md)")
+
+
 CHECKS: tuple[Callable[[Situation], Iterator[FedciError]], ...] = (
-    _floors, _sizes, _masks, _rounds, _linkage, _memory, _width)
+    _floors, _sizes, _masks, _rounds, _linkage, _memory, _width, _told)
 
 
 def _tried(check: Callable[..., None], *given: Any) -> Iterator[FedciError]:
@@ -288,6 +308,9 @@ def _consent(asked: Situation, accepts: Accepts) -> Advice | None:
         changes["secure_sum"] = "auto"
     if asked.model.size > policy.max_parameters_per_row * (people := max(asked.people, 1)):
         changes["max_parameters_per_row"] = float(np.ceil(10 * asked.model.size / people) / 10)
+    told = _numbers(asked)
+    if told > policy.numbers_per_person * people:
+        changes["numbers_per_person"] = float(np.ceil(told / people))
     if not changes:
         return None
     acts = " ".join(f"--allow {key}={shown(value)}" for key, value in changes.items())

@@ -13,7 +13,7 @@ from fedci.errors import DisclosureError
 from fedci.model.family import Arrays
 from fedci.protocol import stages
 from fedci.site.noising import site_noise
-from fedci.site.run import Party, Run
+from fedci.site.run import Party, Run, true_outcomes
 from fedci.table import small_cells
 from fedci.table.moments import Moments, SiteMoments, describe, round_digits
 
@@ -31,7 +31,7 @@ class Part(NamedTuple):
 def columns(party: Party, run: Run, arrays: Arrays) -> Part:
     """Which columns this site could not sum without telling of few people."""
     t, least = run.table, run.study.policy.min_cell
-    if small_cells.is_small_outcome(t.y, t.w, least):
+    if small_cells.is_small_outcome(true_outcomes(party, run), t.w, least):
         raise DisclosureError(f"site '{party.name}': fewer people of an arm than the policy's min_cell hold one of the "
                               f"outcome's two values. More people, or an outcome that is less rare, can be summed")
     flags = {"withheld": small_cells.withheld(t.x, t.w, least), "varies": small_cells.varies(t.x, least),

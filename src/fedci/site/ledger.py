@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from fedci.bounded import json_file, json_of
 from fedci.errors import OutputError
 from fedci.files import sync_folder, whole_file
+from fedci.protocol.requests import OWN
 
 if TYPE_CHECKING:
     from rich.table import Column, Table
@@ -367,6 +368,30 @@ def _total(run: str, phase: str, entries: Sequence[Entry]) -> Total:
 def numbers(entry: Entry) -> int:
     """How many numbers an entry's sums hold."""
     return sum(math.prod(shape) for shape in entry["sums"].values())
+
+
+class PerPerson(NamedTuple):
+    """What one run told, over the people it told of."""
+
+    numbers: int
+    """As they left: masked, a number is several."""
+    people: int
+
+    @property
+    def each(self) -> float:
+        return self.numbers / max(self.people, 1)
+
+
+def per_person(entries: Iterable[Entry]) -> dict[str, PerPerson]:
+    """Run → numbers told and people, of every run that has said how many people the site has."""
+    told: dict[str, int] = {}
+    people: dict[str, int] = {}
+    for entry in entries:
+        told[entry["run"]] = told.get(entry["run"], 0) + numbers(entry)
+        counted = (entry.get("values") or {}).get(OWN + "people")
+        if isinstance(counted, list) and counted and entry["request"] == "AskMeans":
+            people[entry["run"]] = int(counted[0])
+    return {run: PerPerson(told[run], count) for run, count in people.items()}
 
 
 def show(entries: Sequence[Entry]) -> Table:

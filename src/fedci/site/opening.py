@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from fedci.errors import HandshakeError, SiteError
@@ -12,7 +13,9 @@ from fedci.site.following import Course
 from fedci.site.limits import check_floors, check_memory, check_rounds
 from fedci.site.linking import begin_linkage
 from fedci.site.run import Party, Run, after_linkage, reply_to, required, with_rows
+from fedci.table import small_cells
 from fedci.table.columns import told_of
+from fedci.table.table import COINCIDE, IS_CONSTANT
 from fedci.version import __version__
 
 
@@ -29,7 +32,21 @@ def hello(party: Party, run: Run, request: Hello) -> tuple[Run, Reply]:
         check_floors(party.agreed)
         check_rounds(party.agreed, contract.options)
     check_memory(party.name, run.table.rows, run.table.x.shape[1], contract.options)
-    return run, reply_to(request, {}, warnings=list(run.table.warnings))
+    return run, reply_to(request, {}, warnings=_words(run))
+
+
+def _words(run: Run) -> list[str]:
+    """The warnings about the data, none of which changes with fewer than min_cell people."""
+    table, least = run.table, run.study.policy.min_cell
+    flat = [name for name, varies in zip(table.columns, small_cells.varies(table.x, least), strict=True) if not varies]
+    more = [f"site '{table.site}': column '{name}' hardly varies here" for name in flat] if least else []
+    return _without_few(run, table.warnings) + more
+
+
+def _without_few(run: Run, warnings: Sequence[str]) -> list[str]:
+    """Without those that a single person could change, but where the policy hides no small cells."""
+    hides = run.study.policy.min_cell > 0
+    return [words for words in warnings if not (hides and words.endswith((IS_CONSTANT, COINCIDE)))]
 
 
 def _cohort(party: Party, request: Hello) -> tuple[str, ...]:
@@ -64,7 +81,7 @@ def _with_refuter(party: Party, run: Run, refuter: str) -> Run:
     if refuter == run.refuter:
         return run
     run = replace(run, refuter=refuter, study=refuting.plan(party.agreed, refuter))
-    return with_rows(party, run, party.whole.take(run.linked))
+    return with_rows(party, run, party.noisy.take(run.linked))
 
 
 def link(party: Party, run: Run, request: Message) -> tuple[Run, Reply | Tokens]:
@@ -81,5 +98,5 @@ def link(party: Party, run: Run, request: Message) -> tuple[Run, Reply | Tokens]
     if linkage.kept is None or not isinstance(answer, Reply):
         return run, answer
     run = after_linkage(party, run, linkage.kept)
-    warnings = list(run.table.warnings[len(party.whole.warnings):])
+    warnings = _without_few(run, run.table.warnings[len(party.whole.warnings):])
     return run, replace(answer, notes=answer.notes | {"warnings": warnings})

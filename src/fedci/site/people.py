@@ -62,7 +62,7 @@ class People:
         x = ready.units.covariates(np.vstack([self.table.x, x]))
         y = ready.units.outcome(np.concatenate([self.table.y, y]))
         both = ready.model.rows(x, np.concatenate([self.table.w, w]), y, np.asarray(ready.rows.u),
-                                int(ready.rows.index))
+                                int(ready.rows.index), float(ready.rows.added))
         others = slice(len(self.table.y), len(y))
         return _one(_each(ready.model, q, both, _given(noise_correlation), ready.units.y_sd, others))
 

@@ -93,7 +93,7 @@ def release(study: Study, table: Table, options: FitOptions | None = None, sites
     options, sites = options or study.fit_options(), sites or len(study.sites) or 2
     table = small_cells.merged(table, study.policy.min_cell)
     model = _model(table, options, sites)
-    sums = list(_sums(study, options, model, _sizes(study, table, model)))
+    sums = list(_sums(study, options, model, _sizes(table.rows, len(table.columns), model)))
     moments = list(_column_moments(study, table, model))
     if study.policy.epsilon is None:
         for name in refuting.wanted(study):
@@ -101,6 +101,21 @@ def release(study: Study, table: Table, options: FitOptions | None = None, sites
             moments += [replace(line, column=f"{line.column} [{name}]") for line in more.moments if line not in moments]
             sums += [replace(part, phase=f"{name}: {part.phase}") for part in more.sums]
     return Release(table.site, table.warnings, tuple(moments), tuple(sums))
+
+
+def numbers_told(study: Study, options: FitOptions, model: Family, people: int, columns: int) -> int:
+    """In all sums of a study and its refuters, if every round that the options allow were asked for."""
+    names = ("", *(refuting.wanted(study) if study.policy.epsilon is None else ()))
+    return sum(_numbers(study, options, model, people, columns, name) for name in names)
+
+
+def _numbers(study: Study, options: FitOptions, model: Family, people: int, columns: int, refuter: str) -> int:
+    """Of the study, or of a refuter of it, which may have a column more."""
+    plan, how = refuting.plan(study, refuter), refuting.options_of(options) if refuter else options
+    if more := len(plan.covariates) - len(study.covariates):
+        columns, model = columns + more, replace(model, covariates=model.covariates + more,
+                                               described=model.described + more)
+    return sum(part.numbers for part in _sums(plan, how, model, _sizes(people, columns, model)))
 
 
 def _refuter(study: Study, table: Table, options: FitOptions, name: str, sites: int) -> Release:
@@ -137,13 +152,13 @@ def _model(table: Table, options: FitOptions, sites: int) -> Family:
     return model_of(options.model, columns + int(np.isnan(table.x).any(0).sum()), columns, sites)
 
 
-def _sizes(study: Study, table: Table, model: Family) -> dict[str, int]:
+def _sizes(people: int, columns: int, model: Family) -> dict[str, int]:
     """By the model's own count of its parameters."""
     from fedci.protocol.ask import model_sizes
 
     return model_sizes(model) | {
-        "people": table.rows, "columns": len(table.columns), "covariates": model.covariates,
-        "sites": model.sites, "described": len(table.columns) + 3, "correlations": len(CORRELATIONS)}
+        "people": people, "columns": columns, "covariates": model.covariates,
+        "sites": model.sites, "described": columns + 3, "correlations": len(CORRELATIONS)}
 
 
 def _sums(study: Study, options: FitOptions, model: Family, sizes: Sizes) -> Iterator[Sum]:

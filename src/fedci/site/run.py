@@ -18,6 +18,7 @@ from fedci.protocol.course import Contract
 from fedci.protocol.messages import Message, Reply
 from fedci.site import accountant
 from fedci.site.accountant import Accountant
+from fedci.site.admission import situation, told_per_person
 from fedci.site.following import Course
 from fedci.site.linking import SiteLinkage
 from fedci.site.masking import SiteSums
@@ -39,6 +40,8 @@ class Party:
     """The study that all parties hold."""
     whole: Table
     """All its rows; they never leave."""
+    noisy: Table
+    """The same as sums see them: with the site's noise on their outcomes (`site.outcome_noise`)."""
     credentials: Credentials = field(repr=False)
     secret: bytes = field(repr=False)
     """What its masks and its noise follow from."""
@@ -107,7 +110,7 @@ class Run:
 def first_run(party: Party) -> Run:
     """Before anything was asked."""
     everybody = np.arange(party.whole.rows)
-    table = small_cells.merged(party.whole, party.agreed.policy.min_cell)
+    table = small_cells.merged(party.noisy, party.agreed.policy.min_cell)
     return Run(study=party.agreed, table=table, rows=everybody, linked=everybody)
 
 
@@ -120,7 +123,7 @@ def begun(party: Party, before: Run, refuter: str) -> Run:
 
 def after_linkage(party: Party, run: Run, linked: np.ndarray) -> Run:
     """Only these rows of the whole table take part; the policy's minimum sizes hold for them too."""
-    return with_rows(party, replace(run, linked=linked), restricted(party.agreed, party.whole, linked))
+    return with_rows(party, replace(run, linked=linked), restricted(party.agreed, party.noisy, linked))
 
 
 def with_rows(party: Party, run: Run, table: Table) -> Run:
@@ -129,12 +132,19 @@ def with_rows(party: Party, run: Run, table: Table) -> Run:
     return replace(run, table=small_cells.merged(table, run.study.policy.min_cell), rows=rows, admitted=False)
 
 
+def true_outcomes(party: Party, run: Run) -> np.ndarray:
+    """[n] of the run's people, without the site's noise: for what decides whether they are told of."""
+    column = party.whole.y if run.study.outcome == party.agreed.outcome else party.whole.control
+    return required(party.name, column, "a table with the study's negative control")[run.rows]
+
+
 def admitted(party: Party, run: Run) -> Run:
     """DisclosureError where sums over the run's people, together with all that the site has told, would tell of few."""
     if run.admitted or party.accountant is None:
         return run
     about = accountant.release(site=party.name, run=run.name, agreed=party.agreed, study=run.study, whole=party.whole,
-                               rows=run.rows, w=run.table.w)
+                               rows=run.rows, w=run.table.w, per_person=_per_person(party, run),
+                               sites=run.contract.sites)
     try:
         party.accountant.admit(about, run.study.policy)
     except OutputError as problem:  # where the store stands is nobody's business
@@ -143,6 +153,15 @@ def admitted(party: Party, run: Run) -> Run:
         refusal.add_note(str(problem))
         raise refusal from None
     return replace(run, admitted=True)
+
+
+def _per_person(party: Party, run: Run) -> float:
+    """Numbers told in the whole study over the people of a sum, its refuters included; in a refuter's run nothing
+    more."""
+    if run.refuter:
+        return 0.0
+    table = party.noisy.take(run.linked)
+    return told_per_person(situation(party.agreed, table, len(run.contract.sites), run.contract.options))
 
 
 def reply_to(request: Message, sums: Mapping[str, Any], **notes: Any) -> Reply:

@@ -17,7 +17,7 @@ from fedci.errors import FedciError, SiteError, UsageError
 from fedci.privacy.agreement import Credentials
 from fedci.protocol.messages import Hello, Message, OpenSum, Refusal, Reply, Step, Tokens
 from fedci.protocol.requests import row_of
-from fedci.site import opening, summing
+from fedci.site import opening, outcome_noise, summing
 from fedci.site.accountant import BEFORE, Accountant
 from fedci.site.masking import site_secret
 from fedci.site.people import People
@@ -32,14 +32,22 @@ BY_PHASE: Mapping[str, Handler] = {"linkage": opening.link, "keys": summing.keys
 """Of the requests that have no handler of their own."""
 
 
+def _noisy(study: Study, table: Table, secret: bytes, accountant: Accountant | None) -> Table:
+    """By the store's secret, the same in every kit; in one process, which hides nothing from itself, by the run's."""
+    if accountant is None:
+        return outcome_noise.noisy(table, study, secret, lambda column, sd: sd)
+    return outcome_noise.noisy(table, study, accountant.secret("outcome noise"), accountant.scale)
+
+
 class Site:
     """One party of a study. Its table never leaves; `answer` sends sums."""
 
     def __init__(self, study: Study, table: Table, credentials: Credentials | None = None,
                  accountant: Accountant | None = None):
         credentials = credentials or Credentials()
-        self.party = Party(name=table.site, agreed=study, whole=table, credentials=credentials,
-                           secret=site_secret(credentials), accountant=accountant)
+        secret = site_secret(credentials)
+        self.party = Party(name=table.site, agreed=study, whole=table, noisy=_noisy(study, table, secret, accountant),
+                           credentials=credentials, secret=secret, accountant=accountant)
         self.run = first_run(self.party)
         self._people: People | None = None
 

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from fedci.effect import Effect, population_sizes
+from fedci.effect import Effect, effect_sums, population_sizes
 from fedci.errors import DisclosureError, MessageError, NumericalError, SiteError
 from fedci.model.family import Ask, Sums
 from fedci.model.rows import Rows, SiteEffects
@@ -30,6 +30,8 @@ from fedci.site.prepared import Prepared, Units
 from fedci.site.run import Party, Run, reply_to, required
 from fedci.study.policy import SECURE_SUM_SITES
 
+FIRST = "AskColumns"
+"""The first step that tells of rows."""
 OfKeys = AskMaskKey | TakeMaskKeys | TakeCheckKey | OpenSum
 
 
@@ -65,6 +67,8 @@ def step(party: Party, run: Run, request: Step) -> tuple[Run, Reply]:
         return replace(run, prepared=_prepared(party.name, run, _opened(run, place))), reply_to(request, {})
     if ask.name == courses.BEGIN:
         return run, reply_to(request, {})
+    if ask.name == FIRST:
+        _foresee(run)
     run, part = _answer(party, run, place, ask)
     part = _with_noise(party, run, request, ask, part)
     own = {OWN + name: numbers for name, numbers in part.own.items()}
@@ -140,6 +144,12 @@ def _opened(run: Run, place: Place) -> Opening:
     return opened
 
 
+def _foresee(run: Run) -> None:
+    """What would be refused once the units are known is refused before anything is told. Other sites can only add to
+    it: columns of missing values, and a first stage with fewer people; so nothing is refused that they would let be."""
+    admit(situation(run.study, run.table, len(run.contract.sites), run.contract.options, stage=0))
+
+
 def _prepared(site: str, run: Run, opened: Opening) -> Prepared:
     """The rows in the common units, and those that a first stage looks at."""
     units = Units(*opened.scales, opened.indicators)
@@ -147,7 +157,7 @@ def _prepared(site: str, run: Run, opened: Opening) -> Prepared:
     model, stage, place = opened.model, opened.first, run.contract.sites.index(site)
     admit(situation(run.study, run.table, len(run.contract.sites), run.contract.options, len(units.indicators),
                     stage.rows))
-    rows = model.rows(x, w, y, opened.u[place], place)
+    rows = model.rows(x, w, y, opened.u[place], place, run.table.added / units.y_sd**2)
     first = model.rows_of_stage(rows, stages.chosen(w, stage.rows), x, w, y) if stage.rows else None
     return Prepared(model, units, rows, stage, first)
 
@@ -206,11 +216,10 @@ def _effects(party: Party, run: Run, ready: Prepared, ask: Ask) -> tuple[Run, Pa
 
 def _effect_sums(run: Run, ready: Prepared, q: Posterior, own: SiteEffects,
                  correlations: np.ndarray) -> dict[str, np.ndarray]:
-    """Per population and draw, in outcome units: Σ τ(x_i) 'cate' [L, 3], Σ τ_i 'ite' [L, C, 3]; and Σ_i sd(τ_i) from
-    every eighth draw, which is enough for a mean over people and costs n³ only there."""
+    """Per population, in outcome units: Σ τ(x_i), Σ τ_i; and Σ_i sd(τ_i) from every eighth draw, which is enough for a
+    mean over people and costs n³ only there."""
     s, t = ready.units.y_sd, run.table
     some = jax.tree.map(lambda leaf: leaf[::8], q.draws)
     spread = summed_sd(ready.model, replace(q, draws=some), ready.rows, correlations, s)
     cate, ite = (Effect(np.asarray(part.mean), np.asarray(part.var)).scaled(s) for part in (own.cate, own.ite))
-    return {"cate_mean": cate.means, "cate_var": cate.variances, "ite_mean": ite.means, "ite_var": ite.variances,
-            "ite_sd": spread, "people": np.asarray(population_sizes(t.rows - t.treated, t.treated))}
+    return effect_sums(cate, ite, spread, np.asarray(population_sizes(t.rows - t.treated, t.treated)))

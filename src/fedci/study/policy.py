@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self, TypeVar
 
+import numpy as np
 from pydantic import Field, model_validator
 
 from fedci.errors import FloorError, StudyError
@@ -22,6 +23,9 @@ STANDARD_ROUND_CAP = 1000
 """Each round shows the coordinator one more function of the rows."""
 SECURE_SUM_SITES = 3
 """With two sites, each can subtract its own part from the sum and read the other's."""
+
+NOISE_STEP = 0.05
+"""Of `outcome_noise`."""
 
 Count = Annotated[int, Field(strict=True, ge=0)]
 Bound = Annotated[float, Field(strict=True, allow_inf_nan=False)]
@@ -49,6 +53,9 @@ class Policy(Options):
     """Columns per row above which the sums of the model `shared` may not leave a site in the clear."""
     max_parameters_per_row: Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)] = 1.0
     """Parameters per row above which a site does not take part."""
+    numbers_per_person: Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)] = 0.3
+    """Numbers told in all sums of a study for each person in them, at most: sums that hold more numbers than people can
+    be solved for people. Where nothing is added to sums, docs/assurance.md says what more of them give away."""
     min_difference: Count = 20
     """No combination of what a site tells, in this study and all before, tells more of a person than a mean over so
     many people does; of the arms, over `min_cell`."""
@@ -69,6 +76,9 @@ class Policy(Options):
     rows away. "auto": only where there are so many; with fewer each site's sums are seen."""
     site_effects: Annotated[bool, Field(strict=True)] = True
     """Under secure sums: whether each site's own average effects are told, or only those of all sites together."""
+    outcome_noise: Annotated[float, Field(strict=True, ge=0, le=1)] = 0.1
+    """δ: each site adds noise of δ times the outcome's sd to its people's outcomes, once and for ever: whoever knows
+    all else learns an outcome to ± δ sd at best. A multiple of 0.05; 0: none."""
     epsilon: Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)] | None = None
     """ε of differential privacy, of all that `noised` names together; none: no noise."""
     delta: Annotated[float, Field(strict=True, gt=0, lt=1)] | None = None
@@ -100,6 +110,15 @@ class Policy(Options):
                 f"policy: {key} = {shown(getattr(self, key))} is looser than 'standard', which has {shown(usual[key])} "
                 f"({RULES[key].words}). A policy of that name may only be stricter: leave {key} out, or write "
                 f"name = \"custom\"; then each site has to allow it by itself (`fedci site policy --help`)")
+
+    @model_validator(mode="after")
+    def _noise_is_on_the_ladder(self) -> Self:
+        steps = self.outcome_noise / NOISE_STEP
+        if abs(steps - round(steps)) > 1e-9:
+            raise StudyError(f"policy.outcome_noise = {self.outcome_noise:g} is no multiple of {NOISE_STEP:g}: noise "
+                             f"grows in such steps, so that two studies with different values do not solve for an "
+                             f"outcome. Take {NOISE_STEP * np.ceil(steps):g}")
+        return self
 
     @model_validator(mode="after")
     def _noise_is_declared(self) -> Self:
@@ -160,8 +179,8 @@ POLICIES = {
     "standard": Policy(),
     "simulation": Policy(
         name="simulation", min_rows=2, min_arm_rows=1, min_cell=0, moment_digits=None, max_level_share=1.0,
-        statistics_per_row=1e9, max_parameters_per_row=1e9, min_difference=0, max_cohorts=10**9,
-        max_rounds=ROUND_CAP, secure_sum=False,
+        statistics_per_row=1e9, max_parameters_per_row=1e9, numbers_per_person=1e9, min_difference=0, max_cohorts=10**9,
+        max_rounds=ROUND_CAP, secure_sum=False, outcome_noise=0.0,
     ),
     "custom": Policy(name="custom"),
 }

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from fedci.errors import DataError, FedciError
-from fedci.study.policy import policy
+from fedci.study.policy import policy as policy_of
 from fedci.study.study import Covariate, Study, is_name
 from fedci.table.columns import ANY_SIZE, Column, numbers, read_columns, told_of, words, zeros_and_ones
 
@@ -87,7 +87,7 @@ def _head(guess: Guess) -> str:
     return at.get(guess.role) or f"[covariates.{toml_key(guess.look.name)}]"
 
 
-def propose(data: Any, name: str = "study") -> Proposal:
+def propose(data: Any, name: str = "study", policy: str = "standard") -> Proposal:
     """From a file or a query: the columns looked at, roles guessed, a study that can be read."""
     columns = read_columns(data, None, ANY_SIZE)
     rows = len(next(iter(columns.values())).cells)
@@ -97,7 +97,7 @@ def propose(data: Any, name: str = "study") -> Proposal:
     named = [look for look in looks if is_name(look.name)]
     unnamed = tuple(Guess(look, "left out", "no name for a study: rename it") for look in looks if look not in named)
     guesses = (*_roles(named), *unnamed)
-    return Proposal(_study(guesses, name), guesses, rows)
+    return Proposal(_study(guesses, name, policy), guesses, rows)
 
 
 # ── what a column looks like ────────────────────────────────────────────────────────────────────────────────
@@ -208,13 +208,13 @@ def _covariate_remark(look: Look) -> str:
     return "measured before the treatment? " + "; ".join(parts)
 
 
-def _study(guesses: Sequence[Guess], name: str) -> Study:
+def _study(guesses: Sequence[Guess], name: str, policy: str) -> Study:
     role = {guess.role: guess.look.name for guess in guesses if guess.role in ("treatment", "outcome")}
     covariates = [_covariate(guess.look) for guess in guesses if guess.role == "covariate"]
     if not covariates:
         raise DataError("no column is left for a covariate: what explains who is treated and how they fare is needed")
     return Study(name=name, treatment=role["treatment"], outcome=role["outcome"], covariates=covariates,
-                 ids=tuple(guess.look.name for guess in guesses if guess.role == "id"), policy=policy("standard"))
+                 ids=tuple(guess.look.name for guess in guesses if guess.role == "id"), policy=policy_of(policy))
 
 
 def _covariate(look: Look) -> Covariate:

@@ -50,6 +50,8 @@ DEPENDENT = 1e-12
 """Columns depend linearly when an eigenvalue of their correlation matrix is below this."""
 CONSTANT = 1e-12
 """A column is constant when its spread, relative to its largest magnitude, is rounding."""
+IS_CONSTANT, COINCIDE = "is constant here", "coincide here"
+"""Said at the site alone: where it is not said, somebody stands apart, perhaps one person."""
 SCALE_RATIO = 1e8
 """Standard deviations further apart than this are a mistake in units."""
 
@@ -77,6 +79,10 @@ class Table:
     """What is unusual but no error, one sentence each."""
     control: np.ndarray | None = None
     """[n] float64: the outcome that treatment cannot change, where the study names one."""
+    added: float = 0.0
+    """Variance of the noise that y holds (`site.outcome_noise`), in its unit squared."""
+    control_added: float = 0.0
+    """The same of `control`."""
 
     @property
     def rows(self) -> int:
@@ -445,8 +451,8 @@ def _check_design(x: np.ndarray, names: Sequence[str], kinds: Sequence[str]) -> 
     many_valued = numeric & ~two_valued
     _check_scales(x[:, numeric], _picked(names, numeric))
     _check_dependence(x[:, many_valued], _picked(names, many_valued))
-    return [f"column {name!r} is constant here" for name in _picked(names, constant)] + [
-        f"columns {first!r} and {second!r} coincide here"
+    return [f"column {name!r} {IS_CONSTANT}" for name in _picked(names, constant)] + [
+        f"columns {first!r} and {second!r} {COINCIDE}"
         for first, second in _coinciding(x[:, two_valued], _picked(names, two_valued))]
 
 

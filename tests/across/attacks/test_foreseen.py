@@ -17,6 +17,7 @@ from fedci.protocol.messages import Hello, Reply, Step
 from fedci.protocol.requests import MASKED, REQUESTS, diagnostic
 from fedci.version import __version__
 from support.doors import NAMES, Doors, people, plan
+from tests_support import STANDARD_OTHERWISE
 
 
 @pytest.fixture
@@ -123,7 +124,7 @@ def test_a_trait_of_few_people_enters_no_sum_however_it_is_declared(doors, decla
     """C2, H7: the first Hessian was ¼Σzzᵀ, whose row of a rare trait is the row of the only person who has it. Now the
     column is withheld everywhere before anything is summed: the sums are those of a study where nobody has it."""
     covariates = {"age": {}, "bmi": {}, "sex": {"type": "binary"}, "rare": {"type": declared}}
-    study = plan(covariates=covariates)
+    study = plan(covariates=covariates, policy=STANDARD_OTHERWISE | {"outcome_noise": 0.0})  # an equality of sums
     sums = []
     for holders in (range(77, 77 + count), ()):
         rows = {name: table.assign(rare=0) for name, table in tables().items()}
@@ -141,6 +142,21 @@ def test_a_trait_of_few_people_enters_no_sum_however_it_is_declared(doors, decla
         for key, value in told.items():
             np.testing.assert_array_equal(value, sums[1][name][key], err_msg=f"{name} {key}")
     assert not sums[0][diagnostic("propensity")]["hessian"][3].any()
+
+
+@pytest.mark.parametrize("like", ["rare", "sex"])
+def test_the_words_of_a_handshake_do_not_say_whether_one_person_has_a_trait(doors, like):
+    """'is constant here' left before anything was asked: where it was missing, somebody at that site had the trait. So
+    did 'coincide here', where one person's value differs."""
+    study = plan(covariates={"age": {}, "sex": {"type": "binary"}, "rare": {"type": "binary"}})
+    said = []
+    for holders in ([], [5]):
+        rows = {name: table.assign(rare=0 if like == "rare" else table.sex) for name, table in tables().items()}
+        rows["oslo"].loc[holders, "rare"] = 1 - rows["oslo"].loc[holders, "rare"]
+        hello = Hello("run", 1, "oslo", __version__, study.hash(), dict.fromkeys(NAMES, True))
+        said.append(doors(study, rows).exchange({"oslo": hello})["oslo"].notes)
+    assert said[0] == said[1]
+    assert any("'rare' hardly varies" in words for words in said[0]["warnings"]) == (like == "rare")
 
 
 def test_a_small_cell_of_a_two_valued_outcome_is_refused(doors):

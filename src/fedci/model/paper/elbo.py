@@ -142,7 +142,7 @@ def _mean_over_draws_backward(saved: Gradient, cotangent: Float[Array, ""]) -> t
     return scaled[0], scaled[1], jax.tree.map(_no_gradient, site), jnp.zeros_like(jitter)
 
 
-def _no_gradient(leaf: Array) -> Vector:
+def _no_gradient(leaf: Any) -> Vector:
     """The zero cotangent JAX asks for: float0 for integers. Data are not differentiated."""
     if jnp.issubdtype(leaf.dtype, jnp.floating):
         return jnp.zeros_like(leaf)

@@ -48,7 +48,7 @@ class Running:
         for name, code in (("answering", ANSWERING), ("between", BETWEEN)):
             (folder / f"{name}.py").write_text(code)
         path = os.pathsep.join((str(folder), os.environ.get("PYTHONPATH", "")))
-        before = {one: signal.signal(one, signal.SIG_DFL) for one in (signal.SIGINT, signal.SIGHUP)}
+        before = {one: signal.signal(one, signal.SIG_DFL) for one in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)}
         self.command = subprocess.Popen([sys.executable, "-c", COMMAND, str(folder)],
                                         env=os.environ | {"PYTHONPATH": path})
         for one, handler in before.items():

@@ -59,12 +59,12 @@ def next_step(course, number):
     return courses.after(course.contract, place, sums(place, ask, number) if REQUESTS[ask.name].summed else {})[1].name
 
 
-def test_what_the_study_leads_to_is_followed_and_all_before_the_fit_and_the_last_of_it_are_kept(course):
+def test_what_the_study_leads_to_is_followed_and_all_before_the_rounds_and_the_last_of_them_are_kept(course):
     after, requests = walked(course, len(OPENING) + 1 + PLACES + 3)
     assert tuple(request.name for request in requests[:7]) == (*OPENING, "Begin", "Evaluate")
     kept = sorted(after.places)
-    assert kept[:5] == [1, 2, 3, 4, 5]
-    assert kept[5:] == list(range(len(requests) - PLACES + 1, len(requests) + 1))
+    assert kept[:6] == [1, 2, 3, 4, 5, 6]
+    assert kept[6:] == list(range(len(requests) - PLACES + 1, len(requests) + 1))
     assert course.places == {}  # replaced, never changed
 
 
@@ -93,6 +93,16 @@ def test_a_coordinator_may_go_back_to_a_round_and_ask_the_same(course):
         assert ask.name == request.name
         with pytest.raises(SiteError, match="left the agreed course"):
             after.followed(replace(request, name="AskEffects"), sums)
+
+
+def test_a_coordinator_that_goes_on_late_in_the_fit_walks_all_before_its_rounds_anew(course):
+    after, requests = walked(course, len(OPENING) + 1 + PLACES + 3)
+    again = after
+    for request in (*requests[:len(OPENING) + 1], *requests[-5:]):
+        again, ask = again.followed(request, sums)
+        assert ask.name == request.name
+        assert again.place(request.round) is not None
+    assert again.places.keys() == after.places.keys()
 
 
 def test_a_question_is_worked_out_from_the_sums_and_a_step_cannot_change_it(course):

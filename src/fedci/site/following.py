@@ -76,7 +76,9 @@ class Course:
 
 
 def _newest(by_round: Mapping[int, Place]) -> dict[int, Place]:
-    """All places before the fit, and the last of it: further back than to its checkpoint no coordinator goes."""
-    before = {number for number, place in by_round.items() if place.leg in (course.OPENING, course.DESIGN)}
+    """All places before the first round, which a coordinator that goes on from its checkpoint walks anew, and the last
+    ones after: further back than to its checkpoint it does not go."""
+    before = {number for number, place in by_round.items()
+              if place.leg in (course.OPENING, course.DESIGN, course.START)}
     last = sorted(set(by_round) - before)[-PLACES:]
     return {number: by_round[number] for number in sorted(before | set(last))}

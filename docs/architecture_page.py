@@ -6,9 +6,10 @@ import ast
 import re
 from pathlib import Path
 
+from marks import marked, rewrite
+
 ROOT = Path(__file__).parents[1] / "src" / "fedci"
 PAGE = Path(__file__).parent / "architecture.md"
-BEGIN, END = "<!-- modules: made by make architecture -->", "<!-- end of modules -->"
 FOLDERS = ("study", "table", "model", "model/paper", "model/shared", "diagnostics", "privacy", "protocol", "site",
            "coordinator", "result", "report", "network", "cli", "synthetic", "benchmark", "benchmark/run",
            "benchmark/learners", "benchmark/cost", "benchmark/pages")
@@ -34,9 +35,8 @@ def _table(folder: Path) -> list[str]:
 
 
 def with_modules(text: str) -> str:
-    before, _, rest = text.partition(BEGIN)
-    return before + BEGIN + "\n" + modules() + "\n" + END + rest.partition(END)[2]
+    return marked(text, "modules", "make architecture", modules() + "\n")
 
 
 if __name__ == "__main__":
-    PAGE.write_text(with_modules(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    rewrite(PAGE, with_modules)

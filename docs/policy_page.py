@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from marks import marked, rewrite
+
 from fedci.study.policy import POLICIES
 from fedci.study.strictness import DIRECTIONS, RULES, Rule, shown
 
 PAGE = Path(__file__).parent / "site.md"
-BEGIN, END = "<!-- floors: made by make architecture -->", "<!-- end of floors -->"
 HEAD = ("| value | what it says | `standard` | stricter | where the study is looser |", "|---|---|---|---|---|")
 WHERE = {"site": "the site's value holds", "parties": "the site refuses: all parties must do the same",
          "result": "only the report warns"}
@@ -26,9 +27,8 @@ def _line(key: str, rule: Rule) -> str:
 
 
 def with_floors(text: str) -> str:
-    before, _, rest = text.partition(BEGIN)
-    return before + BEGIN + "\n" + floors() + END + rest.partition(END)[2]
+    return marked(text, "floors", "make architecture", floors())
 
 
 if __name__ == "__main__":
-    PAGE.write_text(with_floors(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    rewrite(PAGE, with_floors)

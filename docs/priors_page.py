@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from marks import marked, rewrite
+
 from fedci.model.shared.priors import TABLE, Prior, Value
 
 PAGE = Path(__file__).parent / "model.md"
-BEGIN, END = "<!-- priors: made by make priors -->", "<!-- end of priors -->"
 
 
 def number(value: float) -> str:
@@ -41,9 +42,8 @@ def table() -> str:
 
 
 def with_priors(text: str) -> str:
-    before, _, rest = text.partition(BEGIN)
-    return before + BEGIN + "\n\n" + table() + "\n\n" + END + rest.partition(END)[2]
+    return marked(text, "priors", "make priors", f"\n{table()}\n\n")
 
 
 if __name__ == "__main__":
-    PAGE.write_text(with_priors(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    rewrite(PAGE, with_priors)

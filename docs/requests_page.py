@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from marks import marked, rewrite
+
 from fedci.protocol.requests import REQUESTS, SIZES, Array, Request
 
 PAGE = Path(__file__).parent / "security.md"
-BEGIN, END = "<!-- requests: made by make architecture -->", "<!-- end of requests -->"
 HEAD = ("| request | phase | what answers it | notes beside it | summed over sites | at most | in the ledger |",
         "|---|---|---|---|---|---|---|")
 
@@ -42,9 +43,8 @@ def _sum(row: Request) -> str:
 
 
 def with_requests(text: str) -> str:
-    before, _, rest = text.partition(BEGIN)
-    return before + BEGIN + "\n" + requests() + END + rest.partition(END)[2]
+    return marked(text, "requests", "make architecture", requests())
 
 
 if __name__ == "__main__":
-    PAGE.write_text(with_requests(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    rewrite(PAGE, with_requests)

@@ -1,11 +1,11 @@
 """One row per request: the rows are whole, the shapes those of the model, and a new row is known everywhere at once."""
 
 import io
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+import requests_page
 from rich.console import Console
 
 import fedci
@@ -90,13 +90,8 @@ def test_the_shapes_of_a_fit_are_the_models(draws):
 
 
 def test_the_page_has_the_table():
-    sys.path.insert(0, str(PAGE.parent))
-    try:
-        from requests_page import with_requests
-    finally:
-        sys.path.remove(str(PAGE.parent))
     text = PAGE.read_text(encoding="utf-8")
-    assert with_requests(text) == text, "run `make architecture`"
+    assert requests_page.with_requests(text) == text, "run `make architecture`"
 
 
 # --- a row more
@@ -227,10 +222,5 @@ def test_check_and_the_progress_line_tell_of_a_new_diagnostic():
 
 @pytest.mark.usefixtures("toy")
 def test_the_page_would_show_a_new_diagnostic():
-    sys.path.insert(0, str(PAGE.parent))
-    try:
-        from requests_page import requests
-    finally:
-        sys.path.remove(str(PAGE.parent))
     line = "| `AskDiagnostic.totals` | checks | column_totals [covariates] | – | yes; of each site treated |"
-    assert line in requests()
+    assert line in requests_page.requests()

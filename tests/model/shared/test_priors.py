@@ -1,10 +1,10 @@
 """The priors of θ are the table's, entry by entry; and docs/model.md shows that table."""
 
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from priors_page import with_priors
 
 from fedci.model.shared import priors
 from fedci.model.shared.shared_family import SharedFamily
@@ -63,11 +63,6 @@ def test_theta_has_the_shapes_of_the_table():
 
 
 def test_the_page_shows_the_table():
-    sys.path.insert(0, str(PAGE.parent))
-    try:
-        from priors_page import with_priors
-    finally:
-        sys.path.remove(str(PAGE.parent))
     text = PAGE.read_text(encoding="utf-8")
     assert with_priors(text) == text, "run `make priors`"
 

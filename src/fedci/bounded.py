@@ -157,11 +157,11 @@ def _header(file: IO[bytes]) -> tuple[np.dtype[Any], tuple[int, ...], bool, int]
     if length > HEADER_BYTES:
         raise Unreadable("an array's header is too long")
     try:
-        told = ast.literal_eval(file.read(length).decode("latin1").strip())
-        dtype, shape, fortran = np.dtype(told["descr"]), told["shape"], told["fortran_order"]
+        header = ast.literal_eval(file.read(length).decode("latin1").strip())
+        dtype, shape, fortran = np.dtype(header["descr"]), header["shape"], header["fortran_order"]
     except (ValueError, TypeError, KeyError, SyntaxError, RecursionError, MemoryError):
         raise Unreadable("an array's header is none") from None
-    sound = (dtype.kind in "biufSU" and isinstance(told["descr"], str) and isinstance(fortran, bool)
+    sound = (dtype.kind in "biufSU" and isinstance(header["descr"], str) and isinstance(fortran, bool)
              and isinstance(shape, tuple) and len(shape) <= 16
              and all(type(n) is int and 0 <= n < 2**48 for n in shape))
     if not sound:

@@ -174,7 +174,7 @@ def _of_draws(means: np.ndarray, variances: np.ndarray) -> Effect:
 
 
 def _column(population: str) -> int:
-    return [one.name for one in POPULATIONS].index(population)
+    return [row.name for row in POPULATIONS].index(population)
 
 
 def _place(noise_correlation: float | None) -> int:

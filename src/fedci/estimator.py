@@ -81,9 +81,10 @@ class FedCI:
     def _go_on(self, study: Study, sites: Mapping[str, Site], checkpoint: Path | None) -> None:
         """Sites start anew with the coordinator, and stand where it stood."""
         mark = Mark(study.hash(), tuple(sorted(sites)))
-        kept = load(checkpoint, mark, "")
+        standing = load(checkpoint, mark, "")
+        places = {} if standing.state is None else {standing.fit_round + 1: resumed(standing.state)}
         for site in sites.values():
-            site.restore_places({kept.fit_round + 1: resumed(kept.state)} if kept.state is not None else {})
+            site.restore_places(places)
         if self.study.links:
             link_again(checkpoint, mark)
 

@@ -30,7 +30,7 @@ def check_folder(folder: str | Path, force: bool) -> Path:
 def _check(path: Path, force: bool) -> None:
     if path.is_symlink() or (path.exists() and not path.is_dir()):
         raise OutputError(f"'{path}' is a file or a link, needs a folder: choose another with --out")
-    if path.is_dir() and any(not one.name.startswith(UNFINISHED) for one in path.iterdir()) and not force:
+    if path.is_dir() and any(not inside.name.startswith(UNFINISHED) for inside in path.iterdir()) and not force:
         raise OutputError(f"the folder '{path}' is not empty: choose another with --out, or replace the result in it "
                           f"with --force")
     existing = next(folder for folder in (path, *path.absolute().parents) if folder.exists())

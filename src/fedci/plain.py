@@ -31,5 +31,5 @@ def plain(text: str, longest: int = LONGEST) -> str:
 def all_plain(texts: Iterable[str]) -> list[str]:
     """So many of them at most, and how many there are beside."""
     given = list(texts)
-    kept = [plain(text) for text in given[:MOST]]
-    return kept if len(given) <= MOST else [*kept, f"and {len(given) - MOST} more"]
+    shown = [plain(text) for text in given[:MOST]]
+    return shown if len(given) <= MOST else [*shown, f"and {len(given) - MOST} more"]

@@ -18,7 +18,7 @@ def folder(tmp_path):
     account = Accountant(made)
     account.admit(Release(site="a", run="run", study="s", columns=("w", "y"), outcome="y",
                           people={"ids": [b"%d" % k for k in range(60)]}, w=np.arange(60) % 2), POLICIES["standard"])
-    account.told("run", 12)
+    account.add_numbers("run", 12)
     return made
 
 

@@ -226,7 +226,7 @@ def test_a_place_on_disk_is_the_place(opening, number):
     place, ask = steps[number]
     packed = {name: np.asarray(part) for name, part in course.pack(place).items()}
     back, again = course.now(opening[0], course.unpack(opening[0], begin, packed))
-    assert (back.leg, len(back.told)) == (place.leg, len(place.told))
+    assert (back.leg, len(back.sums)) == (place.leg, len(place.sums))
     assert same(ask, again)
 
 

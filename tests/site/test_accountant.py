@@ -430,7 +430,7 @@ def test_numbers_told_are_counted_in_all_and_for_the_person_of_whom_it_is_most(t
     account.admit(release(range(60), range(20), "one"), rules)
     account.admit(release(range(40, 100), range(60), "two"), rules)
     for run, numbers in (("one", 5), ("two", 7), ("two", 1), ("none", 100), ("one", 0)):
-        account.told(run, numbers)
+        account.add_numbers(run, numbers)
     assert Accountant(tmp_path).counts == (2, 100, 2, 13, 13)
     assert account.runs == {"one", "two"}
 

@@ -417,7 +417,7 @@ def test_a_request_for_another_site_is_refused(opened):
 
 def test_a_site_that_fails_says_where_to_look_and_no_value(opened, tmp_path, monkeypatch):
     door, events = opened(), []
-    door.told = events.append
+    door.listener = events.append
     door.answer(hello())
     before = state(door.site)
 
@@ -452,14 +452,14 @@ def test_what_cannot_be_recorded_does_not_leave(opened, monkeypatch):
 
 
 def test_a_screen_that_fails_loses_no_answer(opened, tmp_path):
-    door = opened(told=lambda event: 1 / 0)
+    door = opened(listener=lambda event: 1 / 0)
     assert isinstance(decode(door.answer(hello())), Reply)
     assert "ZeroDivisionError" in (tmp_path / "site.log").read_text()
 
 
 def test_each_answer_is_told(opened):
     events = []
-    door = opened(told=events.append)
+    door = opened(listener=events.append)
     asked = [hello(), columns(), columns(7, run="other")]
     told = [door.answer(data) for data in asked]
     assert all(event.seconds > 0 for event in events)
@@ -599,7 +599,7 @@ def test_each_name_leaves_only_in_answer_to_its_request():
                                            (DisclosureError, "of 47 people")])
 def test_counts_stay_at_the_site(opened, tmp_path, monkeypatch, error, hidden):
     door, events = opened(), []
-    door.told = events.append
+    door.listener = events.append
 
     def refuses(self, run, request):
         raise error(f"site '{NAME}': {hidden} rows, the policy needs more")

@@ -73,8 +73,8 @@ def benchmark(asked: Asked, quiet: bool = False) -> None:
     todo = runner.tasks(plan, done)
     runner.note_run(out, command_line(asked), asked.seed)
     try:
-        with _progress(todo, quiet) as told:
-            runner.run(todo, out, asked.jobs, told)
+        with _progress(todo, quiet) as finish:
+            runner.run(todo, out, asked.jobs, finish)
     except KeyboardInterrupt:
         print(f"What is finished is kept in '{out}': the same command goes on from there.", file=sys.stderr)
         raise
@@ -156,7 +156,7 @@ def _progress(todo: Sequence[Task], quiet: bool) -> Iterator[Told]:
     shown = bar.add_task("starting", total=sum(map(_cost, todo)), done=0, all=len(todo))
     finished = 0
 
-    def told(task: Task, rows: runner.Rows) -> None:
+    def finish(task: Task, rows: runner.Rows) -> None:
         nonlocal finished
         finished += 1
         failed = sum(isinstance(row, Cell) and bool(row.failed) for row in rows)
@@ -164,7 +164,7 @@ def _progress(todo: Sequence[Task], quiet: bool) -> Iterator[Told]:
         bar.update(shown, advance=_cost(task), done=finished, description=words)
 
     with bar:
-        yield told
+        yield finish
 
 
 def _cost(task: Task) -> float:

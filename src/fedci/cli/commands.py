@@ -127,14 +127,14 @@ def init(data: DataFile,
     from fedci.table.table import located
 
     with waiting(f"reading {data}", as_json):
-        found = propose(located(data, "init"), suggested_name(data), policy)
-    write_new(out, found.to_toml(), force)
+        proposal = propose(located(data, "init"), suggested_name(data), policy)
+    write_new(out, proposal.to_toml(), force)
     if as_json:
-        typer.echo(_as_json({"study": str(out), "rows": found.rows, "columns": [
+        typer.echo(_as_json({"study": str(out), "rows": proposal.rows, "columns": [
             {"name": guess.look.name, "cells": guess.look.kind, "missing": guess.look.missing, "role": guess.role,
-             "review": guess.why} for guess in found.guesses]}))
+             "review": guess.why} for guess in proposal.guesses]}))
         return
-    show_proposal(found, screen())
+    show_proposal(proposal, screen())
     typer.echo(f"Written: {out}. Review it, then run `fedci check {out} {data}`.")
 
 
@@ -166,8 +166,8 @@ def run(study: StudyFile, site: SiteFiles, out: Out = RESULT, preset: Preset = N
             id_records(plan, table)
     from fedci.site.admission import admit, together  # with JAX
 
-    for one in together(plan, tables, options):
-        admit(one)
+    for situation in together(plan, tables, options):
+        admit(situation)
     _fit(plan, tables, out, preset=preset or plan.preset, seed=plan.seed if seed is None else seed, force=force,
          quiet=quiet, as_json=as_json)
 
@@ -192,18 +192,18 @@ def _resumable(plan: Study, tables: list[Table], out: Path, seed: int, quiet: bo
     from fedci.estimator import FedCI
 
     place = out.absolute()
-    kept = place.with_name(f".{place.name}.checkpoint-{_fingerprint(tables)}.npz")
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    if kept.exists():
-        typer.echo(f"going on from {kept}", err=True)
+    checkpoint = place.with_name(f".{place.name}.checkpoint-{_fingerprint(tables)}.npz")
+    checkpoint.parent.mkdir(parents=True, exist_ok=True)
+    if checkpoint.exists():
+        typer.echo(f"going on from {checkpoint}", err=True)
     try:
         with round_progress(quiet) as progress:
-            result = FedCI(plan, seed=seed).fit_tables(tables, progress=progress, checkpoint=kept)
+            result = FedCI(plan, seed=seed).fit_tables(tables, progress=progress, checkpoint=checkpoint)
     except KeyboardInterrupt:
-        reached = f"What was reached is kept in {kept}. " if kept.exists() else ""
+        reached = f"What was reached is kept in {checkpoint}. " if checkpoint.exists() else ""
         typer.echo(f"stopped. {reached}Run the same command again to go on; nothing was written to {out}.", err=True)
         raise
-    for path in checkpoints(kept, plan):
+    for path in checkpoints(checkpoint, plan):
         path.unlink(missing_ok=True)
     return result
 
@@ -226,8 +226,8 @@ def diagnostics(result: ResultFolder, as_json: Json = False) -> None:
     from fedci.diagnostics.findings import Diagnostics
     from fedci.result.replacement import verified
 
-    found = Diagnostics.read(verified(result, "diagnostics.json"))
-    typer.echo(found.to_json() if as_json else str(found))
+    findings = Diagnostics.read(verified(result, "diagnostics.json"))
+    typer.echo(findings.to_json() if as_json else str(findings))
 
 
 @app.command()
@@ -243,13 +243,13 @@ def unblind(
     """
     from fedci.result.result import Result
 
-    found = Result.load(result).unblind(by, reason)
-    found.save(result, force=True)
-    opened = dict(found.opened or {})
+    unblinded = Result.load(result).unblind(by, reason)
+    unblinded.save(result, force=True)
+    opened = dict(unblinded.opened or {})
     if as_json:
-        typer.echo(_as_json({"opened": opened, **found.plain()}))
+        typer.echo(_as_json({"opened": opened, **unblinded.plain()}))
         return
-    typer.echo(f"opened at {opened['at']} by {opened['by']}\n\n{found.summary()}\n\n{found.diagnostics}")
+    typer.echo(f"opened at {opened['at']} by {opened['by']}\n\n{unblinded.summary()}\n\n{unblinded.diagnostics}")
 
 
 @app.command()
@@ -276,10 +276,10 @@ def check(study: StudyFile, data: DataFile, site: SiteName = None,
     source = Source.at(plan, site or _site_named(data), data)
     _tell_queries([source])
     with waiting(f"reading {data}", as_json):
-        found = problems(plan, source)
-        table = None if found else source.read(plan)
+        faults = problems(plan, source)
+        table = None if faults else source.read(plan)
     if table is None:
-        _tell_problems(found, as_json)
+        _tell_problems(faults, as_json)
     _tell_release(plan, table, sites or len(plan.sites) or SECURE_SUM_SITES, as_json)
 
 
@@ -289,15 +289,16 @@ def _site_named(data: str) -> str:
     return "".join(c if c.isascii() and (c.isalnum() or c == "-") else "-" for c in stem)[:40] or "site"
 
 
-def _tell_problems(found: list[FedciError], as_json: bool) -> NoReturn:
+def _tell_problems(faults: list[FedciError], as_json: bool) -> NoReturn:
     if as_json:
-        typer.echo(_as_json({"ok": False, "problems": [{"code": one.code, "message": one.message} for one in found]}))
-    if len(found) == 1:
-        raise found[0]
-    for one in found:
-        print("error:", one.message, file=sys.stderr)
-    raise max(found, key=lambda one: one.exit_code).__class__(
-        f"{len(found)} problems, each named above; nothing has left. Mend them and run the same command again")
+        problems = [{"code": fault.code, "message": fault.message} for fault in faults]
+        typer.echo(_as_json({"ok": False, "problems": problems}))
+    if len(faults) == 1:
+        raise faults[0]
+    for fault in faults:
+        print("error:", fault.message, file=sys.stderr)
+    raise max(faults, key=lambda fault: fault.exit_code).__class__(
+        f"{len(faults)} problems, each named above; nothing has left. Mend them and run the same command again")
 
 
 def _tell_release(plan: Study, table: Table, sites: int, as_json: bool) -> None:
@@ -367,15 +368,15 @@ def predict(
     from fedci.table.columns import count_rows
     from fedci.table.table import Source, located
 
-    found = Result.load(result)
+    fitted = Result.load(result)
     if rows and not site:
         raise UsageError("--rows are a site's: say which with --site")
-    if rows and site in found.sites:
-        found = with_rows(found, site, Source.at(found.study, site, rows), kept_at(found, site, kit))
-    check_site(found, site)
-    people = located(data, site or "new", found.study)
+    if rows and site in fitted.sites:
+        fitted = with_rows(fitted, site, Source.at(fitted.study, site, rows), kept_at(fitted, site, kit))
+    check_site(fitted, site)
+    people = located(data, site or "new", fitted.study)
     with count_progress("people", count_rows(people), quiet or as_json) as progress:
-        made = predict_file(found, people, out, site, alpha, realised, keep or (), force, progress)
+        made = predict_file(fitted, people, out, site, alpha, realised, keep or (), force, progress)
     facts = {"out": str(made.path), "people": made.people, "mean_effect": made.mean, "site": site, "alpha": alpha}
     typer.echo(_as_json(facts) if as_json else
                f"{made.people:,} people, mean effect {made.mean:.4g}, {100 * (1 - alpha):g}% intervals: {made.path} "
@@ -394,11 +395,11 @@ def compare(first: ResultFolder,
     from fedci.result.comparison import compare as compared
     from fedci.result.result import Result
 
-    found = compared(Result.load(first), Result.load(second), alpha)
+    comparison = compared(Result.load(first), Result.load(second), alpha)
     if as_json:
-        typer.echo(_as_json(found.plain()))
+        typer.echo(_as_json(comparison.plain()))
         return
-    show_comparison(found, (str(first), str(second)), screen())
+    show_comparison(comparison, (str(first), str(second)), screen())
 
 
 @app.command()

@@ -39,9 +39,9 @@ def run_demo(out: str | Path, seed: int = 0, force: bool = False, console: Conso
     with round_progress(console=console) as progress:
         result = FedCI(Study.read(study)).fit(sources, progress=progress)
     result.save(folder / "result", force=True)
-    found = compare(result, splits)
-    found.to_csv(folder / "truth.csv", index=False)
-    show(console, result, found, score(result, splits))
+    beside_truth = compare(result, splits)
+    beside_truth.to_csv(folder / "truth.csv", index=False)
+    show(console, result, beside_truth, score(result, splits))
     page = write_report(folder / "result")
     console.print(f"Report: {page} (open it in a browser)")
     console.print(f"Written: {folder / 'result'} (effects.csv, trace.csv, result.json; each hospital's own people in "
@@ -70,7 +70,7 @@ def compare(result: Result, splits: dict[str, Split]) -> pd.DataFrame:
 
 
 def _true_average(people: list[Records], estimand: str) -> float:
-    weights = next(np.array(one.weights) for one in POPULATIONS if one.estimand == estimand)
+    weights = next(np.array(population.weights) for population in POPULATIONS if population.estimand == estimand)
     return float(np.mean(np.concatenate([p.cate[weights[p.w.astype(int)] > 0] for p in people])))
 
 
@@ -87,13 +87,13 @@ def score(result: Result, splits: dict[str, Split]) -> dict[str, float]:
             "width": float(np.mean(widths)), "spread": float(np.std([s.test.cate for s in splits.values()]))}
 
 
-def show(console: Console, result: Result, found: pd.DataFrame, scores: dict[str, float]) -> None:
+def show(console: Console, result: Result, beside_truth: pd.DataFrame, scores: dict[str, float]) -> None:
     grid = Grid(title="Average effects beside the known truth")
     for name in ("estimand", "site", "people"):
         grid.add_column(name)
     for name in ("mean", "sd", "95% interval", "truth", "covered"):
         grid.add_column(name, justify="right")
-    for row in found[found.estimand != "ATC"].itertuples():
+    for row in beside_truth[beside_truth.estimand != "ATC"].itertuples():
         grid.add_row(row.estimand, row.site, str(row.people), f"{row.mean:.2f}", f"{row.sd:.2f}",
                      f"{row.low:.2f} to {row.high:.2f}", f"{row.truth:.2f}", "yes" if row.covered else "no")
     console.print(grid)

@@ -23,18 +23,18 @@ def show_ledger(folder: Path | str, console: Console | None = None, as_json: boo
     entries = ledger.read(path)
     out = console or Console()
     if as_json:
-        told = {"count": len(entries), "head": ledger.head_of(entries).hash, "to": _recipient(path),
-                "numbers_told_per_person": {run: one.each for run, one in ledger.per_person(entries).items()},
-                "phases": [one._asdict() for one in ledger.totals(entries)],
-                "policy": [{"time": one["time"], **one["notes"]} for one in _on_policy(entries)]}
-        print(json.dumps(told, indent=2), file=out.file)
+        facts = {"count": len(entries), "head": ledger.head_of(entries).hash, "to": _recipient(path),
+                 "numbers_told_per_person": {run: share.each for run, share in ledger.per_person(entries).items()},
+                 "phases": [total._asdict() for total in ledger.totals(entries)],
+                 "policy": [{"time": entry["time"], **entry["notes"]} for entry in _on_policy(entries)]}
+        print(json.dumps(facts, indent=2), file=out.file)
         return
     out.print(ledger.show(entries))
     for run, told_of in ledger.per_person(entries).items():
         out.print(f"run {run}: {told_of.numbers:,} numbers told of {told_of.people:,} people here, "
                   f"{told_of.each:,.3g} for each", markup=False, highlight=False, soft_wrap=True)
-    for one in _on_policy(entries):
-        out.print(f"{one['time']}  {one['reason']}", markup=False, highlight=False, soft_wrap=True)
+    for entry in _on_policy(entries):
+        out.print(f"{entry['time']}  {entry['reason']}", markup=False, highlight=False, soft_wrap=True)
     if to := _recipient(path):
         out.print(f"to the coordinator at {to['host']}:{to['port']}, study {to['study']}", markup=False,
                   highlight=False, soft_wrap=True)
@@ -63,7 +63,7 @@ def show_replay(folder: Path | str, data: str, console: Console | None = None, a
               highlight=False, soft_wrap=True)
 def _on_policy(entries: list[ledger.Entry]) -> list[ledger.Entry]:
     """What the site's operator let through, and when."""
-    return [one for one in entries if one["reply"] == ledger.NOTE and one["phase"] == PHASE]
+    return [entry for entry in entries if entry["reply"] == ledger.NOTE and entry["phase"] == PHASE]
 
 
 def _recipient(folder: Path) -> dict[str, Any] | None:

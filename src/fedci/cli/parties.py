@@ -145,7 +145,7 @@ def site_check(kit: KitFolder, data: SiteData, policy: SitePolicy = None, store:
     own, floors = check_site(kit, data, said.append if as_json else typer.echo, policy, store)
     if as_json:
         typer.echo(told_as_json({"ok": True, "site": own.name, "study_hash": own.study_hash, "coordinator":
-                             f"{own.host}:{own.port}", "policy": [one._asdict() for one in held(own.study, floors)],
+                             f"{own.host}:{own.port}", "policy": [rule._asdict() for rule in held(own.study, floors)],
                              "said": said}))
 
 
@@ -199,5 +199,5 @@ def coordinator_run(
         from fedci.study.study import Study
 
         run_coordinator(kit, Study.read(study), place, partial(typer.echo, err=as_json), deadline, wait)
-    found = Result.load(place)
-    typer.echo(told_as_json({"out": str(place), **found.plain()}) if as_json else result_in_words(found, place))
+    result = Result.load(place)
+    typer.echo(told_as_json({"out": str(place), **result.plain()}) if as_json else result_in_words(result, place))

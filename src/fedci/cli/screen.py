@@ -68,39 +68,39 @@ def screen() -> Console:
     return Console(soft_wrap=False, highlight=False)
 
 
-def show_release(found: Release, console: Console) -> None:
+def show_release(release: Release, console: Console) -> None:
     from fedci.site.release import MOMENT_NAMES, totals
 
     numbers = ("rows", *MOMENT_NAMES)
-    rows = [(one.column, "kept back" if one.kept_back else one.rows, one.mean, one.variance, one.skewness, one.kurtosis)
-            for one in found.moments]
+    rows = [(line.column, "kept back" if line.kept_back else line.rows, line.mean, line.variance, line.skewness,
+             line.kurtosis) for line in release.moments]
     console.print(table("What would leave this site as moments, number by number", ("column", *numbers), rows, numbers))
     later = [(phase, name, " × ".join(map(str, shape)) or "1", f"{count:,}", meaning)
-             for (phase, name), (shape, count, meaning) in totals(found.sums).items() if phase != "moments"]
+             for (phase, name), (shape, count, meaning) in totals(release.sums).items() if phase != "moments"]
     heads = ("phase", "sum", "largest", "numbers at most", "what")
     console.print(table("What would leave later: sums over people", heads, later, heads[2:4]))
-    console.print(f"Numbers told per person: at most {found.told_per_person:,.0f}. What so many sums tell together, "
+    console.print(f"Numbers told per person: at most {release.told_per_person:,.0f}. What so many sums tell together, "
                   f"docs/security.md says.", markup=False)
     console.print("No row and no id leaves. Nothing has left now: this was computed here.", markup=False)
 
 
-def show_proposal(found: Proposal, console: Console) -> None:
+def show_proposal(proposal: Proposal, console: Console) -> None:
     rows = [(guess.look.name, guess.look.kind, f"{round(100 * guess.look.missing)}%" if guess.look.missing else "",
-             guess.role, guess.why) for guess in found.guesses]
-    console.print(table(f"{found.rows:,} rows; roles guessed, to be reviewed",
+             guess.role, guess.why) for guess in proposal.guesses]
+    console.print(table(f"{proposal.rows:,} rows; roles guessed, to be reviewed",
                         ("column", "cells", "missing", "role", "review"), rows, ("missing",)))
 
 
-def show_comparison(found: Comparison, names: tuple[str, str], console: Console) -> None:
-    def cell(one: dict[str, Any] | None) -> str | None:
-        return None if one is None else f"{one['mean']:.4g} ({one['low']:.4g} to {one['high']:.4g})"
+def show_comparison(comparison: Comparison, names: tuple[str, str], console: Console) -> None:
+    def cell(average: dict[str, Any] | None) -> str | None:
+        return None if average is None else f"{average['mean']:.4g} ({average['low']:.4g} to {average['high']:.4g})"
 
-    rows = [(p.estimand, p.site, cell(p.first), cell(p.second), p.difference, p.in_sds) for p in found.pairs]
+    rows = [(p.estimand, p.site, cell(p.first), cell(p.second), p.difference, p.in_sds) for p in comparison.pairs]
     heads = ("estimand", "site", *names, "difference", "in sd")
     console.print(table("Average effects with their intervals", heads, rows, heads[2:]))
-    if not found.same_question:
+    if not comparison.same_question:
         console.print("warning: the two do not ask the same question: treatment or outcome differ", markup=False)
-    differ = [(name, _short(a), _short(b)) for name, (a, b) in found.settings.items()]
+    differ = [(name, _short(a), _short(b)) for name, (a, b) in comparison.settings.items()]
     if differ:
         console.print(table("Settings that differ", ("setting", *names), differ))
     console.print("All other settings agree.", markup=False)

@@ -32,13 +32,13 @@ def store_show(store: StoreFolder = None, as_json: Json = False) -> None:
     from fedci.site.store import place
 
     folder = place(store)
-    found = Accountant(folder)
-    told, acts = found.counts, [act_in_words(act) for act in found.acts]
+    accountant = Accountant(folder)
+    counts, acts = accountant.counts, [act_in_words(act) for act in accountant.acts]
     if as_json:
-        typer.echo(told_as_json({"store": str(folder), **told._asdict(), "acts": acts}))
+        typer.echo(told_as_json({"store": str(folder), **counts._asdict(), "acts": acts}))
         return
-    typer.echo(f"the store in '{folder}' is whole: {told.cohorts} cohorts of {told.people} people told of in "
-               f"{told.runs} runs; {told.numbers} numbers, at most {told.most} in the runs of one person")
+    typer.echo(f"the store in '{folder}' is whole: {counts.cohorts} cohorts of {counts.people} people told of in "
+               f"{counts.runs} runs; {counts.numbers} numbers, at most {counts.most} in the runs of one person")
     for act in acts:
         typer.echo(act)
 

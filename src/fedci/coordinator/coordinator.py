@@ -234,8 +234,8 @@ def handshake(talk: Talk, contract: Contract) -> tuple[str, ...]:
 
 def layout_of(contract: Contract, opened: Opening, talk: Talk) -> Layout:
     """What is kept of the opening; how many people a site has it tells itself."""
-    told = talk.totals["AskMeans"].sites
-    people = {name: AtSite(*(round(float(count)) for count in own["people"])) for name, own in told.items()}
+    sites = talk.totals["AskMeans"].sites
+    people = {name: AtSite(*(round(float(count)) for count in own["people"])) for name, own in sites.items()}
     return Layout(sites=contract.sites, model=opened.model, scales=opened.scales, u=opened.u, pooled_u=opened.pooled_u,
                   indicators=opened.indicators, people=people, columns=opened.columns, withheld=opened.withheld)
 
@@ -275,7 +275,7 @@ def fit_theta(talk: Talk, contract: Contract, opened: Opening, progress: Callabl
 def gather_effects(talk: Talk, contract: Contract, opened: Opening, model: Propensity | None, fit: Fit) -> Effects:
     """Draw from q once for all sites; each answers with the per-draw sums over its people."""
     drawn = talk.follow(course.closing(contract, opened, model, fit.theta))
-    total = next(told for name, told in talk.totals.items() if REQUESTS[name].phase == "effects")
+    total = next(total for name, total in talk.totals.items() if REQUESTS[name].phase == "effects")
     return Effects(drawn.draws, {name: dict(part) for name, part in total.sites.items()},
                    dict(total.sums) if talk.secure else None, drawn.law)
 

@@ -69,25 +69,25 @@ def _of(talk: Talk, kind: str) -> Total:
 
 
 def _balance(talk: Talk, names: tuple[str, ...]) -> balance.Balance | None:
-    told = _of(talk, "balance")
-    if not told.sums:
+    moments = _of(talk, "balance")
+    if not moments.sums:
         return None
-    sites = {name: balance.arm_moments(own) for name, own in told.sites.items() if "size" in own}
-    return balance.summary(balance.arm_moments(told.sums), sites, names)
+    sites = {name: balance.arm_moments(own) for name, own in moments.sites.items() if "size" in own}
+    return balance.summary(balance.arm_moments(moments.sums), sites, names)
 
 
 def _overlap(talk: Talk, opened: Opening, model: Propensity | None,
              names: tuple[str, ...]) -> overlap.Overlap | None:
-    told, weights = _of(talk, "overlap"), _of(talk, "balance")
-    if model is None or not told.sums:
+    scores, weights = _of(talk, "overlap"), _of(talk, "balance")
+    if model is None or not scores.sums:
         return None
     m = len(talk.sites)
     sites = {name: overlap.Seen(_counts(own), _effective(weights.sites[name], 1))
-             for name, own in told.sites.items() if "counts" in own}
-    everyone = overlap.Seen(_counts(told.sums), _effective(weights.sums, m))
+             for name, own in scores.sites.items() if "counts" in own}
+    everyone = overlap.Seen(_counts(scores.sums), _effective(weights.sums, m))
     sizes = np.array([opened.people - opened.treated, opened.treated])
     return overlap.summary(everyone, sites, sizes, model, names, (opened.centre, opened.spread),
-                           {name: float(own["intercept"]) for name, own in told.sites.items()}, _shifts(talk, names))
+                           {name: float(own["intercept"]) for name, own in scores.sites.items()}, _shifts(talk, names))
 
 
 def _counts(sums: Sums) -> overlap.Counts:

@@ -96,7 +96,7 @@ def _exclude(talk: Talk, leaving: Mapping[str, tuple[np.ndarray, np.ndarray]], p
                                     parts)
 
     for k in range(parts):
-        replies = talk.ask_each({site: tell(*told, k) for site, told in leaving.items()})
+        replies = talk.ask_each({site: tell(*lists, k) for site, lists in leaving.items()})
     for site, reply in replies.items():
         if noted(reply, "excluded", int) != len(leaving[site][0]):
             raise MessageError(f"site '{site}' did not leave out the {len(leaving[site][0])} people it was told to",

@@ -69,8 +69,8 @@ def _check_names(reply: Reply, row: Request, masked: bool) -> None:
     if foreign:
         raise MessageError(f"site '{reply.site}' answered a {row.name} with {plain(repr(min(foreign)), 60)}, which is "
                            f"no part of its answer. {ASK}", site=reply.site)
-    told = {name for name in reply.sums if masked and name.startswith(OWN)}
-    if told and told != allowed - {MASKED}:
+    own = {name for name in reply.sums if masked and name.startswith(OWN)}
+    if own and own != allowed - {MASKED}:
         raise MessageError(f"site '{reply.site}' answered a {row.name} with a part of what it tells of itself, needs "
                            f"all of it or none. {ASK}", site=reply.site)
 

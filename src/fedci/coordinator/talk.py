@@ -27,7 +27,7 @@ class Total(NamedTuple):
 
     sums: Sums
     """Σ_s of each named sum."""
-    told: Sums
+    for_sites: Sums
     """The same as the sites are told it."""
     sites: dict[str, Sums]
     """What each site lets be seen of itself: all its sums (plain), or what it tells beside a masked one."""
@@ -143,7 +143,7 @@ class Talk:
             total = Total({}, {}, {})
         else:
             total = self._given_up(ask) if row.optional else self.terms.sums.total(self, ask)
-        self.previous, self.totals[ask.name] = total.told, total
+        self.previous, self.totals[ask.name] = total.for_sites, total
         return total
 
     def _given_up(self, ask: Ask) -> Total:

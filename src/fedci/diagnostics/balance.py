@@ -82,19 +82,19 @@ def arm_moments(sums: Mapping[str, np.ndarray]) -> ArmMoments:
     return ArmMoments(sums["size"], mean, np.maximum(sums["second"] / safe - mean**2, 0.0), sums["told"] > 0)
 
 
-def differences(found: ArmMoments) -> np.ndarray:
+def differences(arms: ArmMoments) -> np.ndarray:
     """[S, p] SMD under each weighting; NaN where an arm is empty, withheld, or does not vary."""
-    spread = np.sqrt(found.variance[0].mean(0))
+    spread = np.sqrt(arms.variance[0].mean(0))
     with np.errstate(divide="ignore", invalid="ignore"):
-        smd = (found.mean[:, 1] - found.mean[:, 0]) / spread
-    usable = found.told & found.told[0] & (found.size > 0).all(1) & (spread > 0)
+        smd = (arms.mean[:, 1] - arms.mean[:, 0]) / spread
+    usable = arms.told & arms.told[0] & (arms.size > 0).all(1) & (spread > 0)
     return np.where(usable, smd, np.nan)
 
 
 def summary(everyone: ArmMoments, parts: Mapping[str, ArmMoments], names: Sequence[str]) -> Balance:
     """From the sums over all sites, and, where they are seen, from each site's own."""
     overall = _columns(differences(everyone), names)
-    sites = tuple(SiteBalance(site=site, columns=_columns(differences(found), names)) for site, found in parts.items())
+    sites = tuple(SiteBalance(site=site, columns=_columns(differences(arms), names)) for site, arms in parts.items())
     return Balance(columns=overall, sites=sites, verdicts=_verdicts(overall, sites, everyone, parts))
 
 
@@ -110,30 +110,30 @@ def _verdicts(overall: Sequence[ColumnBalance], sites: Sequence[SiteBalance], ev
     chance = _chance(everyone)
     worst = max(((_largest(site.columns, "after")[0], site) for site in sites),
                 key=lambda pair: -1.0 if pair[0] is None else pair[0], default=(None, None))
-    found = [_verdict("balance before adjustment", before, _named(overall, "before"), "before adjustment",
-                      "The model has to adjust for these.", most="look"),
-             _verdict("balance after adjustment", after, _named(overall, "after"), "after weighting by the propensity",
-                      "FedCI adjusts by its model of the outcome, not by these weights: what they cannot balance, the "
-                      "model bridges by extrapolation. Look at these covariates' overlap, or restrict the study. "
-                      f"By chance alone a difference of {chance:.2f} is usual here.")]
+    rows = [_verdict("balance before adjustment", before, _named(overall, "before"), "before adjustment",
+                     "The model has to adjust for these.", most="look"),
+            _verdict("balance after adjustment", after, _named(overall, "after"), "after weighting by the propensity",
+                     "FedCI adjusts by its model of the outcome, not by these weights: what they cannot balance, the "
+                     "model bridges by extrapolation. Look at these covariates' overlap, or restrict the study. "
+                     f"By chance alone a difference of {chance:.2f} is usual here.")]
     if len(sites) > 1 and worst[1] is not None:
-        found.append(_verdict(
+        rows.append(_verdict(
             "balance within sites", (worst[0], None), _named(worst[1].columns, "after"),
             f"after weighting at site '{worst[1].site}', the least balanced one",
             f"Within one site chance alone makes {_chance(parts[worst[1].site]):.2f}; differences beyond it mean that "
             f"the site's own comparison leans on the other sites.", most="look"))
-    return tuple(found)
+    return tuple(rows)
 
 
 def _largest(columns: Sequence[ColumnBalance], which: str) -> tuple[float | None, str | None]:
-    known = [(abs(value), one.column) for one in columns if (value := getattr(one, which)) is not None]
+    known = [(abs(value), balance.column) for balance in columns if (value := getattr(balance, which)) is not None]
     return max(known, default=(None, None))
 
 
 def _named(columns: Sequence[ColumnBalance], which: str) -> list[str]:
     """The columns above the threshold, the worst first."""
-    over = sorted(((abs(value), one.column, value) for one in columns
-                   if (value := getattr(one, which)) is not None and abs(value) > THRESHOLD), reverse=True)
+    over = sorted(((abs(value), balance.column, value) for balance in columns
+                   if (value := getattr(balance, which)) is not None and abs(value) > THRESHOLD), reverse=True)
     return [f"{name} ({value:+.2f})" for _, name, value in over]
 
 
@@ -154,7 +154,7 @@ def _verdict(name: str, largest: tuple[float | None, str | None], over: list[str
     return Verdict(name=name, value=value, threshold=THRESHOLD, verdict=word, words=words)
 
 
-def _chance(found: ArmMoments) -> float:
+def _chance(arms: ArmMoments) -> float:
     """Sd of an SMD between two random samples of these sizes: √(1/n₁ + 1/n₀)."""
-    sizes = found.size[0].max(-1)
+    sizes = arms.size[0].max(-1)
     return float(np.sqrt(np.sum(1.0 / np.maximum(sizes, 1.0))))

@@ -32,6 +32,6 @@ def hide_nested(counts: np.ndarray, group: np.ndarray, least: int) -> tuple[np.n
     return hidden, totals, groups_hidden
 
 
-def told(counts: np.ndarray, hidden: np.ndarray) -> np.ndarray:
+def shown(counts: np.ndarray, hidden: np.ndarray) -> np.ndarray:
     """The counts, 0 where they are hidden."""
     return np.where(hidden, 0, counts).astype(np.int64)

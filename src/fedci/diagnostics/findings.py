@@ -50,10 +50,10 @@ class Diagnostics(Plain):
 
     def section(self, name: str) -> tuple[Verdict, ...]:
         """The verdicts of one section of TITLES."""
-        found = getattr(self, name)
+        part = getattr(self, name)
         if name == "refuters":
-            return tuple(one.verdict for one in found)
-        return found.verdicts if found is not None else ()
+            return tuple(row.verdict for row in part)
+        return part.verdicts if part is not None else ()
 
     @property
     def verdicts(self) -> tuple[Verdict, ...]:
@@ -73,14 +73,15 @@ class Diagnostics(Plain):
         for name, title in TITLES.items():
             verdicts = self.section(name)
             if verdicts:
-                lines += ["", title, *(f"  {one.verdict:<8} {one.name}: {one.words}" for one in verdicts)]
+                lines += ["", title, *(f"  {row.verdict:<8} {row.name}: {row.words}" for row in verdicts)]
         if self.blinded:
             lines += ["", "Blinded: heterogeneity and sensitivity tell the effect; they are shown once it is opened."]
         return "\n".join([*lines, *(["", *(f"note: {text}" for text in self.notes)] if self.notes else [])])
 
     def headline(self) -> str:
         """How many verdicts of each kind."""
-        count = {word: sum(one.verdict == word for one in self.verdicts) for word in (FINE, LOOK, PROBLEM, UNKNOWN)}
+        words = [verdict.verdict for verdict in self.verdicts]
+        count = {word: words.count(word) for word in (FINE, LOOK, PROBLEM, UNKNOWN)}
         said = {FINE: "fine", LOOK: "to look at", PROBLEM: "a problem" if count[PROBLEM] == 1 else "problems",
                 UNKNOWN: "unknown"}
         return f"Diagnostics: {', '.join(f'{n} {said[word]}' for word, n in count.items() if n)}."
@@ -94,11 +95,11 @@ class Diagnostics(Plain):
     @classmethod
     def read(cls, path: str | Path) -> Diagnostics:
         try:
-            found = cls.model_validate_json(text_file(Path(path)))
+            findings = cls.model_validate_json(text_file(Path(path)))
         except OSError:
             raise OutputError(f"'{path}' cannot be read: a study that ran without diagnostics has none") from None
         except (ValidationError, ValueError):
             raise OutputError(f"the diagnostics in '{path}' are damaged or of another version of fedci") from None
-        if found.format != FORMAT:
-            raise OutputError(f"the diagnostics in '{path}' have format {found.format}; this version reads {FORMAT}")
-        return found
+        if findings.format != FORMAT:
+            raise OutputError(f"the diagnostics in '{path}' have format {findings.format}; this version reads {FORMAT}")
+        return findings

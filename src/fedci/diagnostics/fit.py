@@ -120,26 +120,26 @@ def site_part(places: np.ndarray, places_hidden: np.ndarray, bins: np.ndarray, l
     return Pooled(1.0, places.astype(float), places_hidden.astype(float), whole, bins, line)
 
 
-def in_units(found: Pooled, mean: float, sd: float) -> Pooled:
+def in_units(sums: Pooled, mean: float, sd: float) -> Pooled:
     """The sums of y = mean + sd · u and its prediction, from those of u."""
-    def lifted(n: Number, one: Number, other: Number, product: Number) -> Number:
+    def lifted(n: Number, first: Number, second: Number, product: Number) -> Number:
         """Σ (mean + sd u)(mean + sd v) from n, Σu, Σv, Σuv."""
-        return n * mean**2 + mean * sd * (one + other) + sd**2 * product
+        return n * mean**2 + mean * sd * (first + second) + sd**2 * product
 
-    n, p, pp, py, y, yy = found.line
+    n, p, pp, py, y, yy = sums.line
     line = np.array([n, n * mean + sd * p, lifted(n, p, p, pp), lifted(n, p, y, py), n * mean + sd * y,
                      lifted(n, y, y, yy)])
-    n, p, y, yy = found.bins.T
+    n, p, y, yy = sums.bins.T
     bins = np.stack([n, n * mean + sd * p, n * mean + sd * y, lifted(n, y, y, yy)], axis=1)
-    return found._replace(line=line, bins=bins)
+    return sums._replace(line=line, bins=bins)
 
 
-def summary(trace: Sequence[Step], cap: int, ended: str, told: Mapping[str, np.ndarray],
+def summary(trace: Sequence[Step], cap: int, ended: str, residual_sums: Mapping[str, np.ndarray],
             everyone: Pooled | None) -> Fitting:
-    """`told`: each site's residuals [2, 3]; `everyone`: none where no site tells."""
+    """`residual_sums`: each site's [2, 3]; `everyone`: none where no site tells."""
     residuals = tuple(Residuals(site=site, arm=arm, people=int(n), mean=float(s / n),
                                 sd=float(np.sqrt(max(square / n - (s / n) ** 2, 0.0))))
-                      for site, sums in told.items()
+                      for site, sums in residual_sums.items()
                       for arm, (n, s, square) in zip(("untreated", "treated"), sums, strict=True) if n > 0)
     places, coverage = _places(everyone)
     slope, intercept, explained = line(everyone.line) if everyone else (None, None, None)
@@ -165,13 +165,13 @@ def _places(everyone: Pooled | None) -> tuple[tuple[int | None, ...], tuple[Cove
         return (None,) * PLACES, ()
     hidden = everyone.places_hidden >= everyone.sites
     places = tuple(None if away else int(count) for count, away in zip(everyone.places, hidden, strict=True))
-    told = everyone.places_whole
-    if not told.any():
+    whole = everyone.places_whole
+    if not whole.any():
         return places, ()
     shares = []
     for level in LEVELS:
         out = round(PLACES * (1 - level) / 2)
-        shares.append(Coverage(level=level, share=float(told[out:PLACES - out].sum() / told.sum())))
+        shares.append(Coverage(level=level, share=float(whole[out:PLACES - out].sum() / whole.sum())))
     return places, tuple(shares)
 
 
@@ -222,14 +222,14 @@ def _coverage_verdict(coverage: Sequence[Coverage], people: int) -> tuple[Verdic
     if not coverage:
         return (Verdict(name="posterior predictive", value=None, threshold=COVERAGE_THRESHOLD, verdict="unknown",
                         words="The predictive probabilities are withheld: bins with too few people at every site."),)
-    worst = max(coverage, key=lambda one: abs(one.share - one.level))
+    worst = max(coverage, key=lambda row: abs(row.share - row.level))
     value = abs(worst.share - worst.level)
     chance = 2.0 * np.sqrt(worst.level * (1 - worst.level) / people)
     limits = max(COVERAGE_THRESHOLD, chance), max(COVERAGE_PROBLEM, 2 * chance)
     word = graded(value, *limits)
     side = "too wide" if worst.share > worst.level else "too narrow"
     words = ("Predictive intervals of people who were left out hold "
-             + ", ".join(f"{100 * one.share:.0f}% (of {100 * one.level:.0f})" for one in coverage)
+             + ", ".join(f"{100 * row.share:.0f}% (of {100 * row.level:.0f})" for row in coverage)
              + " of their outcomes."
              + ("" if word == "fine" else f" They are {side}: the noise is not what the model takes it for. Look for "
                                           "heavy tails, or transform the outcome."))

@@ -129,8 +129,8 @@ def reml(effects: np.ndarray, variances: np.ndarray) -> float:
     grid = np.linspace(0.0, top, 61)
     best = int(np.argmin([minus(tau) for tau in grid]))
     around = grid[max(best - 1, 0)], grid[min(best + 1, 60)]
-    found = minimize_scalar(minus, bounds=around, method="bounded", options={"xatol": 1e-10 * top})
-    return 0.0 if minus(0.0) <= found.fun + 1e-10 else float(found.x) ** 2
+    minimum = minimize_scalar(minus, bounds=around, method="bounded", options={"xatol": 1e-10 * top})
+    return 0.0 if minus(0.0) <= minimum.fun + 1e-10 else float(minimum.x) ** 2
 
 
 def random_effects(effects: np.ndarray, variances: np.ndarray, tau2: float) -> tuple[float, float, np.ndarray]:
@@ -143,10 +143,10 @@ def random_effects(effects: np.ndarray, variances: np.ndarray, tau2: float) -> t
 
 def summary(sums: Mapping[str, Sums], model: Mapping[str, Interval]) -> Heterogeneity | None:
     """From each site's sums and the model's own site effects; None with fewer than two sites that tell."""
-    told = {name: one for name, one in sums.items() if one.people > 1 and one.se > 0}
-    if len(told) < 2:
+    shown = {name: own for name, own in sums.items() if own.people > 1 and own.se > 0}
+    if len(shown) < 2:
         return None
-    effects, variances = (np.array([getattr(one, key) for one in told.values()]) for key in ("mean", "se"))
+    effects, variances = (np.array([getattr(own, key) for own in shown.values()]) for key in ("mean", "se"))
     variances = variances**2
     q, p, i2, tau2 = cochran(effects, variances)
     tau2_reml = reml(effects, variances)
@@ -156,12 +156,12 @@ def summary(sums: Mapping[str, Sums], model: Mapping[str, Interval]) -> Heteroge
     if len(effects) > 2:
         half = float(t.ppf(0.975, len(effects) - 2)) * np.sqrt(tau2_reml + se**2)
         prediction = (mean - half, mean + half)
-    rows = tuple(SiteEffect(site=name, people=int(one.people), own=interval(one.mean, one.se), se=one.se,
+    rows = tuple(SiteEffect(site=name, people=int(own.people), own=interval(own.mean, own.se), se=own.se,
                             model=model[name], weight=float(share))
-                 for (name, one), share in zip(told.items(), weight, strict=True))
-    everyone = _without(told, None)
+                 for (name, own), share in zip(shown.items(), weight, strict=True))
+    everyone = _without(shown, None)
     left = tuple(LeftOut(site=name, estimate=interval(rest.mean, rest.se))
-                 for name in told for rest in [_without(told, name)])
+                 for name in shown for rest in [_without(shown, name)])
     shrinkage = _shrinkage(rows)
     return Heterogeneity(
         sites=rows, pooled=interval(everyone.mean, everyone.se), random=interval(mean, se, factor),
@@ -170,7 +170,7 @@ def summary(sums: Mapping[str, Sums], model: Mapping[str, Interval]) -> Heteroge
 
 
 def _without(sums: Mapping[str, Sums], site: str | None) -> Sums:
-    rest = [one for name, one in sums.items() if name != site]
+    rest = [own for name, own in sums.items() if name != site]
     return Sums(*(sum(values) for values in zip(*rest, strict=True)))
 
 
@@ -196,7 +196,7 @@ def _spread_verdict(i2: float, p: float, tau2: float, shrinkage: float | None) -
 
 
 def _influence_verdict(left: Sequence[LeftOut], everyone: Sums) -> Verdict:
-    moved = {one.site: abs(one.estimate.mean - everyone.mean) / everyone.se for one in left}
+    moved = {without.site: abs(without.estimate.mean - everyone.mean) / everyone.se for without in left}
     worst, value = max(moved.items(), key=lambda pair: pair[1])
     words = (f"Without site '{worst}', which moves it most, the pooled estimate changes by {value:.1f} of its standard "
              f"errors (the model is not fitted again)."

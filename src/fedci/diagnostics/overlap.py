@@ -209,7 +209,7 @@ def shift_of_sites(means: np.ndarray, variances: np.ndarray, counts: np.ndarray,
 
         shift = (mean_s − mean of the others) / sd of the others          count 0: withheld
     """
-    found = []
+    shifts = []
     for s, site in enumerate(sites):
         rest = [r for r in range(len(sites)) if r != s]
         count = counts[rest].sum(0)
@@ -220,8 +220,8 @@ def shift_of_sites(means: np.ndarray, variances: np.ndarray, counts: np.ndarray,
         away = np.where(usable, (means[s] - mean) / np.sqrt(np.where(usable, variance, 1.0)), 0.0)
         if usable.any():
             most = int(np.argmax(np.abs(away)))
-            found.append(Shift(site=site, column=names[most], value=float(away[most])))
-    return tuple(found)
+            shifts.append(Shift(site=site, column=names[most], value=float(away[most])))
+    return tuple(shifts)
 
 
 def _percent(value: float) -> str:
@@ -247,7 +247,7 @@ def _outside_verdict(share: float | None, where: Sequence[Decider], sites: Seque
     elif share <= OUTSIDE_THRESHOLD:
         words = f"{_percent(share)} of the people are outside common support (preference score below 0.1 or above 0.9)."
     else:
-        named = ", ".join(f"{one.column} ({_percent(one.share)} of it)" for one in where[:NAMED])
+        named = ", ".join(f"{outside.column} ({_percent(outside.share)} of it)" for outside in where[:NAMED])
         named = f"What decided is above all {named}. " if named else ""
         most_at = f"The most are at site '{place}' ({_percent(most)} of its people). " if place else ""
         words = (f"{_percent(share)} of the people are outside common support: hardly anybody like them got the other "
@@ -276,7 +276,7 @@ def _effective_verdict(both: tuple[float | None, float | None], total: np.ndarra
 def _shift_verdict(shifts: Sequence[Shift]) -> tuple[Verdict, ...]:
     if not shifts:
         return ()
-    worst = max(shifts, key=lambda one: abs(one.value))
+    worst = max(shifts, key=lambda shift: abs(shift.value))
     word = graded(abs(worst.value), SHIFT_THRESHOLD, SHIFT_PROBLEM)
     words = (f"The sites' people are alike: the largest difference is {abs(worst.value):.1f} sd ({worst.column} at "
              f"site '{worst.site}')." if word == "fine" else

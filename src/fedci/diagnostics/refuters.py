@@ -51,7 +51,7 @@ def refuter(name: str, mean: float, sd: float, low: float, high: float, ended: s
 
 
 def _words(name: str, z: float, word: str, about: str) -> str:
-    found = {
+    measured = {
         "placebo": f"With treatment shuffled within each site the effect is {z:.1f} of its standard deviations from "
                    f"zero.",
         "random-cause": f"A covariate of pure noise moves the effect by {z:.2f} of its standard deviations.",
@@ -67,4 +67,4 @@ def _words(name: str, z: float, word: str, about: str) -> str:
         "negative-control": " Something that was not measured ties treatment to outcomes: the study's own effect is "
                             "probably confounded as well.",
     }[name]
-    return found + {"fine": "", UNKNOWN: " Its fit diverged: this tells nothing."}.get(word, wrong)
+    return measured + {"fine": "", UNKNOWN: " Its fit diverged: this tells nothing."}.get(word, wrong)

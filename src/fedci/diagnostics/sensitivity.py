@@ -165,7 +165,7 @@ NOTHING = "The interval holds no effect already: there is nothing to explain awa
 def _verdicts(null: bool, e: tuple[float, float], robust: tuple[float, float], away: float | None,
               correlations: Sequence[NoiseCorrelation]) -> tuple[Verdict, ...]:
     strength = LARGEST if away is None else away
-    told = [
+    rows = [
         ("E-value", e[1], E_THRESHOLD, E_PROBLEM,
          f"To explain the effect away, an unmeasured confounder would have to be tied to treatment and to outcome by "
          f"risk ratios of {e[0]:.2f} each beyond the covariates; to bring the interval to no effect, {e[1]:.2f}."),
@@ -179,16 +179,16 @@ def _verdicts(null: bool, e: tuple[float, float], robust: tuple[float, float], a
     ]
     verdicts = [Verdict(name=name, value=float(value), threshold=fine,
                         verdict="look" if null else graded(value, fine, problem), words=NOTHING if null else words)
-                for name, value, fine, problem, words in told]
+                for name, value, fine, problem, words in rows]
     return (*verdicts, *_correlation_verdict(correlations))
 
 
 def _correlation_verdict(correlations: Sequence[NoiseCorrelation]) -> tuple[Verdict, ...]:
     """How far one person's sd moves between the smallest and the largest correlation."""
-    given = [one for one in correlations if one.correlation is not None]
+    given = [row for row in correlations if row.correlation is not None]
     if len(given) < 2:
         return ()
-    widest, narrowest = max(one.person_sd for one in given), min(one.person_sd for one in given)
+    widest, narrowest = max(row.person_sd for row in given), min(row.person_sd for row in given)
     value = 1.0 - narrowest / widest if widest > 0 else 0.0
     first, last = given[0], given[-1]
     return (Verdict(

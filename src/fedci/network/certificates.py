@@ -30,10 +30,11 @@ def _problem(path: Path, authority: Path, now: datetime) -> str | None:
         own.verify_directly_issued_by(root)
     except (InvalidSignature, ValueError, TypeError):
         return f"the certificate {path.name} is not of the kit's authority"
-    for one, what in ((own, path.name), (root, authority.name)):
-        if now > one.not_valid_after_utc:
-            return (f"the certificate {what} expired on {one.not_valid_after_utc:%Y-%m-%d}: make new kits "
+    for certificate, what in ((own, path.name), (root, authority.name)):
+        if now > certificate.not_valid_after_utc:
+            return (f"the certificate {what} expired on {certificate.not_valid_after_utc:%Y-%m-%d}: make new kits "
                     f"(`fedci network new … --force`)")
-        if now < one.not_valid_before_utc:
-            return f"the certificate {what} holds from {one.not_valid_before_utc:%Y-%m-%d}: is the clock here right?"
+        if now < certificate.not_valid_before_utc:
+            return (f"the certificate {what} holds from {certificate.not_valid_before_utc:%Y-%m-%d}: is the clock here "
+                    f"right?")
     return None

@@ -79,28 +79,28 @@ def problems(local: Path, server: bool) -> list[str]:
     """Which promises the settings in a `local` folder do not keep."""
     resources, rights, filters = (_read(local / name) for name in ("resources.json", "authorization.json",
                                                                    "privacy.json"))
-    found = []
+    faults = []
     if resources.get("class_allow_list") != ALLOWED or resources.get("class_list_enforcement_mode") != "enforce":
-        found.append(f"resources.json: class_allow_list must be {ALLOWED} and enforced, or a job could run other code")
+        faults.append(f"resources.json: class_allow_list must be {ALLOWED} and enforced, or a job could run other code")
     if resources.get("allow_log_streaming") is not False:
-        found.append("resources.json: allow_log_streaming must be false, or the site's logs leave it")
+        faults.append("resources.json: allow_log_streaming must be false, or the site's logs leave it")
     if any("log_streamer" in str(part.get("path")) for part in resources.get("components", [])):
-        found.append("resources.json: no log streamer may be among the components")
+        faults.append("resources.json: no log streamer may be among the components")
     launchers = [part.get("path") for part in resources.get("components", []) if "launcher" in str(part.get("path"))]
     if launchers != [LAUNCHERS["coordinator" if server else "site"]]:
-        found.append("resources.json: jobs must be started by fedci's launcher, or they could outlive the command")
+        faults.append("resources.json: jobs must be started by fedci's launcher, or they could outlive the command")
     if any(role != RIGHTS and role != NO_RIGHTS for role in rights.get("permissions", {"": ""}).values()):
-        found.append("authorization.json: rights differ from the kit's; 'byoc' and 'shell_commands' must be 'none'")
+        faults.append("authorization.json: rights differ from the kit's; 'byoc' and 'shell_commands' must be 'none'")
     if not server and filters != privacy():
-        found.append(f"privacy.json: every result must pass {FILTER}")
+        faults.append(f"privacy.json: every result must pass {FILTER}")
     if server and resources != server_resources(local.parent):
-        found.append("resources.json: jobs and snapshots must be kept in the kit's own folder")
-    return found
+        faults.append("resources.json: jobs and snapshots must be kept in the kit's own folder")
+    return faults
 
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        found = json_file(path)
+        settings = json_file(path)
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return settings if isinstance(settings, dict) else {}

@@ -128,10 +128,10 @@ def check_seal(kit: Kit) -> list[str]:
             raise ValueError(SEAL)
     except (OSError, ValueError):
         return [f"{SEAL} is missing or damaged"]
-    found = {str(path.relative_to(kit.folder)): path for path in _sealed(kit.folder)}
-    changed = [name for name in sums if name in found and _digest(found[name]) != sums[name]]
-    return ([f"{name} is missing" for name in sums if name not in found] + [f"{name} was changed" for name in changed]
-            + [f"{name} was added" for name in found if name not in sums])
+    files = {str(path.relative_to(kit.folder)): path for path in _sealed(kit.folder)}
+    changed = [name for name in sums if name in files and _digest(files[name]) != sums[name]]
+    return ([f"{name} is missing" for name in sums if name not in files] + [f"{name} was changed" for name in changed]
+            + [f"{name} was added" for name in files if name not in sums])
 
 
 def _sealed(folder: Path) -> list[Path]:

@@ -16,8 +16,8 @@ from fedci.network import tether
 
 def tied(command: str) -> str:
     """`PYTHON -m MODULE …` as the engine would start it → the same module, tied to this process and its command."""
-    python, found, rest = command.partition(" -m ")
-    if not found:
+    python, module_flag, rest = command.partition(" -m ")
+    if not module_flag:
         raise ValueError("the engine starts its jobs in another way than this version of fedci knows")
     return f"{python} -u -m {tether.__name__} {os.getpid()} {rest}"
 

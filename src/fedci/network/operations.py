@@ -45,14 +45,14 @@ def check_kit(folder: str | Path, role: str) -> Kit:
     own = kit.read(folder, role)
     if role == "coordinator":
         place_server(own.engine)
-    found = kit.check_seal(own) + hardening.problems(own.engine / "local", server=role == "coordinator")
-    found += certificates.problems(own)
+    faults = kit.check_seal(own) + hardening.problems(own.engine / "local", server=role == "coordinator")
+    faults += certificates.problems(own)
     if own.folder.stat().st_mode & 0o077:
-        found.append(f"the folder can be read by others: run `chmod 700 {own.folder}`")
+        faults.append(f"the folder can be read by others: run `chmod 700 {own.folder}`")
     if own.study.hash() != own.study_hash:
-        found.append("study.toml is not the study the kit was made for")
-    if found:
-        raise OutputError(f"the kit '{folder}' is not as it was made: {'; '.join(found)}. Ask for a new kit")
+        faults.append("study.toml is not the study the kit was made for")
+    if faults:
+        raise OutputError(f"the kit '{folder}' is not as it was made: {'; '.join(faults)}. Ask for a new kit")
     return own
 
 
@@ -87,9 +87,9 @@ def _say_policy(study: Study, floors: Floors, say: Say) -> None:
             f"no {FILE}, so the floors of 'standard' hold; `fedci site policy` makes one")
     say(f"policy     '{study.policy.name}' of the study; {here}")
     rows = [("value", "study", "site", "holds", "set by")]
-    rows += [(one.key, shown(one.study), "–" if one.site is None and one.by == "the study" else shown(one.site),
-              "refused" if one.by.startswith("refused") else shown(one.holds), one.by) for one in held(study, floors)
-             if one.key not in ("name", "override_reason")]
+    rows += [(rule.key, shown(rule.study), "–" if rule.site is None and rule.by == "the study" else shown(rule.site),
+              "refused" if rule.by.startswith("refused") else shown(rule.holds), rule.by)
+             for rule in held(study, floors) if rule.key not in ("name", "override_reason")]
     wide = [max(len(row[column]) for row in rows) for column in range(4)]
     for row in rows:
         say("  " + "  ".join([*(cell.ljust(width) for cell, width in zip(row, wide, strict=False)), row[4]]))
@@ -102,9 +102,9 @@ def _say_store(own: Kit, place: Path, say: Say) -> None:
         say(f"store      none yet: the first run begins it in '{place}'. If this site has taken part in a study "
             f"before, name its store with --store, or bring it back with `fedci site store restore`")
         return
-    told = accountant.opened(place, entries).counts
-    say(f"store      '{place}': {told.cohorts} cohorts of {told.people} people told of in {told.runs} runs, "
-        f"{told.numbers} numbers, at most {told.most} in the runs of one person")
+    counts = accountant.opened(place, entries).counts
+    say(f"store      '{place}': {counts.cohorts} cohorts of {counts.people} people told of in {counts.runs} runs, "
+        f"{counts.numbers} numbers, at most {counts.most} in the runs of one person")
 
 
 def run_site(folder: str | Path, data: str | Path, say: Say, ask: Callable[[str], bool] | None = None,

@@ -84,7 +84,7 @@ class SiteParty:
         self.site = Site(study, table, known, _accountant(book, run_facts))
         approve = self._asks if run_facts["approve"] else None
         note_floors(book, floors)
-        self.door = Door(self.site, book, own.folder, approve, self._told, tied)
+        self.door = Door(self.site, book, own.folder, approve, self._hear, tied)
         self.patience: float = run_facts["patience"]
         self.heard: list[Event] = []
         """What the door told of the question that is being answered."""
@@ -109,7 +109,7 @@ class SiteParty:
                     self.site.restore_places(_places(self.kit.run, event.run))
                 if place.exists() and run.linkage is None:
                     self.site.restore_linkage(npy_file(place))
-            case "Exclude" if run.linkage is not None and run.linkage.kept is not None:
+            case "Exclude" if run.linkage is not None and run.linkage.staying is not None:
                 with whole_file(place) as file:
                     np.save(file, run.rows, allow_pickle=False)
             case _ if run.course is not None and event.round in run.course.places:
@@ -150,7 +150,7 @@ class SiteParty:
         if self.writing is not None:
             self.writing.join()
 
-    def _told(self, event: Event) -> None:
+    def _hear(self, event: Event) -> None:
         self.heard.append(event)
         kit.note(self.kit.run, "answered", **vars(event))
 
@@ -170,16 +170,16 @@ class SiteParty:
 
 def _place_files(folder: Path, run: str) -> dict[int, Path]:
     name = re.compile(rf"place-{re.escape(run)}-([0-9]+)\.npz")
-    return {int(found[1]): path for path in folder.iterdir() if (found := name.fullmatch(path.name))}
+    return {int(match[1]): path for path in folder.iterdir() if (match := name.fullmatch(path.name))}
 
 
 def _places(folder: Path, run: str) -> dict[int, dict[str, np.ndarray]]:
     """Round → where the fit stood; a damaged file is as good as none: the site then refuses to go on from there."""
-    found = {}
+    places = {}
     for number, path in _place_files(folder, run).items():
         with suppress(OSError, ValueError):
-            found[number] = npz_file(path)
-    return found
+            places[number] = npz_file(path)
+    return places
 
 
 def _ledger(own: Kit) -> Ledger:
@@ -197,9 +197,9 @@ def _ledger(own: Kit) -> Ledger:
 def _accountant(book: Ledger, run_facts: dict[str, Any]) -> Accountant:
     """The site's own, whatever kit; what its operator did to the store with a reason stands in this ledger too."""
     try:
-        found = opened(store.place(run_facts.get("store")), book.entries, run_facts.get("apart") or "")
+        accountant = opened(store.place(run_facts.get("store")), book.entries, run_facts.get("apart") or "")
         noted = {entry["reply_sha256"] for entry in book.entries if entry["reply"] == NOTE}
-        for act in found.acts:
+        for act in accountant.acts:
             if act["hash"] not in noted:
                 book.append(Left(run="", round=0, phase="store", request="", request_sha256="", reply=NOTE,
                                  reply_sha256=act["hash"], bytes=0, reason=f"the store of what this site has told: "
@@ -207,7 +207,7 @@ def _accountant(book: Ledger, run_facts: dict[str, Any]) -> Accountant:
     except BaseException:
         book.close()
         raise
-    return found
+    return accountant
 
 
 def credentials(own: Kit, run_facts: dict[str, Any]) -> Credentials:
@@ -269,9 +269,9 @@ def _fitted(own: Kit, engine: Engine, traffic: dict[str, Any]) -> Result:
     """The study's own fit; where a crash came later, among the refuters, as it was kept: the sites are past it."""
     study, folder = own.study, own.run / FITTED
     if holds_result(folder):
-        found = Result.load(folder)
-        if (found.study.hash(), found.sites) == (study.hash(), engine.sites):
-            return found
+        earlier = Result.load(folder)
+        if (earlier.study.hash(), earlier.sites) == (study.hash(), engine.sites):
+            return earlier
     outcome = run_study(engine, study, Telling(own), checkpoint=own.run / CHECKPOINT)
     result = Result(study=study, outcome=outcome, people={}, traffic=traffic)
     if wanted(study):

@@ -90,9 +90,9 @@ def _command_line(number: int) -> str:
         with contextlib.suppress(OSError):
             return Path(f"/proc/{number}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
         return ""
-    told = subprocess.run(["ps", "-ww", "-o", "command=", "-p", str(number)], capture_output=True, text=True,
-                          check=False)
-    return told.stdout
+    listing = subprocess.run(["ps", "-ww", "-o", "command=", "-p", str(number)], capture_output=True, text=True,
+                             check=False)
+    return listing.stdout
 
 
 def wait_listening(own: Kit, process: subprocess.Popen[bytes], seconds: float) -> None:

@@ -53,9 +53,9 @@ def run_demo(out: Path, preset: str = "default", say: Callable[[str], None] = pr
         for process in running.values():
             process.wait(60)
     say(f"all        from start to result in {time.monotonic() - began:.1f} s")
-    found = Result.load(out / "result")
-    _say_costs(out, found, say)
-    compare(out, study, tables, found, say)
+    result = Result.load(out / "result")
+    _say_costs(out, result, say)
+    compare(out, study, tables, result, say)
 
 
 def make_study(preset: str = "default", sites: Sequence[str] = SITES, policy: str | dict[str, Any] = "simulation",
@@ -133,20 +133,20 @@ def kept_rows(out: Path, site: str, run: str) -> np.ndarray:
     return npy_file(out / "kits" / site / kit.RUN / f"kept-{run}.npy")
 
 
-def compare(out: Path, study: Study, tables: dict[str, pd.DataFrame], found: Result,
+def compare(out: Path, study: Study, tables: dict[str, pd.DataFrame], result: Result,
             say: Callable[[str], None] = print) -> None:
     """NumericalError unless the networked result is that of one process on the rows linkage kept."""
-    kept = {site: kept_rows(out, site, found.outcome.run) for site in tables}
-    people = pd.concat([table["person"].iloc[kept[site]] for site, table in tables.items()])
+    rows = {site: kept_rows(out, site, result.outcome.run) for site in tables}
+    people = pd.concat([table["person"].iloc[rows[site]] for site, table in tables.items()])
     if people.duplicated().any() or set(people) != set(pd.concat(list(tables.values()))["person"]):
         raise NumericalError("linkage kept a person twice, or lost one")
     alone = study.model_copy(update={"ids": (), "sites": tuple(tables)})
-    here = FedCI(alone).fit([Source(site, table.iloc[kept[site]].reset_index(drop=True))
+    here = FedCI(alone).fit([Source(site, table.iloc[rows[site]].reset_index(drop=True))
                              for site, table in tables.items()])
-    away = max(float(np.max(np.abs(found.outcome.fit.theta - here.outcome.fit.theta))),
-               abs(found.ate().mean - here.ate().mean), abs(found.ate().sd - here.ate().sd),
-               float(np.max(np.abs(_values(found) - _values(here)), initial=0.0)))
-    say(f"linkage    left out {sum(found.outcome.excluded.values())} of {sum(map(len, tables.values()))} rows; every "
+    away = max(float(np.max(np.abs(result.outcome.fit.theta - here.outcome.fit.theta))),
+               abs(result.ate().mean - here.ate().mean), abs(result.ate().sd - here.ate().sd),
+               float(np.max(np.abs(_values(result) - _values(here)), initial=0.0)))
+    say(f"linkage    left out {sum(result.outcome.excluded.values())} of {sum(map(len, tables.values()))} rows; every "
         f"person stays once")
     say(f"equality   networked and in one process differ by {away:.1e} at most (needs {TOLERANCE:g})")
     if not away <= TOLERANCE:
@@ -155,16 +155,16 @@ def compare(out: Path, study: Study, tables: dict[str, pd.DataFrame], found: Res
 
 def _values(result: Result) -> np.ndarray:
     """Of all diagnostics; −1 for one that is unknown."""
-    told = result.diagnostics.verdicts if result.diagnostics else ()
-    return np.array([-1.0 if one.value is None else one.value for one in told])
+    verdicts = result.diagnostics.verdicts if result.diagnostics else ()
+    return np.array([-1.0 if verdict.value is None else verdict.value for verdict in verdicts])
 
 
-def _say_costs(out: Path, found: Result, say: Callable[[str], None]) -> None:
+def _say_costs(out: Path, result: Result, say: Callable[[str], None]) -> None:
     seen, _ = kit.events(out / "kits" / COORDINATOR / kit.RUN)
     rounds = [event["seconds"] for event in seen if event["event"] == "round"]
-    for phase, seconds in found.outcome.seconds.items():
+    for phase, seconds in result.outcome.seconds.items():
         say(f"phase      {phase:<10} {seconds:6.2f} s")
-    site = found.traffic[SITES[0]]
+    site = result.traffic[SITES[0]]
     exchanges = max(site.messages, 1)
     say(f"round      {np.median(np.diff(rounds)):.3f} s (median of {len(rounds)}, two exchanges each in the model "
         f"`shared`); {(site.sent + site.received) / exchanges / 1e3:.0f} kB per exchange and site")

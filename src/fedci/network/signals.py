@@ -31,10 +31,10 @@ def ending() -> Iterator[list[int]]:
             heard.append(number)
             raise KeyboardInterrupt
 
-    taken = [*HEARD, *(one for one in UNLESS_IGNORED if signal.getsignal(one) is not signal.SIG_IGN)]
-    before = {one: signal.signal(one, hear) for one in taken}
+    taken = [*HEARD, *(number for number in UNLESS_IGNORED if signal.getsignal(number) is not signal.SIG_IGN)]
+    before = {number: signal.signal(number, hear) for number in taken}
     try:
         yield heard
     finally:
-        for one, handler in before.items():
-            signal.signal(one, handler if handler is not None else signal.SIG_DFL)
+        for number, handler in before.items():
+            signal.signal(number, handler if handler is not None else signal.SIG_DFL)

@@ -94,9 +94,9 @@ def effects(means: np.ndarray, sds: np.ndarray, bound: float, multiplier: float,
             seed: bytes) -> tuple[np.ndarray, np.ndarray]:
     """([3] noised averages, [3] their variances with the noise's own): one release, which protects a site's answer."""
     values = np.concatenate([np.clip(means, -bound, bound), np.clip(sds, 0.0, bound)])
-    told = noised(values, EFFECTS_SENSITIVITY * bound, multiplier, seed)
+    noisy = noised(values, EFFECTS_SENSITIVITY * bound, multiplier, seed)
     noise = EFFECTS_SENSITIVITY * bound * multiplier
-    return told[:3], np.maximum(told[3:], 0.0) ** 2 + noise**2
+    return noisy[:3], np.maximum(noisy[3:], 0.0) ** 2 + noise**2
 
 
 def gradient(vector: np.ndarray, norm: float, multiplier: float, seed: bytes) -> np.ndarray:
@@ -125,10 +125,10 @@ def moments(x: np.ndarray, w: np.ndarray, y: np.ndarray, bounds: Bounds, multipl
     outcome = _unit(y, bounds.y)
     sums = np.concatenate([_powers(scaled).ravel(), _powers(outcome[w == 0][:, None]).ravel(),
                            _powers(outcome[w == 1][:, None]).ravel(), [w.sum()]])
-    told = noised(sums, moments_sensitivity(x.shape[1]), multiplier, seed)
+    noisy = noised(sums, moments_sensitivity(x.shape[1]), multiplier, seed)
     n, d = len(w), x.shape[1]
-    treated = float(np.clip(round(told[-1]), 1, n - 1))
-    columns, y0, y1 = told[:POWERS * d].reshape(POWERS, d), told[POWERS * d:-1 - POWERS], told[-1 - POWERS:-1]
+    treated = float(np.clip(round(noisy[-1]), 1, n - 1))
+    columns, y0, y1 = noisy[:POWERS * d].reshape(POWERS, d), noisy[POWERS * d:-1 - POWERS], noisy[-1 - POWERS:-1]
     never = np.zeros(d, bool)
     share = treated / n
     arms = _standard(y0[:, None], n - treated, [bounds.y]), _standard(y1[:, None], treated, [bounds.y])

@@ -45,11 +45,11 @@ class Raised(NamedTuple):
 class Factor(NamedTuple):
     """G = Uᵀ D⁻¹ U in whole numbers, over the cohorts that are not told by those before them."""
 
-    kept: list[int]
+    cohorts: list[int]
     pivots: list[int]
-    """Leading minors of G over `kept`; D = diag(d_{i−1} d_i), d_{−1} = 1."""
+    """Leading minors of G over `cohorts`; D = diag(d_{i−1} d_i), d_{−1} = 1."""
     rows: list[np.ndarray]
-    """Of U: row i from column kept[i] on, Python integers."""
+    """Of U: row i from column cohorts[i] on, Python integers."""
 
 
 def raised(patterns: np.ndarray, sizes: np.ndarray, new: int, least: int) -> Raised | None:
@@ -86,7 +86,7 @@ def classes(cohorts: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
 def factored(gram: np.ndarray) -> Factor:
     """Of a Gram matrix of whole numbers [k, k]. It has no negative eigenvalue, so that a pivot of 0 has a row of 0."""
     rest = np.array([[int(value) for value in row] for row in gram], dtype=object).reshape(gram.shape)
-    kept: list[int] = []
+    cohorts: list[int] = []
     pivots: list[int] = []
     rows: list[np.ndarray] = []
     before = 1
@@ -94,24 +94,24 @@ def factored(gram: np.ndarray) -> Factor:
         pivot = rest[i, i]
         if pivot == 0:
             continue
-        kept, pivots, rows = [*kept, i], [*pivots, pivot], [*rows, rest[i, i:].copy()]
+        cohorts, pivots, rows = [*cohorts, i], [*pivots, pivot], [*rows, rest[i, i:].copy()]
         column, below = rest[i + 1:, i], rest[i + 1:, i + 1:]
         rest[i + 1:, i + 1:] = (pivot * below - np.outer(column, rest[i, i + 1:])) // before
         before = pivot
-    return Factor(kept, pivots, rows)
+    return Factor(cohorts, pivots, rows)
 
 
 def leverages(pattern: np.ndarray, factor: Factor, old: int) -> tuple[Fraction, Fraction]:
     """(h before, h after) for the people of one class [k], exactly; before: in the span of the first `old` cohorts."""
     rest = np.array([int(value) for value in pattern], dtype=object)
-    told, earlier, before = Fraction(0), Fraction(0), 1
-    for i, pivot, row in zip(factor.kept, factor.pivots, factor.rows, strict=True):
+    leverage, earlier, before = Fraction(0), Fraction(0), 1
+    for i, pivot, row in zip(factor.cohorts, factor.pivots, factor.rows, strict=True):
         part = rest[i]
-        told += Fraction(part * part, before * pivot)
-        earlier = told if i < old else earlier
+        leverage += Fraction(part * part, before * pivot)
+        earlier = leverage if i < old else earlier
         rest[i + 1:] = (pivot * rest[i + 1:] - part * row[1:]) // before
         before = pivot
-    return earlier, told
+    return earlier, leverage
 
 
 def _of_one_piece(patterns: np.ndarray, sizes: np.ndarray, new: int) -> tuple[np.ndarray, np.ndarray]:
@@ -155,13 +155,13 @@ def _limits(patterns: np.ndarray, gram: np.ndarray, new: int, least: int) -> lis
 
 def _near(patterns: np.ndarray, gram: np.ndarray, factor: Factor, limits: list[Fraction]) -> np.ndarray:
     """Classes whose h is not clearly below their limit, the highest first; all of them where floats say too little."""
-    kept = gram[np.ix_(factor.kept, factor.kept)].astype(float)
-    if not len(kept):
+    among = gram[np.ix_(factor.cohorts, factor.cohorts)].astype(float)
+    if not len(among):
         return np.zeros(0, int)
-    values = np.linalg.eigvalsh(kept)
+    values = np.linalg.eigvalsh(among)
     if values[0] * CONDITION < values[-1]:
         return np.arange(len(patterns))
-    roots = np.linalg.solve(np.linalg.cholesky(kept), patterns[:, factor.kept].T.astype(float))
+    roots = np.linalg.solve(np.linalg.cholesky(among), patterns[:, factor.cohorts].T.astype(float))
     share = (roots**2).sum(axis=0) / np.array([float(limit) for limit in limits])
     order = np.argsort(-share)
     return order[share[order] > 1 - CLEAR]
@@ -171,7 +171,7 @@ def _decided(patterns: np.ndarray, sizes: np.ndarray, factor: Factor, old: int,
              limits: list[Fraction]) -> Raised | None:
     people, most = 0, Fraction(0)
     for pattern, size, limit in zip(patterns, sizes, limits, strict=True):
-        earlier, told = leverages(pattern, factor, old)
-        if told > limit and told > earlier:
-            people, most = people + int(size), max(most, told)
+        earlier, leverage = leverages(pattern, factor, old)
+        if leverage > limit and leverage > earlier:
+            people, most = people + int(size), max(most, leverage)
     return Raised(people, float(1 / most)) if people else None

@@ -120,11 +120,11 @@ def pair_keys(secret: bytes, about: bytes, own: str, peer: str) -> PairKeys:
 def masked(numbers: np.ndarray, own: str, self_seed: bytes, pairs: Mapping[str, PairKeys]) -> np.ndarray:
     """y_i [k] int64: uniform to whoever lacks one of the seeds."""
     count = len(numbers)
-    found = numbers.view(np.uint64) + stream(self_seed, count)
+    hidden = numbers.view(np.uint64) + stream(self_seed, count)
     for peer, keys in pairs.items():
         mask = stream(keys.mask, count)
-        found = found + mask if own < peer else found - mask
-    return found.view(np.int64)
+        hidden = hidden + mask if own < peer else hidden - mask
+    return hidden.view(np.int64)
 
 
 def opened(uploads: Sequence[np.ndarray], self_seeds: Sequence[bytes]) -> np.ndarray:
@@ -156,14 +156,14 @@ def _polynomial(coefficients: Sequence[int], x: int) -> int:
 
 def weights(places: Sequence[int]) -> list[int]:
     """Lagrange's at 0, for shares from these places (from 1)."""
-    found = []
-    for one in places:
+    factors = []
+    for place in places:
         top = bottom = 1
         for other in places:
-            if other != one:
-                top, bottom = top * other % PRIME, bottom * (other - one) % PRIME
-        found.append(top * pow(bottom, -1, PRIME) % PRIME)
-    return found
+            if other != place:
+                top, bottom = top * other % PRIME, bottom * (other - place) % PRIME
+        factors.append(top * pow(bottom, -1, PRIME) % PRIME)
+    return factors
 
 
 def join(shares: Sequence[bytes], at: Sequence[int]) -> bytes:
@@ -220,12 +220,12 @@ def check_pad(key: bytes) -> np.ndarray:
 
 def with_checks(numbers: np.ndarray, key: bytes, lead: bool) -> np.ndarray:
     """[k + 3]: one site of the cohort, the lead, adds the pad that hides the checks from the coordinator."""
-    told = checks(numbers, key) + (check_pad(key) if lead else np.uint64(0))
-    return np.concatenate([numbers, told.view(np.int64)])
+    appended = checks(numbers, key) + (check_pad(key) if lead else np.uint64(0))
+    return np.concatenate([numbers, appended.view(np.int64)])
 
 
 def is_true_sum(total: np.ndarray, key: bytes) -> bool:
     """Whether these [k + 3] integers are the sum of what the sites sent."""
     parts = total[-CHECKS:].view(np.uint64) - check_pad(key)
-    told = sum(int(part) << 32 * k for k, part in enumerate(parts))
-    return bool((_parts(told) == checks(total[:-CHECKS], key)).all())
+    check = sum(int(part) << 32 * k for k, part in enumerate(parts))
+    return bool((_parts(check) == checks(total[:-CHECKS], key)).all())

@@ -125,9 +125,9 @@ def rules_of(contract: Contract, opened: Opening) -> Rules:
 def opening(contract: Contract) -> Generator[Ask, Sums, Opening]:
     """Nothing here has a coordinate of one site, but for a model that compares sites by their moments."""
     names, kinds = design_columns(contract.study)
-    told = yield Ask("AskColumns", {"columns": np.array(len(names))})
-    withheld = _withheld(contract, told)
-    indicators = np.flatnonzero((told["incomplete"] > 0) & (told["gaps_withheld"] == 0) & ~withheld)
+    counts = yield Ask("AskColumns", {"columns": np.array(len(names))})
+    withheld = _withheld(contract, counts)
+    indicators = np.flatnonzero((counts["incomplete"] > 0) & (counts["gaps_withheld"] == 0) & ~withheld)
     means = yield Ask("AskMeans", {"columns": np.array(len(names)), "withheld": withheld})
     known = np.maximum(means["count"], 1.0)
     centre, y_mean = means["total"] / known, float(means["y_total"].sum() / means["y_count"].sum())
@@ -145,12 +145,12 @@ def opening(contract: Contract) -> Generator[Ask, Sums, Opening]:
                    people=people, treated=treated, model=model, first=first, u=u, pooled_u=pooled_u)
 
 
-def _withheld(contract: Contract, told: Sums) -> np.ndarray:
+def _withheld(contract: Contract, counts: Sums) -> np.ndarray:
     """[d]: too few stand apart at some site; or, in a masked sum, at one site alone, whose part the column would single
     out."""
     m, masked = len(contract.sites), contract.study.policy.secures(len(contract.sites))
-    alone = (told["varies"] == 1) & bool(masked and m > 1 and contract.study.policy.min_cell)
-    return np.asarray((told["withheld"] > 0) | alone)
+    alone = (counts["varies"] == 1) & bool(masked and m > 1 and contract.study.policy.min_cell)
+    return np.asarray((counts["withheld"] > 0) | alone)
 
 
 def _standing(mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
@@ -189,8 +189,8 @@ def _descriptions(contract: Contract, model: Family,
     d, m = len(scales.x_mean), len(contract.sites)
     if not model.needs_moments:
         return np.zeros((m, 4 * (d + 3))), np.zeros(4 * (d + 3))
-    told = yield Ask("AskDescription", {"columns": np.array(d), "slots": np.array(m), **scales._asdict()})
-    sites = [Moments(values, counts) for values, counts in zip(told["moments"], told["counts"], strict=True)]
+    moments = yield Ask("AskDescription", {"columns": np.array(d), "slots": np.array(m), **scales._asdict()})
+    sites = [Moments(values, counts) for values, counts in zip(moments["moments"], moments["counts"], strict=True)]
     spread = contract.options.model.moments_spread
     return np.stack([_u(site, spread) for site in sites]), _u(pool(sites), spread)
 
@@ -275,7 +275,7 @@ class Place(NamedTuple):
     """A leg, what was known at its beginning, and the sums told since."""
 
     leg: str = OPENING
-    told: tuple[Sums, ...] = ()
+    sums: tuple[Sums, ...] = ()
     opened: Opening | None = None
     model: propensity.Propensity | None = None
     state: optimise.State | None = None
@@ -294,7 +294,7 @@ def now(contract: Contract, place: Place) -> tuple[Place, Ask | None]:
     steps = _steps(contract, place)
     try:
         ask = next(steps)
-        for total in place.told:
+        for total in place.sums:
             ask = steps.send(total)
     except StopIteration as done:
         return now(contract, _after(contract, place, done.value))
@@ -302,7 +302,7 @@ def now(contract: Contract, place: Place) -> tuple[Place, Ask | None]:
 
 
 def after(contract: Contract, place: Place, total: Sums) -> tuple[Place, Ask | None]:
-    return now(contract, place._replace(told=(*place.told, total)))
+    return now(contract, place._replace(sums=(*place.sums, total)))
 
 
 def _steps(contract: Contract, place: Place) -> Generator[Ask, Sums, Any]:
@@ -328,7 +328,7 @@ def _after(contract: Contract, place: Place, value: Any) -> Place:
         return Place(OVER)
     rules = rules_of(contract, place.known)
     state = rounds.begin(rules, value) if place.state is None else rounds.after(rules, place.state, *value)
-    return place._replace(leg=ROUND if state.verdict is None else CLOSING, told=(), state=state)
+    return place._replace(leg=ROUND if state.verdict is None else CLOSING, sums=(), state=state)
 
 
 # --- on disk, so that a site that starts again knows where the fit stood
@@ -336,9 +336,9 @@ def _after(contract: Contract, place: Place, value: Any) -> Place:
 
 def pack(place: Place) -> dict[str, np.ndarray]:
     """A place of the fit or after it as named arrays, bit for bit; what was known before the fit is walked again."""
-    sums = {f"told/{k}/{name}": np.asarray(part) for k, total in enumerate(place.told) for name, part in total.items()}
+    sums = {f"told/{k}/{name}": np.asarray(part) for k, total in enumerate(place.sums) for name, part in total.items()}
     state = {} if place.state is None else {f"state/{k}": v for k, v in optimise.pack(place.state).items()}
-    facts = {"leg": np.array(place.leg), "count": np.array(len(place.told)),
+    facts = {"leg": np.array(place.leg), "count": np.array(len(place.sums)),
              "verdict": np.array("" if place.state is None else place.state.verdict or "")}
     return facts | sums | state
 
@@ -359,4 +359,4 @@ def unpack(contract: Contract, before: Place, packed: Mapping[str, np.ndarray]) 
     optimiser, sites = contract.options.optimiser, len(contract.sites)
     state = optimise.unpack(optimiser, sites, packed_state) if packed_state else None
     state = state and state._replace(verdict=str(packed["verdict"]) or None)
-    return before._replace(leg=str(packed["leg"]), told=sums, state=state)
+    return before._replace(leg=str(packed["leg"]), sums=sums, state=state)

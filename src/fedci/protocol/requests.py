@@ -141,15 +141,15 @@ class Request:
 
     def own_shapes(self, sizes: Sizes) -> Shapes:
         """Of what a site tells of itself beside the sum: averages are as of one draw."""
-        one = {**sizes, "draws": 1} if self.averaged else sizes
-        return {array.name: array.at(one) for array in self.own}
+        per_site = {**sizes, "draws": 1} if self.averaged else sizes
+        return {array.name: array.at(per_site) for array in self.own}
 
     def leaves(self, secure: bool, site_effects: bool = False) -> set[str]:
         """The names of the arrays that answer it."""
         masked = secure and self.summed
         beside = self.own if not self.averaged or (masked and site_effects) else ()
-        told = {MASKED} if masked else {array.name for array in self.answer}
-        return told | {OWN + array.name for array in beside}
+        names = {MASKED} if masked else {array.name for array in self.answer}
+        return names | {OWN + array.name for array in beside}
 
     def notes_beside(self, secure: bool) -> set[str]:
         """The keys of the notes that may answer it; under masks no jitter, which would tell of rows."""

@@ -33,8 +33,8 @@ def aggregates(result: Result, folder: Path | None = None,
                done: Callable[[int], None] = lambda steps: None) -> dict[str, Any]:
     """{'curves': […], 'population': {…}, 'drivers': […] or None}; kept in the result's folder, and found again there
     for the same run."""
-    if folder is not None and (kept := _read(folder / FILE, result)) is not None:
-        return kept
+    if folder is not None and (stored := _read(folder / FILE, result)) is not None:
+        return stored
     made: dict[str, Any] = {"format": FORMAT, "run": result.outcome.run}
     parts: dict[str, Callable[[], Any]] = {
         "curves": lambda: list(curves(result)), "population": lambda: population(result),
@@ -58,8 +58,8 @@ def _drivers(result: Result) -> list[dict[str, Any]] | None:
 
 def _read(path: Path, result: Result) -> dict[str, Any] | None:
     try:
-        kept = json_file(path)
-        return kept if (kept["format"], kept["run"]) == (FORMAT, result.outcome.run) else None
+        stored = json_file(path)
+        return stored if (stored["format"], stored["run"]) == (FORMAT, result.outcome.run) else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
@@ -68,40 +68,40 @@ class Pooled:
     """Pooled mean and sd of each design column; a column that stayed at the sites is taken as ½."""
 
     def __init__(self, result: Result):
-        told = result.outcome.layout.columns
-        untold = told.count == 0
-        self.mean = np.where(untold, 0.5, told.values[0])
-        self.sd = np.where(untold, 0.5, np.sqrt(told.values[1]))
+        columns = result.outcome.layout.columns
+        untold = columns.count == 0
+        self.mean = np.where(untold, 0.5, columns.values[0])
+        self.sd = np.where(untold, 0.5, np.sqrt(columns.values[1]))
         self.places: dict[str, slice] = {}
         at = 0
-        for one in result.study.covariates:
-            self.places[one.name] = slice(at, at + len(one.design_columns()))
-            at = self.places[one.name].stop
+        for covariate in result.study.covariates:
+            self.places[covariate.name] = slice(at, at + len(covariate.design_columns()))
+            at = self.places[covariate.name].stop
 
 
 def curves(result: Result) -> Iterator[dict[str, Any]]:
     """One for each covariate: where, the effect there, and its band."""
     pooled = Pooled(result)
-    made = [(one, *_path(one, pooled)) for one in result.study.covariates]
+    made = [(covariate, *_path(covariate, pooled)) for covariate in result.study.covariates]
     drawn = result.effects_at(np.vstack([x for _, _, x in made])).means
     at = 0
-    for one, values, x in made:
+    for covariate, values, x in made:
         part, at = drawn[:, at:at + len(x)], at + len(x)
         low, high = np.quantile(part, BAND, axis=0)
-        yield {"covariate": one.name, "type": one.type, "at": values, "effect": part.mean(0).tolist(),
+        yield {"covariate": covariate.name, "type": covariate.type, "at": values, "effect": part.mean(0).tolist(),
                "low": low.tolist(), "high": high.tolist()}
 
 
-def _path(one: Covariate, pooled: Pooled) -> tuple[list[Any], np.ndarray]:
+def _path(covariate: Covariate, pooled: Pooled) -> tuple[list[Any], np.ndarray]:
     """(values of the covariate, the rows of the design there)."""
-    place = pooled.places[one.name]
-    if one.type == "numeric":
+    place = pooled.places[covariate.name]
+    if covariate.type == "numeric":
         mean, sd = pooled.mean[place.start], pooled.sd[place.start]
-        low, high = np.clip([mean - 2 * sd, mean + 2 * sd], *(one.range or (-np.inf, np.inf)))
+        low, high = np.clip([mean - 2 * sd, mean + 2 * sd], *(covariate.range or (-np.inf, np.inf)))
         values = np.linspace(low, high, GRID)
         block = values[:, None]
     else:
-        values = np.array(one.levels if one.type == "categorical" else ["0", "1"])
+        values = np.array(covariate.levels if covariate.type == "categorical" else ["0", "1"])
         block = np.eye(len(values))[:, 1:]
     x = np.tile(pooled.mean, (len(block), 1))
     x[:, place] = block
@@ -131,11 +131,11 @@ def _people(result: Result) -> np.ndarray:
     """[PEOPLE, d] of nobody: independent columns with the pooled moments."""
     rng, pooled = np.random.default_rng(np.random.SeedSequence((result.outcome.seed, 8))), Pooled(result)
     x = np.empty((PEOPLE, len(pooled.mean)))
-    for one in result.study.covariates:
-        place = pooled.places[one.name]
-        if one.type == "numeric":
+    for covariate in result.study.covariates:
+        place = pooled.places[covariate.name]
+        if covariate.type == "numeric":
             drawn = pooled.mean[place.start] + pooled.sd[place.start] * rng.standard_normal(PEOPLE)
-            x[:, place.start] = np.clip(drawn, *(one.range or (-np.inf, np.inf)))
+            x[:, place.start] = np.clip(drawn, *(covariate.range or (-np.inf, np.inf)))
         else:
             shares = np.clip(pooled.mean[place], 0.0, 1.0)
             cuts = np.cumsum(shares / max(shares.sum(), 1.0))

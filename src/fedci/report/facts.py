@@ -86,7 +86,7 @@ def _with_verdicts(section: Section, slots: Slots) -> Section:
     said = (slots.verdicts or {}).get(section.id)
     if not said:
         return section
-    table = Table(["verdict", "of", "in words"], [[one.verdict, one.name, one.words] for one in said])
+    table = Table(["verdict", "of", "in words"], [[verdict.verdict, verdict.name, verdict.words] for verdict in said])
     return Section(section.id, section.title, [table, *section.parts])
 
 
@@ -125,7 +125,7 @@ def _effects_table(result: Result, alpha: float, sites: Sequence[str] | None = N
 def _sources(result: Result, extra: Extra, effect_on: str) -> Section:
     parts: list[Part] = []
     if extra.others:
-        named = {f"{len(one.sites)} sources ({name})": one.ate() for name, one in extra.others.items()}
+        named = {f"{len(other.sites)} sources ({name})": other.ate() for name, other in extra.others.items()}
         named[f"all {len(result.sites)} sources"] = result.ate()
         parts = [Figure(plots.densities(named, effect_on.capitalize(), "by number of sources"),
                         "The average effect as sources are added: each curve is a fit over so many sources.",
@@ -163,8 +163,8 @@ def _cumulative(result: Result) -> dict[str, Effect]:
 
 def _density_table(named: dict[str, Effect]) -> Table:
     return Table(["curve", "mean", "sd", "95% interval"], [
-        [name, number(one.mean), number(one.sd), " to ".join(number(end) for end in one.interval())]
-        for name, one in named.items()])
+        [name, number(effect.mean), number(effect.sd), " to ".join(number(end) for end in effect.interval())]
+        for name, effect in named.items()])
 
 
 def _sites(result: Result, alpha: float, effect_on: str) -> Section:
@@ -200,21 +200,21 @@ def _people(made: dict[str, Any], effect_on: str) -> Section:
         parts.append(Table(["part of the model", "share of the outcome", "share of the effect", "largest weights"], [
             [row["part"], f"{row['outcome']:.0%}", f"{row['effect']:.0%}", row["covariates"]] for row in drivers],
             "What carries the outcome and the effect"))
-    steep = sorted(made["curves"], key=lambda one: min(one["effect"]) - max(one["effect"]))
+    steep = sorted(made["curves"], key=lambda curve: min(curve["effect"]) - max(curve["effect"]))
     parts.append("The effect along each covariate, the others at their pooled means; those that change the effect most "
                  "come first. Bands hold 95% of what is known of the function that all sites share.")
-    parts.append(Grid([Figure(plots.curve(one, "effect"), "", _curve_table(one)) for one in steep[:12]]))
+    parts.append(Grid([Figure(plots.curve(curve, "effect"), "", _curve_table(curve)) for curve in steep[:12]]))
     if len(steep) > 12:
         parts.append(f"{len(steep) - 12} more covariates change the effect less and are not drawn; "
                      f"aggregates.json beside the result holds them.")
     return Section("people", "For whom, and what drives it", parts)
 
 
-def _curve_table(one: dict[str, Any]) -> Table:
-    rows = range(0, len(one["at"]), 4 if one["type"] == "numeric" else 1)
-    return Table([one["covariate"], "effect", "95% band"], [
-        [number(one["at"][k]) if one["type"] == "numeric" else str(one["at"][k]), number(one["effect"][k]),
-         f"{number(one['low'][k])} to {number(one['high'][k])}"] for k in rows])
+def _curve_table(curve: dict[str, Any]) -> Table:
+    rows = range(0, len(curve["at"]), 4 if curve["type"] == "numeric" else 1)
+    return Table([curve["covariate"], "effect", "95% band"], [
+        [number(curve["at"][k]) if curve["type"] == "numeric" else str(curve["at"][k]), number(curve["effect"][k]),
+         f"{number(curve['low'][k])} to {number(curve['high'][k])}"] for k in rows])
 
 
 # ── diagnostics, where they are ─────────────────────────────────────────────────────────────────────────────
@@ -240,30 +240,31 @@ def _balance(slots: Slots) -> Section:
 
 
 def _overlap(slots: Slots) -> Section:
-    one = slots.overlap
-    if one is None:
+    scores = slots.overlap
+    if scores is None:
         return Section("overlap", "Could everybody have been treated?", [_absent(slots, "overlap", "overlap")])
     table = Table(["from", "to", "treated", "untreated"], [
-        [number(one.edges[k]), number(one.edges[k + 1]),
-         *("hidden" if n is None else number(n) for n in (one.treated[k], one.control[k]))]
-        for k in range(len(one.treated))])
+        [number(scores.edges[k]), number(scores.edges[k + 1]),
+         *("hidden" if n is None else number(n) for n in (scores.treated[k], scores.control[k]))]
+        for k in range(len(scores.treated))])
     hidden = " Where a site has few people of an arm, it does not tell how many, and the bars are without them"
-    hidden += "; grey stumps: nobody but such." if None in (*one.treated, *one.control) else "."
+    hidden += "; grey stumps: nobody but such." if None in (*scores.treated, *scores.control) else "."
     return Section("overlap", "Could everybody have been treated?", [
-        Figure(plots.overlap(one), f"Preference scores of treated (above) and untreated (below): where only one "
+        Figure(plots.overlap(scores), f"Preference scores of treated (above) and untreated (below): where only one "
                f"side has people, effects rest on the model.{hidden}", table)])
 
 
 def _heterogeneity(slots: Slots, effect_on: str) -> Section:
-    one = slots.heterogeneity
+    spread = slots.heterogeneity
     title = "Do sites disagree?"
-    if one is None:
+    if spread is None:
         return Section("heterogeneity", title, [_absent(slots, "heterogeneity", "analysis of the sites' own effects")])
     parts: list[Part] = []
-    if one.figures:
-        parts.append(Table(["figure", "value"], [[name, number(value)] for name, value in one.figures.items()]))
-    shrunk = ", and as the model draws it towards the others" if any("model" in row.site for row in one.sites) else ""
-    for rows, what in ((one.sites, f"Each site by itself{shrunk}"), (one.leave_one_out, "All sites but one")):
+    if spread.figures:
+        parts.append(Table(["figure", "value"], [[name, number(value)] for name, value in spread.figures.items()]))
+    modelled = any("model" in row.site for row in spread.sites)
+    shrunk = ", and as the model draws it towards the others" if modelled else ""
+    for rows, what in ((spread.sites, f"Each site by itself{shrunk}"), (spread.leave_one_out, "All sites but one")):
         if rows:
             parts.append(Figure(plots.forest(rows, None, effect_on.capitalize()), f"{what}.", _interval_table(rows)))
     return Section("heterogeneity", title, parts or [_absent(slots, "heterogeneity", "analysis of the sites' effects")])
@@ -276,14 +277,14 @@ def _interval_table(rows: Iterable[Interval]) -> Table:
 
 def _sensitivity(result: Result, slots: Slots, effect_on: str, alpha: float) -> Section:
     parts = _realised(result, effect_on, alpha)
-    for one in slots.sensitivity or ():
-        rows = [[number(x), number(mean)] for x, mean in zip(one.x, one.mean, strict=True)]
-        bounds = None if one.low is None or one.high is None else [
-            f"{number(low)} to {number(high)}" for low, high in zip(one.low, one.high, strict=True)]
+    for curve in slots.sensitivity or ():
+        rows = [[number(x), number(mean)] for x, mean in zip(curve.x, curve.mean, strict=True)]
+        bounds = None if curve.low is None or curve.high is None else [
+            f"{number(low)} to {number(high)}" for low, high in zip(curve.low, curve.high, strict=True)]
         if bounds is not None:
             rows = [[*row, bound] for row, bound in zip(rows, bounds, strict=True)]
-        table = Table([one.x_label or "x", "effect", *(["bounds"] if bounds is not None else [])], rows)
-        parts.append(Figure(plots.sensitivity(one, effect_on), f"{one.name}.", table))
+        table = Table([curve.x_label or "x", "effect", *(["bounds"] if bounds is not None else [])], rows)
+        parts.append(Figure(plots.sensitivity(curve, effect_on), f"{curve.name}.", table))
     if not slots.sensitivity:
         parts.append(_absent(slots, "sensitivity", "analysis of a hidden confounder"))
     return Section("sensitivity", "What if an assumption is wrong?", parts)
@@ -349,11 +350,11 @@ def _left(result: Result, ledgers: dict[str, list[dict[str, Any]]]) -> Section:
            if masked else "the sums of each round of the fit, and sums of effects for each draw")
     if masked and policy.site_effects:
         fit += "; each site's own average effects, in the clear"
-    told = result.outcome.diagnostics
+    diagnostics = result.outcome.diagnostics
     hidden = ", under such masks" if masked else ""
     checks = (f"; for the diagnostics, sums of the propensity model and of each arm, and counts of groups{hidden}; "
-              f"each site's own effect and its residuals' sums" if told else "")
-    if told and told.refuters:
+              f"each site's own effect and its residuals' sums" if diagnostics else "")
+    if diagnostics and diagnostics.refuters:
         checks += "; for each refuter, moments, fit and effects once more, of changed rows"
     parts: list[Part] = [
         f"Rows and ids stayed at the sites. Under the policy '{policy.name}' (at least {policy.min_rows} rows and "
@@ -372,16 +373,16 @@ def _left(result: Result, ledgers: dict[str, list[dict[str, Any]]]) -> Section:
              f"{seen.messages:,}", f"{seen.received:,}", f"{seen.sent:,}"]
             for site, seen in sorted(result.traffic.items())], "Traffic, as the coordinator counted it"))
     for site, entries in ledgers.items():
-        rows = [[_phase(one, result.outcome.run), f"{one.answers:,}", f"{one.refusals:,}", f"{one.numbers:,}",
-                 f"{one.bytes:,}", ", ".join(one.names)] for one in ledger.totals(entries)
-                if one.run in ("", result.outcome.run) or one.run.startswith(f"{result.outcome.run}-")]
+        rows = [[_phase(total, result.outcome.run), f"{total.answers:,}", f"{total.refusals:,}", f"{total.numbers:,}",
+                 f"{total.bytes:,}", ", ".join(total.names)] for total in ledger.totals(entries)
+                if total.run in ("", result.outcome.run) or total.run.startswith(f"{result.outcome.run}-")]
         parts.append(Table(["phase", "answers", "refusals", "numbers", "bytes", "what"], rows,
                            f"Ledger of {site}: {len(entries)} lines, chain whole"))
     if not ledgers:
         parts.append("Each site's own ledger lists every answer; give a site's folder with --ledger to show it here.")
-    kept = [name for name, away in zip(_names(result), result.outcome.layout.withheld, strict=True) if away]
-    if kept:
-        parts.append(f"{', '.join(kept)} stayed at every site: at one of them too few people stand apart in it.")
+    withheld = [name for name, away in zip(_names(result), result.outcome.layout.withheld, strict=True) if away]
+    if withheld:
+        parts.append(f"{', '.join(withheld)} stayed at every site: at one of them too few people stand apart in it.")
     return Section("left", "What left each site", parts)
 
 
@@ -390,26 +391,26 @@ def _numbers(result: Result) -> str:
     layout, options = result.outcome.layout, result.outcome.options
     asked = options.optimiser.model_copy(update={"rounds": max(len(result.outcome.fit.rounds), 1)})
     people = sum(site.rows for site in layout.people.values())
-    told = numbers_told(result.study, options.model_copy(update={"optimiser": asked}), layout.model, people,
-                        len(_names(result)))
+    numbers = numbers_told(result.study, options.model_copy(update={"optimiser": asked}), layout.model, people,
+                           len(_names(result)))
     noise = result.study.policy.outcome_noise
-    return (f"Numbers told in all sums: about {told:,}, {told / people:,.3g} for each of {people:,} people. "
+    return (f"Numbers told in all sums: about {numbers:,}, {numbers / people:,.3g} for each of {people:,} people. "
             + (f"To each outcome its site added noise of {noise:g} standard deviations, once and for ever; the model "
                f"knows it." if noise else "No noise was added to outcomes."))
 
 
-def _phase(one: ledger.Total, run: str) -> str:
+def _phase(total: ledger.Total, run: str) -> str:
     """Of a refuter's run with the refuter's name."""
-    refuter = one.run.removeprefix(run).lstrip("-") if one.run else ""
-    return f"{refuter}: {one.phase}" if refuter else one.phase
+    refuter = total.run.removeprefix(run).lstrip("-") if total.run else ""
+    return f"{refuter}: {total.phase}" if refuter else total.phase
 
 
 def _names(result: Result) -> list[str]:
-    return [name for one in result.study.covariates for name in one.design_columns()]
+    return [name for covariate in result.study.covariates for name in covariate.design_columns()]
 
 
 def _assumptions(result: Result, slots: Slots) -> Section:
-    said = {name: "; ".join(f"{one.name}: {one.verdict}" for one in rows)
+    said = {name: "; ".join(f"{verdict.name}: {verdict.verdict}" for verdict in rows)
             for name, rows in (slots.verdicts or {}).items()}
     probed = f" Probed: {said['refuters']}." if "refuters" in said else ""
     links = (f"Checked: linkage found and left out {sum(result.outcome.excluded.values()):,} repeated entries."

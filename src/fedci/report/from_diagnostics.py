@@ -14,25 +14,25 @@ from fedci.report.svg import number
 SECTIONS = ("balance", "overlap", "fit", "heterogeneity", "sensitivity", "refuters")
 
 
-def is_record(told: Mapping[str, Any]) -> bool:
+def is_record(record: Mapping[str, Any]) -> bool:
     """Whether these are a study's diagnostics rather than slots as they stand."""
-    return "format" in told and "notes" in told
+    return "format" in record and "notes" in record
 
 
-def slots_of(told: Mapping[str, Any]) -> dict[str, Any]:
+def slots_of(record: Mapping[str, Any]) -> dict[str, Any]:
     """Slots by name; a part that is not as expected is left to the slots' own check."""
     made: dict[str, Callable[[Any], Any]] = {
         "balance": _balance, "overlap": _overlap, "heterogeneity": _heterogeneity, "sensitivity": _sensitivity,
         "refuters": _refuters, "calibration": _calibration}
-    found: dict[str, Any] = {}
+    slots: dict[str, Any] = {}
     for name, make in made.items():
-        part = told.get("fit" if name == "calibration" else name)
+        part = record.get("fit" if name == "calibration" else name)
         if part:
-            found[name] = _tried(make, part)
-    found = {name: slot for name, slot in found.items() if slot}
-    notes = told["notes"]
-    found["notes"] = [_cut(text) for text in notes] if isinstance(notes, list) else notes
-    return found | {"verdicts": {name: rows for name in SECTIONS if (rows := _verdicts(told.get(name)))}}
+            slots[name] = _tried(make, part)
+    slots = {name: slot for name, slot in slots.items() if slot}
+    notes = record["notes"]
+    slots["notes"] = [_cut(text) for text in notes] if isinstance(notes, list) else notes
+    return slots | {"verdicts": {name: rows for name in SECTIONS if (rows := _verdicts(record.get(name)))}}
 
 
 def _tried(make: Callable[[Any], Any], part: Any) -> Any:
@@ -44,7 +44,7 @@ def _tried(make: Callable[[Any], Any], part: Any) -> Any:
 
 def _verdicts(part: Any) -> list[dict[str, Any]]:
     """{name, verdict, words} of a section."""
-    rows = [one.get("verdict") for one in part] if isinstance(part, list) else (part or {}).get("verdicts", [])
+    rows = [entry.get("verdict") for entry in part] if isinstance(part, list) else (part or {}).get("verdicts", [])
     return [{key: _cut(row[key]) for key in ("name", "verdict", "words")} for row in rows
             if isinstance(row, dict) and {"name", "verdict", "words"} <= row.keys()]
 
@@ -71,15 +71,15 @@ def _heterogeneity(part: Mapping[str, Any]) -> dict[str, Any]:
         figures["share of the sites' spread that the model takes for chance"] = part["shrinkage"]
     if part.get("prediction"):
         figures |= {"a new site, from": part["prediction"][0], "a new site, to": part["prediction"][1]}
-    rows = [{"site": name, **_ends(one)} for row in part["sites"]
-            for name, one in ((row["site"], row["own"]), ("– by the model", row.get("model"))) if one]
+    rows = [{"site": name, **_ends(effect)} for row in part["sites"]
+            for name, effect in ((row["site"], row["own"]), ("– by the model", row.get("model"))) if effect]
     return {"sites": rows,
             "leave_one_out": [{"site": f"without {row['site']}", **_ends(row["estimate"])} for row in part["left_out"]],
             "figures": figures}
 
 
-def _ends(one: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: one[key] for key in ("mean", "low", "high")}
+def _ends(effect: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: effect[key] for key in ("mean", "low", "high")}
 
 
 def _sensitivity(part: Mapping[str, Any]) -> list[dict[str, Any]]:

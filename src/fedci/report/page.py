@@ -34,13 +34,13 @@ def render(result: Result, extra: Extra, alpha: float = 0.05) -> str:
 
 def _fewer(result: Result, folders: Sequence[Path]) -> dict[str, Result]:
     """By their folders; each must ask what this study asks."""
-    found = {name: Result.load(folder) for name, folder in named(folders).items()}
-    for folder, other in zip(folders, found.values(), strict=True):
+    others = {name: Result.load(folder) for name, folder in named(folders).items()}
+    for folder, other in zip(folders, others.values(), strict=True):
         if (other.study.treatment, other.study.outcome) != (result.study.treatment, result.study.outcome):
             raise UsageError(f"--with '{folder}': it asks for the effect of '{other.study.treatment}' on "
                              f"'{other.study.outcome}', this study for that of '{result.study.treatment}' on "
                              f"'{result.study.outcome}'")
-    return found
+    return others
 
 
 def _asset(name: str) -> str:

@@ -67,8 +67,8 @@ def densities(named: Mapping[str, Effect], label: str, title: str,
         if len(lines) > 1:
             plot.label(plot.right - 4, plot.top + KEY * (k + 1), name, "end", f"key {kind}")
     for x in xs[::3]:
-        told = "; ".join(f"{name} {_below(effect, x):.0%} below" for name, effect in named.items())
-        plot.sense(float(x), f"{number(float(x))}: {told}", (plot.right - plot.left) * 3 / POINTS)
+        below = "; ".join(f"{name} {_below(effect, x):.0%} below" for name, effect in named.items())
+        plot.sense(float(x), f"{number(float(x))}: {below}", (plot.right - plot.left) * 3 / POINTS)
     return plot.svg()
 
 
@@ -97,47 +97,47 @@ def forest(rows: Sequence[Interval], overall: Interval | None, label: str,
     return plot.svg()
 
 
-def curve(one: Mapping[str, Any], label: str) -> Markup:
+def curve(data: Mapping[str, Any], label: str) -> Markup:
     """The effect along a covariate with its band; for levels, an interval each."""
-    low, high = spread(one["low"], one["high"], zero=True)
-    name = one["covariate"]
-    if one["type"] == "numeric":
-        xs = one["at"]
+    low, high = spread(data["low"], data["high"], zero=True)
+    name = data["covariate"]
+    if data["type"] == "numeric":
+        xs = data["at"]
         plot = Plot(f"Effect along {name}", (xs[0], xs[-1]), (low, high), height=236, x_label=name, y_label=label)
         plot.y_axis()
         plot.x_axis()
         plot.rule_y(0.0)
-        plot.band(xs, one["low"], one["high"])
-        plot.line(xs, one["effect"])
+        plot.band(xs, data["low"], data["high"])
+        plot.line(xs, data["effect"])
         for k, x in enumerate(xs):
-            plot.sense(x, f"{name} {number(x)}: " + tip("effect", one["effect"][k], one["low"][k], one["high"][k]),
+            plot.sense(x, f"{name} {number(x)}: " + tip("effect", data["effect"][k], data["low"][k], data["high"][k]),
                        (plot.right - plot.left) / len(xs))
         return plot.svg()
-    plot = Plot(f"Effect at each level of {name}", (-0.6, len(one["at"]) - 0.4), (low, high), height=236, y_label=label,
-                x_label=name)
+    plot = Plot(f"Effect at each level of {name}", (-0.6, len(data["at"]) - 0.4), (low, high), height=236,
+                y_label=label, x_label=name)
     plot.y_axis()
     plot.rule_y(0.0)
-    for k, level in enumerate(one["at"]):
-        said = tip(f"{name} = {level}", one["effect"][k], one["low"][k], one["high"][k])
-        plot.upright(k, one["low"][k], one["high"][k], said)
-        plot.dot(k, one["effect"][k], said)
+    for k, level in enumerate(data["at"]):
+        said = tip(f"{name} = {level}", data["effect"][k], data["low"][k], data["high"][k])
+        plot.upright(k, data["low"][k], data["high"][k], said)
+        plot.dot(k, data["effect"][k], said)
         plot.label(plot.at_x(k), plot.bottom + 17, level if len(level) <= 10 else f"{level[:9]}…", "middle", "tick")
     plot.label((plot.left + plot.right) / 2, plot.bottom + 42, name, "middle", "name")
     return plot.svg()
 
 
-def population(one: Mapping[str, Any], label: str) -> Markup:
+def population(data: Mapping[str, Any], label: str) -> Markup:
     """How effects are spread: a histogram with bands."""
-    edges, top = one["edges"], max(one["high"])
+    edges, top = data["edges"], max(data["high"])
     plot = Plot("How effects are spread over people like the study's", (edges[0], edges[-1]), (0.0, 1.06 * top),
                 height=250, x_label=label, y_label="share of people")
     plot.y_axis()
     plot.x_axis()
-    for k, share in enumerate(one["share"]):
+    for k, share in enumerate(data["share"]):
         said = (f"{number(edges[k])} to {number(edges[k + 1])}: {share:.1%} of people "
-                f"({one['low'][k]:.1%} to {one['high'][k]:.1%})")
+                f"({data['low'][k]:.1%} to {data['high'][k]:.1%})")
         plot.bar(edges[k], edges[k + 1], share, said)
-        plot.upright((edges[k] + edges[k + 1]) / 2, one["low"][k], one["high"][k], said, "f")
+        plot.upright((edges[k] + edges[k + 1]) / 2, data["low"][k], data["high"][k], said, "f")
     plot.rule_x(0.0)
     return plot.svg()
 
@@ -162,40 +162,41 @@ def love(rows: Sequence[Balance]) -> Markup:
     return plot.svg()
 
 
-def overlap(one: Overlap) -> Markup:
+def overlap(scores: Overlap) -> Markup:
     """Treated above the axis, untreated below."""
-    arms = [[n or 0.0 for n in part] for part in (one.treated, one.control)]
+    arms = [[n or 0.0 for n in part] for part in (scores.treated, scores.control)]
     treated, control = (np.array(part) / max(sum(part), 1e-300) for part in arms)
     top = 1.08 * max(treated.max(), control.max())
-    plot = Plot("Overlap: preference scores of treated and untreated", (one.edges[0], one.edges[-1]), (-top, top),
+    plot = Plot("Overlap: preference scores of treated and untreated", (scores.edges[0], scores.edges[-1]), (-top, top),
                 height=280, left=16, x_label="preference score")
     plot.x_axis()
     for k in range(len(treated)):
-        where = f"{number(one.edges[k])} to {number(one.edges[k + 1])}"
-        for sign, share, count, arm, kind in ((1, treated[k], one.treated[k], "treated", "b"),
-                                              (-1, control[k], one.control[k], "untreated", "a")):
-            told = f"{share:.1%} of the {arm}" if count is not None else f"hidden, {arm} people are few"
+        where = f"{number(scores.edges[k])} to {number(scores.edges[k + 1])}"
+        for sign, share, count, arm, kind in ((1, treated[k], scores.treated[k], "treated", "b"),
+                                              (-1, control[k], scores.control[k], "untreated", "a")):
+            share_in_words = f"{share:.1%} of the {arm}" if count is not None else f"hidden, {arm} people are few"
             tall, kind = (float(share), kind) if count is not None else (0.04 * top, "f")
-            plot.bar(one.edges[k], one.edges[k + 1], sign * tall, f"{where}: {told}", kind)
+            plot.bar(scores.edges[k], scores.edges[k + 1], sign * tall, f"{where}: {share_in_words}", kind)
     plot.rule_y(0.0, "axis")
     plot.label(plot.right - 4, plot.top + 14, "treated", "end", "key b")
     plot.label(plot.right - 4, plot.bottom - 8, "untreated", "end", "key a")
     return plot.svg()
 
 
-def sensitivity(one: Curve, label: str) -> Markup:
-    low, high = one.low or one.mean, one.high or one.mean
-    plot = Plot(one.name, (min(one.x), max(one.x)), spread(low, high, zero=True), height=236, x_label=one.x_label,
+def sensitivity(data: Curve, label: str) -> Markup:
+    low, high = data.low or data.mean, data.high or data.mean
+    plot = Plot(data.name, (min(data.x), max(data.x)), spread(low, high, zero=True), height=236, x_label=data.x_label,
                 y_label=label)
     plot.y_axis()
     plot.x_axis()
     plot.rule_y(0.0)
-    order = np.argsort(one.x).tolist()
-    xs, mean = [one.x[k] for k in order], [one.mean[k] for k in order]
+    order = np.argsort(data.x).tolist()
+    xs, mean = [data.x[k] for k in order], [data.mean[k] for k in order]
     plot.band(xs, [low[k] for k in order], [high[k] for k in order])
     plot.line(xs, mean)
     for k in order:
-        plot.dot(one.x[k], one.mean[k], f"{number(one.x[k])}: " + tip("effect", one.mean[k], low[k], high[k]), size=3)
+        said = f"{number(data.x[k])}: " + tip("effect", data.mean[k], low[k], high[k])
+        plot.dot(data.x[k], data.mean[k], said, size=3)
     return plot.svg()
 
 
@@ -214,11 +215,11 @@ def calibration(rows: Sequence[Bin]) -> Markup:
 
 def trace(numbers: Sequence[int], objectives: Sequence[float]) -> Markup:
     """The objective over the rounds; the first, far below, are cut off."""
-    kept = [(n, v) for n, v in zip(numbers, objectives, strict=True) if np.isfinite(v)]
-    values = [v for _, v in kept] or [0.0]
-    kept = kept or [(1, 0.0)]
+    finite = [(n, v) for n, v in zip(numbers, objectives, strict=True) if np.isfinite(v)]
+    values = [v for _, v in finite] or [0.0]
+    finite = finite or [(1, 0.0)]
     floor = min(values[len(values) // 4:]) if len(values) > 8 else min(values)
-    shown = [(n, v) for n, v in kept if v >= floor]
+    shown = [(n, v) for n, v in finite if v >= floor]
     plot = Plot("Convergence: objective over rounds", (shown[0][0], shown[-1][0]), spread([v for _, v in shown]),
                 height=220, left=70, x_label="round", y_label="objective")
     plot.y_axis()

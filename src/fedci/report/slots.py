@@ -130,26 +130,26 @@ def read_slots(folder: Path, run: str) -> Slots:
     try:
         if path.stat().st_size > MAX_BYTES:
             raise OutputError(f"'{path}' is larger than {MAX_BYTES} bytes: is it diagnostics?")
-        told = json_file(path)
+        record = json_file(path)
     except (OSError, ValueError):
         raise OutputError(f"'{path}' is not JSON. Remove it, or make the diagnostics again") from None
-    told = told if isinstance(told, dict) else {}
-    if told.get("run", run) != run:
+    record = record if isinstance(record, dict) else {}
+    if record.get("run", run) != run:
         return Slots(problems=dict.fromkeys(KINDS, "they are those of another run; make them again"))
-    return slots_from(told)
+    return slots_from(record)
 
 
-def slots_from(told: dict[str, Any]) -> Slots:
+def slots_from(record: dict[str, Any]) -> Slots:
     """From the slots as they stand, or from the record of diagnostics that a study saves."""
-    told = from_diagnostics.slots_of(told) if from_diagnostics.is_record(told) else told
-    found, problems = {}, {}
+    record = from_diagnostics.slots_of(record) if from_diagnostics.is_record(record) else record
+    shown, problems = {}, {}
     for name in KINDS:
-        if name in told:
+        if name in record:
             try:
-                found[name] = getattr(Slots.model_validate({name: told[name]}), name)
+                shown[name] = getattr(Slots.model_validate({name: record[name]}), name)
             except ValidationError as problem:
                 problems[name] = _reason(problem)
-    slots = Slots(**found, problems=problems)
+    slots = Slots(**shown, problems=problems)
     return _aligned(slots)
 
 

@@ -64,12 +64,12 @@ def settle(folder: Path) -> None:
 
 def _move(ready: Path, folder: Path) -> None:
     if (ready / HEAD).exists():
-        kept = {name.partition("/")[0] for name in json_file(ready / HEAD)[FILES]} | {HEAD}
+        names = {name.partition("/")[0] for name in json_file(ready / HEAD)[FILES]} | {HEAD}
         for name in NAMES:
             if (ready / name).exists():  # one that is not there has taken its place before
                 _remove_folder(folder / name)
                 os.replace(ready / name, folder / name)
-            elif name not in kept:  # of the earlier result
+            elif name not in names:  # of the earlier result
                 _remove_folder(folder / name)
                 (folder / name).unlink(missing_ok=True)
         sync_folder(folder)
@@ -133,11 +133,11 @@ def verify(folder: Path, facts: Mapping[str, Any]) -> None:
         raise _altered(folder, HEAD)
     known = {*NAMES, *(f"{SITES}/{site}/{name}" for site in facts["sites"] for name in ("rows.npz", "people.csv"))}
     for name, digest in facts[FILES].items():
-        found = place(folder, name)
+        path = place(folder, name)
         if name not in known or ".." in Path(name).parts:
             raise _altered(folder, name)
-        if found.is_file():
-            if _digest(found) != digest:
+        if path.is_file():
+            if _digest(path) != digest:
                 raise _altered(folder, name)
         elif not name.startswith(f"{SITES}/"):
             raise OutputError(f"the result in '{folder}' lacks its file '{name}': take the folder from a copy of it, "
@@ -147,14 +147,14 @@ def verify(folder: Path, facts: Mapping[str, Any]) -> None:
 def verified(folder: Path, name: str) -> Path:
     """Where one file of a result stands, after it was held against its digest; for who reads that file alone."""
     with reading(folder):
-        found = place(folder, name)
+        path = place(folder, name)
         try:
             digest = json_file(place(folder, HEAD)).get(FILES, {}).get(name)
         except (OSError, ValueError, AttributeError):  # no result: who reads the file says what it lacks
-            return found
-    if digest is not None and found.is_file() and _digest(found) != digest:
+            return path
+    if digest is not None and path.is_file() and _digest(path) != digest:
         raise _altered(folder, name)
-    return found
+    return path
 
 
 def _altered(folder: Path, name: str) -> OutputError:

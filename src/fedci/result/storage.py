@@ -189,12 +189,12 @@ def _read_trace(path: Path) -> tuple[Round, ...]:
 
 def _read_people(study: Study, outcome: Outcome, index: int, path: Path) -> People:
     """Of the site with number `index`, from its own file."""
-    kept = npz_file(path)
-    x, w, y, jitter = kept["x"], kept["w"], kept["y"], float(kept["jitter"])
-    rows = kept["kept"] if "kept" in kept else np.arange(len(y))  # absent where there was no linkage
+    saved = npz_file(path)
+    x, w, y, jitter = saved["x"], saved["w"], saved["y"], float(saved["jitter"])
+    rows = saved["kept"] if "kept" in saved else np.arange(len(y))  # absent where there was no linkage
     names, kinds = design_columns(study)
     table = Table(site=outcome.layout.sites[index], x=x, missing=np.isnan(x), w=w, y=y, columns=names, kinds=kinds,
-                  ids=None, warnings=(), added=float(kept.get("added", 0.0)))  # absent in results of 0.1.0
+                  ids=None, warnings=(), added=float(saved.get("added", 0.0)))  # absent in results of 0.1.0
     return fitted_people(outcome, table, rows, jitter)
 
 

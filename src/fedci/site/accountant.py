@@ -106,7 +106,7 @@ class Counts(NamedTuple):
 
 
 class Accountant:
-    """`admit` before anything of a cohort is told; `told` for every answer.
+    """`admit` before anything of a cohort is told; `add_numbers` for every answer.
 
     apart    why the people of this run are none of those told of before, where the site cannot see it; the operator's
     """
@@ -172,13 +172,13 @@ class Accountant:
 
     def _check(self, release: Release, cohort: Cohort, same: int | None, policy: Policy) -> None:
         """Column by column: sums of different columns do not combine."""
-        told = {frozenset(line["cohort"] for line in self._releases if column in line["columns"])
-                for column in release.columns}
-        self._check_comparable(release.site, cohort, frozenset().union(*told))
+        cohorts_by_column = {frozenset(line["cohort"] for line in self._releases if column in line["columns"])
+                             for column in release.columns}
+        self._check_comparable(release.site, cohort, frozenset().union(*cohorts_by_column))
         self._check_hidden(release, policy)
         self._check_count(release, cohort, policy.max_cohorts)
         self._check_numbers(release, cohort, same, policy.numbers_per_person)
-        for numbers in told:
+        for numbers in cohorts_by_column:
             if numbers and same not in numbers:
                 _check_span(release.site, cohort, [self._cohorts[number] for number in sorted(numbers)], policy)
 
@@ -229,13 +229,13 @@ class Accountant:
 
     # --- what left
 
-    def told(self, run: str, numbers: int) -> None:
+    def add_numbers(self, run: str, numbers: int) -> None:
         """So many numbers leave in a run; in a run of which no cohort was admitted nothing of a person does."""
         if numbers <= 0:
             return
         with self._locked():
             if run in self.runs:
-                self.store.add({"kind": "told", "run": run, "numbers": int(numbers)}, kept=False)
+                self.store.add({"kind": "told", "run": run, "numbers": int(numbers)}, durable=False)
                 self._look()
 
     @property
@@ -245,10 +245,10 @@ class Accountant:
     @property
     def counts(self) -> Counts:
         with self._locked():
-            told = np.zeros(len(self._cohorts), np.int64)
+            numbers = np.zeros(len(self._cohorts), np.int64)
             for number, run in {(line["cohort"], line["run"]) for line in self._releases}:
-                told[number] += self._numbers[run]
-            each = _per_person(self._cohorts, told)
+                numbers[number] += self._numbers[run]
+            each = _per_person(self._cohorts, numbers)
             return Counts(cohorts=len(self._cohorts), people=len(each), runs=len(self.runs),
                           numbers=self._numbers.total(), most=int(each.max(initial=0)))
 
@@ -277,7 +277,7 @@ class Accountant:
     def _cohort(self, release: Release) -> Cohort:
         prints = {way: fingerprints(people, self._key, way) for way, people in sorted(release.people.items())}
         order = np.argsort(next(iter(prints.values())), kind="stable")
-        return Cohort({way: one[order] for way, one in prints.items()}, np.asarray(release.w)[order] == 1)
+        return Cohort({way: digests[order] for way, digests in prints.items()}, np.asarray(release.w)[order] == 1)
 
 
 # --- people
@@ -334,8 +334,8 @@ def _check_span(site: str, cohort: Cohort, earlier: Sequence[Cohort], policy: Po
         known = [*(other for other in earlier if way in other.prints), cohort]
         if checked and _see_the_same(known, checked, way):
             continue
-        people = _numbered([one.prints[way] for one in known])
-        arms = [part[one.treated == arm] for one, part in zip(known, people, strict=True) for arm in (False, True)]
+        people = _numbered([group.prints[way] for group in known])
+        arms = [part[group.treated == arm] for group, part in zip(known, people, strict=True) for arm in (False, True)]
         _check_leverage(site, people, 1, policy.min_difference, "min_difference")
         _check_leverage(site, arms, 2, policy.min_cell, "min_cell")
         checked = way
@@ -347,21 +347,21 @@ def _numbered(cohorts: Sequence[np.ndarray]) -> list[np.ndarray]:
     return np.split(where, np.cumsum([len(cohort) for cohort in cohorts])[:-1])
 
 
-def _see_the_same(cohorts: Sequence[Cohort], one: str, other: str) -> bool:
+def _see_the_same(cohorts: Sequence[Cohort], first_way: str, second_way: str) -> bool:
     """Whether both ways tell the same people apart: usually, for ids and rows that nobody corrected."""
-    if not all(one in cohort.prints for cohort in cohorts):
+    if not all(first_way in cohort.prints for cohort in cohorts):
         return False
-    first, where = np.unique(np.concatenate([cohort.prints[one] for cohort in cohorts]), return_inverse=True)
-    second = np.concatenate([cohort.prints[other] for cohort in cohorts])
+    first, where = np.unique(np.concatenate([cohort.prints[first_way] for cohort in cohorts]), return_inverse=True)
+    second = np.concatenate([cohort.prints[second_way] for cohort in cohorts])
     image = np.empty(len(first), second.dtype)
     image[where] = second
     return bool(np.array_equal(image[where], second)) and len(np.unique(image)) == len(image)
 
 
 def _check_leverage(site: str, cohorts: Sequence[np.ndarray], new: int, least: int, rule: str) -> None:
-    found = _raised(site, *leverage.classes(cohorts), new, least) if least else None
-    if found is not None:
-        raise _few(site, found, least, rule)
+    raised = _raised(site, *leverage.classes(cohorts), new, least) if least else None
+    if raised is not None:
+        raise _singled_out(site, raised, least, rule)
 
 
 def _raised(site: str, patterns: np.ndarray, sizes: np.ndarray, new: int, least: int) -> leverage.Raised | None:
@@ -374,16 +374,16 @@ def _raised(site: str, patterns: np.ndarray, sizes: np.ndarray, new: int, least:
         ) from None
 
 
-def _few(site: str, found: leverage.Raised, least: int, rule: str) -> DisclosureError:
+def _singled_out(site: str, raised: leverage.Raised, least: int, rule: str) -> DisclosureError:
     whom = "the treated, or the untreated, of this cohort" if rule == "min_cell" else "this cohort"
     return DisclosureError(
-        f"site '{site}': sums over {whom}, together with those told before, would tell of {found.people} people as "
-        f"much as a mean over {found.worth:.3g} does; the policy asks for {least} (policy.{rule}). The same people as "
+        f"site '{site}': sums over {whom}, together with those told before, would tell of {raised.people} people as "
+        f"much as a mean over {raised.worth:.3g} does; the policy asks for {least} (policy.{rule}). The same people as "
         f"in an earlier release are allowed, and so are {least} or more who join or leave together; a few corrected "
         f"rows are few people too")
 
 
-def _per_person(cohorts: Sequence[Cohort], told: np.ndarray) -> np.ndarray:
+def _per_person(cohorts: Sequence[Cohort], told_by_cohort: np.ndarray) -> np.ndarray:
     """[people] numbers told in the runs each was in; a person is the ids where a cohort has them, else the row."""
     totals = []
     by_way: dict[str, list[int]] = {}
@@ -392,7 +392,7 @@ def _per_person(cohorts: Sequence[Cohort], told: np.ndarray) -> np.ndarray:
     for way, numbers in by_way.items():
         prints = [cohorts[number].prints[way] for number in numbers]
         _, where = np.unique(np.concatenate(prints), return_inverse=True)
-        totals.append(np.bincount(where, weights=np.repeat(told[numbers], [len(one) for one in prints])))
+        totals.append(np.bincount(where, weights=np.repeat(told_by_cohort[numbers], list(map(len, prints)))))
     return np.concatenate(totals).astype(np.int64) if totals else np.zeros(0, np.int64)
 
 
@@ -402,18 +402,18 @@ def _per_person(cohorts: Sequence[Cohort], told: np.ndarray) -> np.ndarray:
 def opened(folder: Path, entries: Iterable[Mapping[str, Any]], apart: str = "") -> Accountant:
     """The site's accountant; OutputError where the ledger (`entries`) has answers of which the store knows nothing: it
     is lost, another's, or older than they are. Only where nothing was ever answered is a store begun in silence."""
-    told = answered(entries)
+    answers = answered(entries)
     if not store.exists(folder):
-        if told:
+        if answers:
             raise store.missing(folder)
         store.create(folder)
-    found = Accountant(folder, apart)
-    since = found.store.since
-    lost = [run for run, when in told.items() if run not in found.runs and not _was_before(when, since)]
+    accountant = Accountant(folder, apart)
+    since = accountant.store.since
+    lost = [run for run, when in answers.items() if run not in accountant.runs and not _was_before(when, since)]
     if lost:
         raise OutputError(f"the store in '{folder}' does not know {len(lost)} of the runs that this kit's ledger has "
                           f"answered: it is another site's, or older than they are. {store.REMEDY}")
-    return found
+    return accountant
 
 
 def answered(entries: Iterable[Mapping[str, Any]]) -> dict[str, str]:

@@ -68,10 +68,10 @@ def description(party: Party, run: Run, arrays: Arrays) -> Part:
         (own.y[0], y_mean, y_sd), (own.y[1], y_mean, y_sd), (own.x, x_mean, x_sd), (own.w, np.zeros(()), np.ones(()))]
     values = np.hstack([_in_units(part, centre, sd) for part, centre, sd in blocks])
     sites, place = int(arrays["slots"]), run.contract.sites.index(party.name)
-    told, counts = np.zeros((sites, *values.shape)), np.zeros((sites, values.shape[1]))
-    told[place] = round_digits(values, digits)
+    slots, counts = np.zeros((sites, *values.shape)), np.zeros((sites, values.shape[1]))
+    slots[place] = round_digits(values, digits)
     counts[place] = np.concatenate([part.count for part, _, _ in blocks])
-    return Part({"moments": told, "counts": counts})
+    return Part({"moments": slots, "counts": counts})
 
 
 def _in_units(part: Moments, centre: np.ndarray, sd: np.ndarray) -> np.ndarray:

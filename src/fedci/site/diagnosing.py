@@ -118,7 +118,7 @@ def _overlap(here: Here, arrays: Arrays) -> Part:
     people = np.array([[np.sum(1 - outside), np.sum(outside)]])
     size = _without_small_gaps(here, outside, size, people)
     return Part({
-        "counts": counts.told(np.stack(arms), hidden), "hidden": hidden.astype(float),
+        "counts": counts.shown(np.stack(arms), hidden), "hidden": hidden.astype(float),
         "shares": overlap.shares(totals, totals_hidden, np.array([np.sum(w == 0), np.sum(w == 1)])),
         "where_told": shown.astype(float), "where_size": np.where(shown, size[0, 1], 0.0),
         "where_total": np.where(shown, first[0, 1], 0.0)}, {"intercept": np.asarray(intercept)})
@@ -141,7 +141,7 @@ def _outcome(here: Here, arrays: Arrays) -> Part:
         psi, share = heterogeneity.influence(t.w, t.y, arms, e), np.array([t.rows, e.sum()])
         if _tells_own_effect(here, e):
             effect = np.array([len(psi), psi.sum(), psi @ psi])
-    part = fit.site_part(counts.told(places, places_hidden), places_hidden,
+    part = fit.site_part(counts.shown(places, places_hidden), places_hidden,
                          np.where(bins_hidden[:, None], 0.0, bins), line)
     return Part(part._asdict() | {"treated_share": share},
                 {"effect": effect, "residuals": _rounded(here, residuals)})

@@ -142,16 +142,16 @@ class Door:
 
     folder     the site's own: its site.log takes tracebacks and full reasons (mode 0600)
     approve    (phase, what will leave, in words) → whether it may; asked once for each phase of a run
-    told       called with an Event after each answer
+    listener   called with an Event after each answer
     tied       returns while the operator's command lives, and else ends the process: asked before an answer is
                recorded, and again before it leaves
     """
 
     def __init__(self, site: Site, ledger: Ledger, folder: Path | str,
-                 approve: Callable[[str, str], bool] | None = None, told: Callable[[Event], None] | None = None,
+                 approve: Callable[[str, str], bool] | None = None, listener: Callable[[Event], None] | None = None,
                  tied: Callable[[], None] | None = None):
         self.tied = tied or (lambda: None)
-        self.site, self.ledger, self.folder, self.approve, self.told = site, ledger, Path(folder), approve, told
+        self.site, self.ledger, self.folder, self.approve, self.listener = site, ledger, Path(folder), approve, listener
         self.memory = Memory.of(ledger.entries)
         self._declined: set[tuple[str, str]] = set()
         self._last: tuple[str, bytes] = "", b""
@@ -245,7 +245,7 @@ class Door:
         line = replace(left(request, digest, reply, back), phase=self.memory.phase(request))
         again = request is not None and self.memory.released(request) is not None
         if self.site.party.accountant is not None and not again:
-            self.site.party.accountant.told(reply.run, numbers({"sums": line.sums}))
+            self.site.party.accountant.add_numbers(reply.run, numbers({"sums": line.sums}))
         entry = self.ledger.append(line)
         if isinstance(reply, Refusal):
             return
@@ -256,8 +256,8 @@ class Door:
     def _tell(self, event: Event) -> None:
         """A screen that fails must not lose an answer that is already in the ledger."""
         try:
-            if self.told:
-                self.told(event)
+            if self.listener:
+                self.listener(event)
         except Exception as problem:
             self._log(None, "".join(traceback.format_exception(problem)))
 

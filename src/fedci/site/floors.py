@@ -66,8 +66,8 @@ class Floors:
         """As the ledger holds it: floors, and every loosening with its reason."""
         return {"floors": {key: list(value) if isinstance(value, tuple) else value
                            for key, value in self.values().items()},
-                "loosened": {key: {"value": shown(one.value), "reason": one.reason, "when": one.when}
-                             for key, one in self.loosened.items()}}
+                "loosened": {key: {"value": shown(loosening.value), "reason": loosening.reason, "when": loosening.when}
+                             for key, loosening in self.loosened.items()}}
 
 
 # --- the file
@@ -92,16 +92,16 @@ def read_floors(path: Path) -> Floors:
     if path.exists() and path.stat().st_mode & 0o022:
         raise OutputError(f"the site's policy '{path}' can be written by others: run `chmod go-w {path}`")
     place = f"the site's policy '{path}'"
-    found = parsed(text_of(path), place)
-    base, told = found.pop("base", "standard"), found.pop("loosened", {})
-    if not isinstance(base, str) or not isinstance(told, dict):
+    values = parsed(text_of(path), place)
+    base, acts = values.pop("base", "standard"), values.pop("loosened", {})
+    if not isinstance(base, str) or not isinstance(acts, dict):
         raise StudyError(f"{place}: base is a policy's name and [loosened] holds tables. Make the file anew with "
                          f"`fedci site policy`")
-    for key in [*found, *told]:
+    for key in [*values, *acts]:
         _check_field(key)
-    floors = _floors(base, {key: _plain(value) for key, value in found.items()})
-    loosened = {key: _loosening(place, key, one) for key, one in told.items()}
-    return _checked(Floors(floors, {key: one for key, one in loosened.items() if _is_loose(floors, key)}, path))
+    floors = _floors(base, {key: _plain(value) for key, value in values.items()})
+    loosened = {key: _loosening(place, key, entry) for key, entry in acts.items()}
+    return _checked(Floors(floors, {key: act for key, act in loosened.items() if _is_loose(floors, key)}, path))
 
 
 def _floors(base: str, values: Mapping[str, Any]) -> Policy:
@@ -109,8 +109,8 @@ def _floors(base: str, values: Mapping[str, Any]) -> Policy:
     return policy(policy(base).model_dump() | {"name": "simulation"} | BOUNDS | dict(values))
 
 
-def _loosening(place: str, key: str, told: Any) -> Loosening:
-    given = told if isinstance(told, dict) else {}
+def _loosening(place: str, key: str, entry: Any) -> Loosening:
+    given = entry if isinstance(entry, dict) else {}
     reason, when = given.get("reason"), given.get("when")
     if not isinstance(reason, str) or not reason.strip() or not isinstance(when, str):
         raise FloorError(f"{place}: [loosened.{key}] has no reason. {_remedy(key, given.get('value', '…'))}")
@@ -152,8 +152,8 @@ def write_floors(floors: Floors, path: Path) -> Floors:
             f"#     fedci site policy --policy {path.name} --allow KEY=VALUE --reason \"why\"\n"]
     for key, value in floors.values().items():
         text.append(f"\n# {RULES[key].words}; {DIRECTIONS[RULES[key].direction]}\n{lines({key: value})}")
-    for key, one in floors.loosened.items():
-        text.append(f"\n[loosened.{key}]\n{lines(one._asdict())}")
+    for key, loosening in floors.loosened.items():
+        text.append(f"\n[loosened.{key}]\n{lines(loosening._asdict())}")
     try:
         with whole_file(path) as file:
             file.write("".join(text).encode())
@@ -191,14 +191,14 @@ def required(floors: Floors, changes: Mapping[str, Any]) -> Floors:
         if _is_loose(new.policy, key):
             raise UsageError(f"{key} = {shown(changes[key])} is looser than 'standard' "
                              f"({shown(getattr(STANDARD, key))}): use --allow and say the --reason")
-    return replace(new, loosened={key: one for key, one in floors.loosened.items() if key not in changes})
+    return replace(new, loosened={key: loosening for key, loosening in floors.loosened.items() if key not in changes})
 
 
 def allowed(floors: Floors, changes: Mapping[str, Any], reason: str) -> Floors:
     """Looser values, with the reason that the ledger will hold."""
     new = replace(floors, policy=_changed(floors, changes))
-    kept = {key: one for key, one in floors.loosened.items() if _is_loose(new.policy, key)}
-    return _loosened(replace(new, loosened=kept), [key for key in changes if _is_loose(new.policy, key)], reason)
+    still_loose = {key: loosening for key, loosening in floors.loosened.items() if _is_loose(new.policy, key)}
+    return _loosened(replace(new, loosened=still_loose), [key for key in changes if _is_loose(new.policy, key)], reason)
 
 
 def _changed(floors: Floors, changes: Mapping[str, Any]) -> Policy:
@@ -266,11 +266,11 @@ def explained(floors: Floors) -> Iterator[tuple[str, str, str, str]]:
 def note_floors(ledger: Ledger, floors: Floors) -> Entry | None:
     """The line on what this site lets through, before anything leaves under it. None where the last such line says the
     same, or there is none and nothing was loosened."""
-    told = [entry["notes"] for entry in ledger.entries if entry["phase"] == PHASE and entry["reply"] == NOTE]
+    notes = [entry["notes"] for entry in ledger.entries if entry["phase"] == PHASE and entry["reply"] == NOTE]
     now = floors.plain()
-    if now == (told[-1] if told else Floors().plain()):
+    if now == (notes[-1] if notes else Floors().plain()):
         return None
-    acts = "; ".join(f"{key} = {shown(one.value)} ({one.reason})" for key, one in floors.loosened.items())
+    acts = "; ".join(f"{key} = {shown(act.value)} ({act.reason})" for key, act in floors.loosened.items())
     return ledger.append(Left(run="", round=0, phase=PHASE, request="", request_sha256="", reply=NOTE,
                               reply_sha256=sha256(canonical(now)), bytes=0, notes=now,
                               reason=f"the site's own policy; looser than 'standard': {acts or 'nothing'}"))

@@ -384,14 +384,14 @@ class PerPerson(NamedTuple):
 
 def per_person(entries: Iterable[Entry]) -> dict[str, PerPerson]:
     """Run → numbers told and people, of every run that has said how many people the site has."""
-    told: dict[str, int] = {}
+    numbers_by_run: dict[str, int] = {}
     people: dict[str, int] = {}
     for entry in entries:
-        told[entry["run"]] = told.get(entry["run"], 0) + numbers(entry)
+        numbers_by_run[entry["run"]] = numbers_by_run.get(entry["run"], 0) + numbers(entry)
         counted = (entry.get("values") or {}).get(OWN + "people")
         if isinstance(counted, list) and counted and entry["request"] == "AskMeans":
             people[entry["run"]] = int(counted[0])
-    return {run: PerPerson(told[run], count) for run, count in people.items()}
+    return {run: PerPerson(numbers_by_run[run], count) for run, count in people.items()}
 
 
 def show(entries: Sequence[Entry]) -> Table:

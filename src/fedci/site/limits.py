@@ -18,9 +18,9 @@ def check_floors(study: Study) -> None:
     agreed, floors = study.agreed_policy, study.floors
     lacking = agreed.disagreements(floors) if floors else ()
     if lacking:
-        told = "; ".join(f"{key} = {shown(getattr(agreed, key))}, and this site asks for {shown(getattr(floors, key))} "
-                         f"({RULES[key].words})" for key in lacking)
-        raise FloorError(f"the study's policy '{agreed.name}' has {told}. All parties have to do the same, so a site "
+        values = "; ".join(f"{key} = {shown(getattr(agreed, key))}, and this site asks for "
+                           f"{shown(getattr(floors, key))} ({RULES[key].words})" for key in lacking)
+        raise FloorError(f"the study's policy '{agreed.name}' has {values}. All parties have to do the same, so a site "
                          f"cannot apply its floor alone")
 
 

@@ -2,7 +2,7 @@
 
     AskLinkKey → WrapLinkKey (lead site) or TakeLinkKey (the others) → AskTokens … → Exclude …
 
-With a key from a file the second step falls away. After the last Exclude nothing of all this is left but `kept`.
+With a key from a file the second step falls away. After the last Exclude nothing of all this is left but `staying`.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class SiteLinkage:
     """[n] the row behind each of them."""
     excluded: tuple[np.ndarray, ...] = ()
     """Rows, one array for each part of the exclusion so far."""
-    kept: np.ndarray | None = None
+    staying: np.ndarray | None = None
     """[k] rows that stay, in the table's order; none: the linkage goes on."""
 
     @property
@@ -62,7 +62,7 @@ class SiteLinkage:
 
     def answered(self, request: Message) -> tuple[SiteLinkage, Reply | Tokens]:
         """(the linkage after this request, the reply)."""
-        if request.run != self.run or self.kept is not None:
+        if request.run != self.run or self.staying is not None:
             raise self._out_of_turn("a new linkage")
         handlers: Mapping[type[Message], Callable[[Any], tuple[SiteLinkage, Reply | Tokens]]] = {
             AskLinkKey: self._offer, WrapLinkKey: self._wrap, TakeLinkKey: self._take, AskTokens: self._send,
@@ -149,22 +149,22 @@ class SiteLinkage:
         if self.tokens is None or self.order is None or request.part != len(self.excluded):
             raise self._out_of_turn("its tokens to be asked for, and the parts of the exclusion in order")
         self._check_part(request)
-        found = tokens.find(self.tokens, request.tokens)
-        self._check_elsewhere(found, request)
-        excluded = (*self.excluded, self.order[found])
+        places = tokens.find(self.tokens, request.tokens)
+        self._check_elsewhere(places, request)
+        excluded = (*self.excluded, self.order[places])
         if len(excluded) < request.parts:
             return replace(self, excluded=excluded), self._reply(request)
         rows = np.unique(np.concatenate(excluded))
         staying = np.setdiff1d(np.arange(self.people), rows)
-        return replace(self, kept=staying, excluded=(), private=None, key=None, tokens=None, witnesses=None, order=None,
-                       credentials=Credentials()), self._reply(request, excluded=len(rows))
+        return replace(self, staying=staying, excluded=(), private=None, key=None, tokens=None, witnesses=None,
+                       order=None, credentials=Credentials()), self._reply(request, excluded=len(rows))
 
 
-    def _check_elsewhere(self, found: np.ndarray, request: Exclude) -> None:
+    def _check_elsewhere(self, places: np.ndarray, request: Exclude) -> None:
         """A coordinator that chose whom a site leaves out could take the sums of two such choices apart."""
         key, own = self._having(self.key, "the linkage key"), self._having(self.witnesses, "its tokens")
-        made = self._having(self.tokens, "its tokens")[found]
-        if not tokens.are_elsewhere(made, request.witnesses, own[found], self.study.linkage.keep,
+        made = self._having(self.tokens, "its tokens")[places]
+        if not tokens.are_elsewhere(made, request.witnesses, own[places], self.study.linkage.keep,
                                     agreement.witness_key(key, self.study.hash())):
             raise DisclosureError(f"site '{self.name}': it is told to leave people out without proof that they stand "
                                   f"at other sites. Nobody was left out. Stop the study, and ask the coordinator")

@@ -207,8 +207,8 @@ class SiteSums:
 
     # --- the sum as the coordinator tells it
 
-    def told(self, previous: Mapping[str, np.ndarray], number: int, shapes: Shapes,
-             form: Form) -> dict[str, np.ndarray]:
+    def true_sum(self, previous: Mapping[str, np.ndarray], number: int, shapes: Shapes,
+                 form: Form) -> dict[str, np.ndarray]:
         """The named sums of round `number`; DisclosureError unless they are what the sites sent."""
         total = previous.get("total", np.zeros(0))
         fits = total.dtype == np.int64 and total.shape == (masked_size(shapes, form),) and number in self.digests

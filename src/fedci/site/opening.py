@@ -95,8 +95,8 @@ def link(party: Party, run: Run, request: Message) -> tuple[Run, Reply | Tokens]
         linkage = begin_linkage(run.study, party.whole, request.run, party.credentials, party.secret)
     linkage, answer = required(party.name, linkage, "a linkage").answered(request)
     run = replace(run, linkage=linkage)
-    if linkage.kept is None or not isinstance(answer, Reply):
+    if linkage.staying is None or not isinstance(answer, Reply):
         return run, answer
-    run = after_linkage(party, run, linkage.kept)
+    run = after_linkage(party, run, linkage.staying)
     warnings = _without_few(run, run.table.warnings[len(party.whole.warnings):])
     return run, replace(answer, notes=answer.notes | {"warnings": warnings})

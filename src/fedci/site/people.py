@@ -52,7 +52,7 @@ class People:
     def ite(self, noise_correlation: float | None = None) -> Effect:
         """Realised effects of the site's own people, in the table's order."""
         ready, everybody = self.ready, slice(0, len(self.table.y))
-        return _one(_each(ready.model, self.q, ready.rows, _given(noise_correlation), ready.units.y_sd, everybody))
+        return _squeezed(_each(ready.model, self.q, ready.rows, _given(noise_correlation), ready.units.y_sd, everybody))
 
     def impute(self, x: np.ndarray, w: np.ndarray, y: np.ndarray, noise_correlation: float | None = None,
                draws: int | None = None) -> Effect:
@@ -64,7 +64,7 @@ class People:
         both = ready.model.rows(x, np.concatenate([self.table.w, w]), y, np.asarray(ready.rows.u),
                                 int(ready.rows.index), float(ready.rows.added))
         others = slice(len(self.table.y), len(y))
-        return _one(_each(ready.model, q, both, _given(noise_correlation), ready.units.y_sd, others))
+        return _squeezed(_each(ready.model, q, both, _given(noise_correlation), ready.units.y_sd, others))
 
 
 def _each(model: Family, q: Posterior, rows: Rows, correlations: np.ndarray, y_sd: float, which: slice) -> Effect:
@@ -87,7 +87,7 @@ def _given(noise_correlation: float | None) -> np.ndarray:
     return np.array([np.nan if noise_correlation is None else noise_correlation])
 
 
-def _one(effect: Effect) -> Effect:
+def _squeezed(effect: Effect) -> Effect:
     """[L, 1, n] → [L, n]."""
     return Effect(effect.means[:, 0], effect.variances[:, 0])
 

@@ -81,7 +81,7 @@ def restore(folder: Path, file: Path, reason: str = "") -> int:
     was told must do, kept in the store."""
     lines, data = read_backup(file)
     with _locked(folder):
-        if (found := _sound(folder)) is not None and not data.startswith(found):
+        if (here := _sound(folder)) is not None and not data.startswith(here):
             raise OutputError(f"the store in '{folder}' is whole, and holds what the backup '{file}' does not: nothing "
                               f"was changed. Keep the store as it is")
         _set_aside(folder)
@@ -134,18 +134,18 @@ class Store:
             self._refresh()
             yield
 
-    def add(self, line: Mapping[str, Any], kept: bool = True) -> Line:
-        """One line more; `kept`: on disk, with its head, when this returns."""
+    def add(self, line: Mapping[str, Any], durable: bool = True) -> Line:
+        """One line more; `durable`: on disk, with its head, when this returns."""
         data, entry = _sealed(line, self.lines[-1]["hash"])
         try:
             handle = os.open(self.folder / FILE, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW)
             try:
                 _write_all(handle, data)
-                if kept:
+                if durable:
                     os.fsync(handle)
             finally:
                 os.close(handle)
-            if kept:
+            if durable:
                 _write_head(self.folder, Head(len(self.lines) + 1, entry["hash"]))
         except OSError as problem:
             raise _unwritable(self.folder, problem) from None
@@ -155,12 +155,12 @@ class Store:
 
     def _refresh(self) -> None:
         try:
-            found = os.stat(self.folder / FILE)
+            status = os.stat(self.folder / FILE)
         except OSError:
             raise missing(self.folder) from None
-        if found.st_ino == self._inode and found.st_size == self._size:
+        if status.st_ino == self._inode and status.st_size == self._size:
             return
-        if self.lines and (found.st_ino != self._inode or found.st_size < self._size):
+        if self.lines and (status.st_ino != self._inode or status.st_size < self._size):
             raise damaged(self.folder, "it was replaced while the site ran. Start the site again")
         if self.lines:
             self._read_on()
@@ -168,7 +168,7 @@ class Store:
         lines, torn, data = _examined(self.folder)
         if torn:
             _cut(self.folder, len(data))
-        self.lines, self._size, self._inode = lines, len(data), found.st_ino
+        self.lines, self._size, self._inode = lines, len(data), status.st_ino
 
     def _read_on(self) -> None:
         """What another process added."""

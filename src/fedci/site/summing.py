@@ -61,7 +61,7 @@ def step(party: Party, run: Run, request: Step) -> tuple[Run, Reply]:
     """The answer to the next step of the course, and only to that."""
     course = required(party.name, run.course, "a handshake")
     _check_secured(party.name, run)
-    course, ask = course.followed(request, lambda *exchange: _told(party.name, run, request, *exchange))
+    course, ask = course.followed(request, lambda *exchange: _sum_before(party.name, run, request, *exchange))
     place, run = course.place(request.round), replace(run, course=course)
     if ask.name == READY:
         return replace(run, prepared=_prepared(party.name, run, _opened(run, place))), reply_to(request, {})
@@ -96,12 +96,12 @@ def _check_secured(site: str, run: Run) -> None:
                               f"{SECURE_SUM_SITES} sites must take part")
 
 
-def _told(site: str, run: Run, request: Step, place: Place, ask: Ask, number: int) -> Sums:
+def _sum_before(site: str, run: Run, request: Step, place: Place, ask: Ask, number: int) -> Sums:
     """The sum of the exchange before, as the coordinator tells it; under secure sums the sites' checks bind it."""
     model = place.opened.model if place.opened else None
     expected = shapes(model, ask, run.study.policy.noises("effects"))
     if run.sums is not None and run.masked:
-        return run.sums.told(request.previous, number, with_jitter(expected), form_of(model, ask.name))
+        return run.sums.true_sum(request.previous, number, with_jitter(expected), form_of(model, ask.name))
     previous = request.previous
     if any(name not in previous or previous[name].shape != shape for name, shape in expected.items()):
         raise MessageError(f"site '{site}': the sum of round {number} is not told with the next step, and it "

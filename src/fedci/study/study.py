@@ -204,9 +204,9 @@ class SharedQuery(_Stated):
     @model_validator(mode="before")
     @classmethod
     def _no_address(cls, data: Any) -> Any:
-        if isinstance(data, Mapping) and (told := sorted(set(data) - {"query"})):
+        if isinstance(data, Mapping) and (others := sorted(set(data) - {"query"})):
             raise StudyError(f"source: the study goes to every party, so it holds a query and nothing else; got "
-                             f"{', '.join(map(str, told))}. A site names its database in FEDCI_DATABASE_URL")
+                             f"{', '.join(map(str, others))}. A site names its database in FEDCI_DATABASE_URL")
         return data
 
 
@@ -336,13 +336,13 @@ class Study(_Stated):
     def _check_noise(self, options: FitOptions) -> None:
         """Differential privacy needs bounds that are declared, and no answer that the noise does not cover."""
         if self.policy.noises("moments"):
-            for one in self.covariates:
-                if one.type == "numeric" and not (one.range and all(map(math.isfinite, one.range))):
-                    raise StudyError(f"covariates.{one.name}.range is missing: the noise of the moments is measured by "
-                                     f"it. Give [smallest, largest]")
-                if self.imputes(one):
-                    raise StudyError(f"covariates.{one.name}: where values are missing is told without noise. Set "
-                                     f'missing = "refuse" under differential privacy of the moments')
+            for covariate in self.covariates:
+                if covariate.type == "numeric" and not (covariate.range and all(map(math.isfinite, covariate.range))):
+                    raise StudyError(f"covariates.{covariate.name}.range is missing: the noise of the moments is "
+                                     f"measured by it. Give [smallest, largest]")
+                if self.imputes(covariate):
+                    raise StudyError(f"covariates.{covariate.name}: where values are missing is told without noise. "
+                                     f'Set missing = "refuse" under differential privacy of the moments')
         optimiser = options.optimiser
         blind = options.model.noises_gradients and optimiser.name != "lbfgs" and optimiser.tolerance == 0
         if self.policy.noises("gradients") and not blind:
@@ -428,8 +428,8 @@ class Study(_Stated):
         changes = self.policy.changes()
         top = self.model_dump(exclude={"covariates", "linkage", "diagnostics", "policy", "options", "source"})
         top = {key: value for key, value in top.items() if value is not None}
-        tables = {f"covariates.{toml_key(one.name)}": one.model_dump(exclude={"name"}, exclude_none=True)
-                  for one in self.covariates}
+        tables = {f"covariates.{toml_key(covariate.name)}": covariate.model_dump(exclude={"name"}, exclude_none=True)
+                  for covariate in self.covariates}
         if linkage := self.linkage.model_dump(exclude_defaults=True):
             tables["linkage"] = linkage
         if diagnostics := self.diagnostics.model_dump(exclude_defaults=True):

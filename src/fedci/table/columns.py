@@ -368,10 +368,10 @@ def _header(data: bytes) -> list[str]:
 
 
 def _check_delimiter(header: list[str], wanted: Sequence[str]) -> None:
-    found = len(set(header) & set(wanted))
+    matching = len(set(header) & set(wanted))
     for delimiter, name in ((";", "semicolons"), ("\t", "tabs"), ("|", "bars")):
         split = {cell.strip().strip('"') for cell in ",".join(header).split(delimiter)}
-        if len(split & set(wanted)) > found:
+        if len(split & set(wanted)) > matching:
             raise SourceError(f"the columns are separated by {name}. Export with commas and decimal points")
 
 
@@ -480,12 +480,12 @@ def _read_numbers(column: Column, remedy: str, truth_words: bool) -> pa.ChunkedA
     return text.cast(pa.float64())
 
 
-def _without_missing_words(cells: pa.ChunkedArray, kept: Sequence[str] = ()) -> pa.ChunkedArray:
-    """Trimmed, and null where the cell says that there is no value; words in `kept` are values."""
+def _without_missing_words(cells: pa.ChunkedArray, levels: Sequence[str] = ()) -> pa.ChunkedArray:
+    """Trimmed, and null where the cell says that there is no value; words in `levels` are values."""
     text = pc.utf8_trim_whitespace(cells)
     gone = pc.is_in(pc.utf8_lower(text), pa.array(MISSING_WORDS, text.type))
-    if kept:
-        gone = pc.and_(gone, pc.invert(pc.is_in(text, pa.array(kept, text.type))))
+    if levels:
+        gone = pc.and_(gone, pc.invert(pc.is_in(text, pa.array(levels, text.type))))
     return pc.if_else(gone, pa.scalar(None, text.type), text)
 
 
@@ -505,7 +505,7 @@ def zeros_and_ones(column: Column, remedy: str) -> np.ndarray:
 
 def level_codes(column: Column, levels: Sequence[str]) -> np.ndarray:
     """[n] float64: position among the study's levels, NaN where missing."""
-    text = _without_missing_words(words(column), kept=levels)
+    text = _without_missing_words(words(column), levels=levels)
     codes = pc.index_in(text, pa.array(levels, text.type))
     unseen = pc.and_(pc.is_null(codes), pc.is_valid(text)).to_numpy()
     if unseen.any():

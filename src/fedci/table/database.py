@@ -97,10 +97,10 @@ class Query:
                 with engine.connect().execution_options(**_options(engine, rows)) as connection:
                     if engine.dialect.name == "postgresql":
                         check_postgres(connection, functions)
-                    found = connection.exec_driver_sql(self.text, execution_options={"no_parameters": True})
-                    if not found.returns_rows:
+                    cursor = connection.exec_driver_sql(self.text, execution_options={"no_parameters": True})
+                    if not cursor.returns_rows:
                         raise SourceError(f"the query gives no rows. {REMEDY}")
-                    yield list(found.keys()), found.partitions(rows)
+                    yield list(cursor.keys()), cursor.partitions(rows)
                     connection.rollback()
             except DBAPIError as problem:
                 raise SourceError(_reason(engine, problem)) from None

@@ -107,8 +107,8 @@ def _look(column: Column) -> Look:
     with told_of(f"column {column.name!r}"):
         for read in (_as_binary, _as_numeric, _as_words):
             try:
-                if (found := read(column)) is not None:
-                    return found
+                if (look := read(column)) is not None:
+                    return look
             except FedciError:
                 continue
     return Look(name=column.name, kind="text", missing=0.0)
@@ -148,16 +148,16 @@ def _round_range(low: float, high: float) -> tuple[float, float]:
 def _as_words(column: Column) -> Look | None:
     text = words(column)
     counted = pc.value_counts(pc.drop_null(pc.utf8_trim_whitespace(text)).combine_chunks())
-    found = sorted((entry["values"], entry["counts"]) for entry in counted.to_pylist())
+    levels_counted = sorted((entry["values"], entry["counts"]) for entry in counted.to_pylist())
     missing = float(text.null_count / max(len(text), 1))
-    if len(found) == len(text) > FEW_LEVELS:
+    if len(levels_counted) == len(text) > FEW_LEVELS:
         return Look(name=column.name, kind="unique", missing=missing)
-    if not 2 <= len(found) <= FEW_LEVELS or not all(is_name(word) for word, _ in found):
-        return Look(name=column.name, kind="constant" if len(found) == 1 else "text", missing=missing)
-    common = max(found, key=lambda entry: entry[1])[0]
-    levels = (common, *(word for word, _ in found if word != common))
+    if not 2 <= len(levels_counted) <= FEW_LEVELS or not all(is_name(word) for word, _ in levels_counted):
+        return Look(name=column.name, kind="constant" if len(levels_counted) == 1 else "text", missing=missing)
+    common = max(levels_counted, key=lambda entry: entry[1])[0]
+    levels = (common, *(word for word, _ in levels_counted if word != common))
     return Look(name=column.name, kind="categorical", missing=missing, levels=levels,
-                rare=tuple(word for word, count in found if count < RARE))
+                rare=tuple(word for word, count in levels_counted if count < RARE))
 
 
 # ── roles ───────────────────────────────────────────────────────────────────────────────────────────────────

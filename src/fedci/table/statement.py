@@ -74,13 +74,13 @@ def _tokens(text: str) -> Iterator[str]:
     """Words, quoted names, signs; a text or a number is one token whose content does not matter."""
     at = 0
     while at < len(text):
-        found = _TOKEN.match(text, at)
-        if found is None or found.lastgroup == "refused":
+        match = _TOKEN.match(text, at)
+        if match is None or match.lastgroup == "refused":
             raise SourceError("the query cannot be read with certainty: a quotation mark or comment that does not "
                               "close, E'…', U&'…', or a comment within a comment. Write it without")
-        if found["skip"] is None:
-            yield "''" if found["text"] is not None else found[0]
-        at = found.end()
+        if match["skip"] is None:
+            yield "''" if match["text"] is not None else match[0]
+        at = match.end()
 
 
 def _main_verb(words: list[str]) -> str:
@@ -144,8 +144,8 @@ def check_postgres(connection: sqlalchemy.Connection, functions: list[str]) -> N
     if powerful:
         raise SourceError(f"the role {role!r} is a superuser, or may read and write files of the server. Make a role "
                           f"that may only read the study's tables (docs/study.md), and name it in the address")
-    found = connection.exec_driver_sql(_VOLATILE, (functions, list(HARMLESS))).scalars().all() if functions else []
-    if found:
-        raise SourceError(f"the query calls {', '.join(found)}, which PostgreSQL holds to be volatile: such functions "
-                          f"may do more than read tables. Leave it out; a function of your own that only reads, "
-                          f"declare STABLE")
+    volatile = connection.exec_driver_sql(_VOLATILE, (functions, list(HARMLESS))).scalars().all() if functions else []
+    if volatile:
+        raise SourceError(f"the query calls {', '.join(volatile)}, which PostgreSQL holds to be volatile: such "
+                          f"functions may do more than read tables. Leave it out; a function of your own that only "
+                          f"reads, declare STABLE")

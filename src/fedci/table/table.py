@@ -163,14 +163,14 @@ def _wanted(study: Study) -> tuple[str, ...]:
 
 def problems(study: Study, source: Source) -> list[FedciError]:
     """Everything that keeps this source out of the study, not the first problem only; empty: `source.read` works."""
-    found: list[FedciError] = []
+    faults: list[FedciError] = []
 
     def tried(check: Callable[..., T], *given: Any) -> T | None:
         try:
             with told_of(f"site {source.name!r}"):
                 return check(*given)
         except FedciError as problem:
-            found.append(problem)
+            faults.append(problem)
         return None
 
     most = study.policy.max_file_bytes
@@ -183,7 +183,7 @@ def problems(study: Study, source: Source) -> list[FedciError]:
     columns = tried(read_columns, source.data, present, most) if present else None
     if columns is not None:
         _try_columns(study, columns, tried)
-    return found
+    return faults
 
 
 def _try_columns(study: Study, columns: Mapping[str, Column],
@@ -203,12 +203,12 @@ def _try_columns(study: Study, columns: Mapping[str, Column],
     if control is not None and control in columns:
         tried(_outcome, columns[control])
     tried(_check_level_shares, study, rows)
-    covariates = [one for one in study.covariates if one.name in columns]
-    blocks = {one: block for one in covariates
-              if (block := tried(_checked_block, study, columns[one.name], one)) is not None}
+    covariates = [covariate for covariate in study.covariates if covariate.name in columns]
+    blocks = {covariate: block for covariate in covariates
+              if (block := tried(_checked_block, study, columns[covariate.name], covariate)) is not None}
     if blocks:
-        named = [(name, "level" if one.type == "categorical" else one.type) for one in blocks
-                 for name in one.design_columns()]
+        named = [(name, "level" if covariate.type == "categorical" else covariate.type) for covariate in blocks
+                 for name in covariate.design_columns()]
         tried(_check_design, np.hstack(list(blocks.values())), *zip(*named, strict=True))
     if study.links and all(name in columns for name in study.ids):
         tried(_try_ids, study, columns)
@@ -273,31 +273,31 @@ def _check_id_words(ids: pd.Series) -> None:
                         "Correct them, drop the rows, or set enabled = false under [linkage] of the study")
 
 
-def restricted(study: Study, table: Table, kept: np.ndarray, when: str = "after linkage") -> Table:
+def restricted(study: Study, table: Table, rows: np.ndarray, when: str = "after linkage") -> Table:
     """The rows that linkage (or a refuter) leaves, which must meet the policy again; new warnings stand after the
     old."""
     with told_of(f"site {table.site!r}: {when}"):
-        if not len(kept):
+        if not len(rows):
             raise SizeError(f"everyone is excluded: all {table.rows} people stay at other sites. "
                             "Leave the site out, or raise linkage.keep in the study")
-        _check_rows(study.policy, len(kept))
-        found = _check_arms(study.policy, study.treatment, table.w[kept])
-        _check_varies(study.outcome, table.y[kept])
-        _check_level_shares(study, len(kept))
-    new = [f"site {table.site!r}: {when} {warning}" for warning in found]
-    return replace(table.take(kept), warnings=(*table.warnings, *new))
+        _check_rows(study.policy, len(rows))
+        warnings = _check_arms(study.policy, study.treatment, table.w[rows])
+        _check_varies(study.outcome, table.y[rows])
+        _check_level_shares(study, len(rows))
+    new = [f"site {table.site!r}: {when} {warning}" for warning in warnings]
+    return replace(table.take(rows), warnings=(*table.warnings, *new))
 
 
 def size_problems(study: Study, rows: int, treated: int) -> list[FedciError]:
     """What keeps a table with so many rows out of the study, each by the check that reading it makes."""
-    w, found = np.repeat([1.0, 0.0], [treated, rows - treated]), []
+    w, faults = np.repeat([1.0, 0.0], [treated, rows - treated]), []
     for check, given in ((_check_rows, (study.policy, rows)), (_check_arms, (study.policy, study.treatment, w)),
                          (_check_level_shares, (study, rows))):
         try:
             check(*given)
         except FedciError as problem:
-            found.append(problem)
-    return found
+            faults.append(problem)
+    return faults
 
 
 # ── the design: one block of columns for each covariate ─────────────────────────────────────────────────────

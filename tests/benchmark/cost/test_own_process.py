@@ -22,12 +22,12 @@ def module(tmp_path, monkeypatch):
 
 
 def test_the_last_line_is_what_it_told(module):
-    assert own_process.told(module("import sys; print('busy'); print('[1, ' + sys.argv[1] + ']')"), "2") == [1, 2]
+    assert own_process.answer(module("import sys; print('busy'); print('[1, ' + sys.argv[1] + ']')"), "2") == [1, 2]
 
 
 def test_a_failure_is_an_error_and_not_an_answer(module):
     with pytest.raises(subprocess.CalledProcessError, match="exit status 3"):
-        own_process.told(module("print('[1]'); raise SystemExit(3)"))
+        own_process.answer(module("print('[1]'); raise SystemExit(3)"))
 
 
 def test_at_the_limit_what_it_started_ends_too(module, tmp_path):
@@ -36,7 +36,7 @@ def test_at_the_limit_what_it_started_ends_too(module, tmp_path):
     text = ("import subprocess, sys, time\n"
             f"subprocess.Popen([sys.executable, '-c', {sleeper.format(told)!r}])\n"
             "time.sleep(120)\n")
-    assert own_process.told(module(text), limit=5.0) is None
+    assert own_process.answer(module(text), limit=5.0) is None
     assert _ended(int(told.read_text()))
 
 

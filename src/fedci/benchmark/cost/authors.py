@@ -60,7 +60,7 @@ def main(arguments: list[str]) -> None:
     print(f"DATA-1 (standard deviation 2), {SITES} × {ROWS}, preset 'paper', one core")
     goal = None
     for course in COURSES:
-        row = own_process.told(__spec__.name, course, cores=1)
+        row = own_process.answer(__spec__.name, course, cores=1)
         goal = row["objective"] if goal is None else goal
         print(f"{course}: {row['rounds']} rounds, {row['seconds']:.1f} s, objective {row['objective']:.1f}", flush=True)
         if course != "authors" and row["objective"] >= goal:

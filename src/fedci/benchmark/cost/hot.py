@@ -26,12 +26,12 @@ def least(compute: Callable[[], Any]) -> float:
     """Processor seconds."""
     import jax
 
-    found = []
+    seconds = []
     for _ in range(TRIES + 1):
         start = time.process_time()
         jax.block_until_ready(compute())
-        found.append(time.process_time() - start)
-    return min(found[1:])
+        seconds.append(time.process_time() - start)
+    return min(seconds[1:])
 
 
 def measure() -> list[dict[str, Any]]:
@@ -48,7 +48,7 @@ def measure() -> list[dict[str, Any]]:
     x, w, y = rng.standard_normal((ROWS, D)), (rng.random(ROWS) < 0.5).astype(float), rng.standard_normal(ROWS)
     site = cut(x, w, y, np.zeros(4), 0, model.kernel, model.options.inducing)
     thetas = model.prior[0] + 0.1 * rng.standard_normal((DRAWS, model.size))
-    found, kept = evidence.first_half(model, thetas, site, 1e-10)
+    statistics, sums = evidence.first_half(model, thetas, site, 1e-10)
     f, m = sparse.width_of(model, site), site.inducing.shape[0]
     square = jnp.asarray(rng.standard_normal((SIDE, SIDE)))
     positive = square @ square.T + SIDE * jnp.eye(SIDE)
@@ -61,7 +61,7 @@ def measure() -> list[dict[str, Any]]:
         ("first half of a round", ROWS * (2.0 * (f + 1) ** 2 + 2.0 * m**2 + 2.0 * D * m), DRAWS,
          lambda: evidence.first_half(model, thetas, site, 1e-10)),
         ("second half of a round", ROWS * (2.0 * (f + 1) * f + 6.0 * m**2 + 4.0 * D * m), DRAWS,
-         lambda: evidence.second_half(model, thetas, site, 1e-10, found, kept)),
+         lambda: evidence.second_half(model, thetas, site, 1e-10, statistics, sums)),
     )
     rows, limit = [], 0.0
     for name, operations, times, compute in tries:
@@ -75,12 +75,12 @@ def measure() -> list[dict[str, Any]]:
 def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m fedci.benchmark.cost.hot", description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, help="a folder; the table is added to hot.csv there")
-    told = parser.parse_args(arguments)
+    given = parser.parse_args(arguments)
     rows = measure()
     for number, row in enumerate(rows):
         show(row, not number)
-    if told.out:
-        keep(rows, told.out / "hot.csv")
+    if given.out:
+        keep(rows, given.out / "hot.csv")
 
 
 if __name__ == "__main__":

@@ -58,12 +58,12 @@ def main() -> None:
     parser.add_argument("--sites", type=int, default=10)
     parser.add_argument("--rows", type=int, default=200)
     parser.add_argument("--repeats", type=int, default=10)
-    found = measure(**vars(parser.parse_args()))
-    more = found["masked"] - found["plain"]
-    print(f"{found['sites']} sites of {found['rows']} rows, {found['parameters']} parameters: a round takes "
-          f"{1e3 * found['plain']:.1f} ms in the clear and {1e3 * found['masked']:.1f} ms masked: "
-          f"{1e3 * more:.1f} ms or {100 * more / found['plain']:.1f} % more, "
-          f"{1e3 * more / found['sites']:.2f} ms for each site")
+    figures = measure(**vars(parser.parse_args()))
+    more = figures["masked"] - figures["plain"]
+    print(f"{figures['sites']} sites of {figures['rows']} rows, {figures['parameters']} parameters: a round takes "
+          f"{1e3 * figures['plain']:.1f} ms in the clear and {1e3 * figures['masked']:.1f} ms masked: "
+          f"{1e3 * more:.1f} ms or {100 * more / figures['plain']:.1f} % more, "
+          f"{1e3 * more / figures['sites']:.2f} ms for each site")
 
 
 if __name__ == "__main__":

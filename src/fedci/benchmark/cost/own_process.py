@@ -12,7 +12,7 @@ from typing import Any
 from fedci.model.programs import FRESH
 
 
-def told(module: str, *arguments: str, limit: float | None = None, cores: int | None = None) -> Any:
+def answer(module: str, *arguments: str, limit: float | None = None, cores: int | None = None) -> Any:
     """The JSON that `python -m module arguments` prints last; None: it was ended at the limit, with all that it had
     started. `cores`: it may use so many. Packages' warnings to their own users are left out: a forest repeats them for
     every tree."""

@@ -82,9 +82,9 @@ def measure(method: Callable[..., Any], data: str, replications: int) -> list[li
     return [[method(synthetic(data, r)[:m]) for r in range(replications)] for m in SOURCES]
 
 
-def row(name: str, found: list[list[Figures]]) -> str:
+def row(name: str, cells: list[list[Figures]]) -> str:
     def means(field: str, form: str) -> str:
-        values = [np.mean([one.get(field, np.nan) for one in cell]) for cell in found]
+        values = [np.mean([figures.get(field, np.nan) for figures in cell]) for cell in cells]
         return "–" if np.isnan(values).any() else " / ".join(format(v, form) for v in values)
 
     return (f"| {name} | {means('pehe', '.2f')} | {means('ate_error', '.2f')} | {means('coverage', '.2f')} | "

@@ -116,12 +116,12 @@ def cells(replications: int, ist: Path | None) -> Iterator[Cell]:
             yield from (simulated(data, splits, replication, delta) for delta in (None, *DELTAS))
 
 
-def table(found: Sequence[Cell]) -> str:
+def table(cells: Sequence[Cell]) -> str:
     """Markdown; ratios of means to those of δ = 0 under `standard`."""
     lines = ["| data | policy | δ | error of effects | of the average | its sd | coverage |",
              "|---|---|---:|---:|---:|---:|---:|"]
-    for data in dict.fromkeys(cell.data for cell in found):
-        own = [cell for cell in found if cell.data == data]
+    for data in dict.fromkeys(cell.data for cell in cells):
+        own = [cell for cell in cells if cell.data == data]
         base = [cell for cell in own if cell.policy == "standard" and cell.delta == 0.0]
         for policy, delta in dict.fromkeys((cell.policy, cell.delta) for cell in own):
             some = [cell for cell in own if (cell.policy, cell.delta) == (policy, delta)]

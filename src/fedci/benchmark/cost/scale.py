@@ -52,20 +52,20 @@ def measure(sites: int, rows: int, options: dict[str, Any]) -> tuple[dict[str, A
     seconds, fit, laps = time.perf_counter() - start, result.outcome.fit, result.outcome.seconds
     squares = [np.mean((result.effect(split.test.frame(), site=source.name) - split.test.cate) ** 2)
                for source, split in zip(sources, splits, strict=True)]
-    whole = [one for one in fit.rounds if not one.few]
-    best, first = np.maximum.accumulate([one.objective for one in whole]), len(fit.rounds) - len(whole)
-    lengths = np.diff([one.seconds for one in fit.rounds])
-    found = {"sites": sites, "rows": rows, "seconds": seconds, "fit": laps["fit"], "effects": laps["effects"],
-             "a round": float(np.median(lengths[max(first, 1):])), "rounds": len(fit.rounds), "first": first,
-             "to 0.1": first + int(np.argmax(best > best[-1] - 0.1 * sites)) + 1, "verdict": fit.verdict,
-             "error": float(np.sqrt(np.mean(squares))),
-             "GiB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,
-             "MB a site": sum(t.sent + t.received for t in result.traffic.values()) / sites / 1e6,
-             "device": jax.devices()[0].device_kind, "cores": _cores(), "options": json.dumps(options),
-             "fedci": __version__, "jax": jax.__version__}
-    size = {"sites": sites, "rows": rows, "device": found["device"], "options": found["options"]}
-    return found, [size | {"round": one.number, "seconds": one.seconds, "objective": one.objective,
-                           "few": int(one.few)} for one in fit.rounds]
+    whole = [evaluation for evaluation in fit.rounds if not evaluation.few]
+    best, first = np.maximum.accumulate([evaluation.objective for evaluation in whole]), len(fit.rounds) - len(whole)
+    lengths = np.diff([evaluation.seconds for evaluation in fit.rounds])
+    row = {"sites": sites, "rows": rows, "seconds": seconds, "fit": laps["fit"], "effects": laps["effects"],
+           "a round": float(np.median(lengths[max(first, 1):])), "rounds": len(fit.rounds), "first": first,
+           "to 0.1": first + int(np.argmax(best > best[-1] - 0.1 * sites)) + 1, "verdict": fit.verdict,
+           "error": float(np.sqrt(np.mean(squares))),
+           "GiB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,
+           "MB a site": sum(t.sent + t.received for t in result.traffic.values()) / sites / 1e6,
+           "device": jax.devices()[0].device_kind, "cores": _cores(), "options": json.dumps(options),
+           "fedci": __version__, "jax": jax.__version__}
+    size = {"sites": sites, "rows": rows, "device": row["device"], "options": row["options"]}
+    return row, [size | {"round": evaluation.number, "seconds": evaluation.seconds, "objective": evaluation.objective,
+                         "few": int(evaluation.few)} for evaluation in fit.rounds]
 
 
 def measure_peer(name: str, sites: int, rows: int) -> dict[str, Any]:
@@ -125,27 +125,27 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--limit", type=float, default=1800.0, help="seconds that a peer may take")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     parser.add_argument("--peer", help=argparse.SUPPRESS)
-    told = parser.parse_args(arguments)
-    if told.one:
-        sites, rows = map(int, told.one.split("x"))
-        options = json.loads(told.options)
-        print(json.dumps(measure_peer(told.peer, sites, rows) if told.peer else measure(sites, rows, options)))
+    given = parser.parse_args(arguments)
+    if given.one:
+        sites, rows = map(int, given.one.split("x"))
+        options = json.loads(given.options)
+        print(json.dumps(measure_peer(given.peer, sites, rows) if given.peer else measure(sites, rows, options)))
         return
-    for number, size in enumerate(told.sizes):
-        row, rounds = own_process.told(__spec__.name, "--one", size, "--options", told.options)
+    for number, size in enumerate(given.sizes):
+        row, rounds = own_process.answer(__spec__.name, "--one", size, "--options", given.options)
         show(row, not number)
-        if told.out:
-            keep([row], told.out / "fits.csv")
-            keep(rounds, told.out / "rounds.csv")
-    for number, (size, name) in enumerate((size, name) for size in told.sizes for name in PEERS if told.peers):
-        row = own_process.told(__spec__.name, "--one", size, "--peer", name, limit=told.limit)
+        if given.out:
+            keep([row], given.out / "fits.csv")
+            keep(rounds, given.out / "rounds.csv")
+    for number, (size, name) in enumerate((size, name) for size in given.sizes for name in PEERS if given.peers):
+        row = own_process.answer(__spec__.name, "--one", size, "--peer", name, limit=given.limit)
         sites, rows = map(int, size.split("x"))
         row = row or {"method": name, "sites": sites, "rows": rows, "seconds": float("inf"), "fit": float("inf"),
                       "asked": 0, "error": float("nan"), "GiB": float("nan"), "cores": _cores(), "econml": ""}
-        row |= {"limit": told.limit}
+        row |= {"limit": given.limit}
         show(row, not number)
-        if told.out:
-            keep([row], told.out / "peers.csv")
+        if given.out:
+            keep([row], given.out / "peers.csv")
 
 
 if __name__ == "__main__":

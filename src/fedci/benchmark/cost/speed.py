@@ -112,8 +112,8 @@ def main(arguments: list[str]) -> None:
     print(f"DATA-1, {SITES} sites, d = 20, preset 'classic', {options.cores or len(os.sched_getaffinity(0))} core(s)")
     for position, rows in enumerate(options.rows):
         rounds = options.rounds or (5 if rows > ONCE else None)
-        row = own_process.told(__spec__.name, "--one", str(rows), *(["--rounds", str(rounds)] if rounds else []),
-                               cores=options.cores)
+        row = own_process.answer(__spec__.name, "--one", str(rows), *(["--rounds", str(rounds)] if rounds else []),
+                                 cores=options.cores)
         if position == 0:
             print(" | ".join(row))
         print(" | ".join(f"{v:.4g}" if isinstance(v, float) else str(v) for v in row.values()), flush=True)

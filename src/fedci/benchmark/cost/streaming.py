@@ -67,18 +67,18 @@ def main(arguments: list[str]) -> None:
                                      description=__doc__.splitlines()[0])
     parser.add_argument("people", nargs="*", type=int, default=[10_000, 100_000])
     parser.add_argument("--one", nargs=3, help=argparse.SUPPRESS)
-    told = parser.parse_args(arguments)
-    if told.one:
-        print(json.dumps(predicted(*told.one)))
+    given = parser.parse_args(arguments)
+    if given.one:
+        print(json.dumps(predicted(*given.one)))
         return
     with tempfile.TemporaryDirectory() as place:
         names = fitted(Path(place) / "result")
         print("| people | seconds | GiB | device |\n|---|---|---|---|")
-        for count in told.people:
+        for count in given.people:
             table, out = Path(place) / "new.parquet", Path(place) / f"effects-{count}.csv"
             people(table, names, count)
-            one = [str(Path(place) / "result"), str(table), str(out)]
-            row = own_process.told(__spec__.name, "--one", *one)
+            places = [str(Path(place) / "result"), str(table), str(out)]
+            row = own_process.answer(__spec__.name, "--one", *places)
             print(f"| {row['people']:,} | {row['seconds']:.1f} | {row['GiB']:.2f} | {row['device']} |", flush=True)
             out.unlink()
 

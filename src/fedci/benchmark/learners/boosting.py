@@ -93,7 +93,7 @@ def _best(rows: Any, seed: int) -> dict[str, Any]:
         return curve[-1], len(curve)
 
     tried = [(*error(options), options) for options in GRID]
-    _, rounds, options = min(tried, key=lambda one: one[0])
+    _, rounds, options = min(tried, key=lambda trial: trial[0])
     return options | {"n_estimators": rounds}
 
 

@@ -68,9 +68,9 @@ def _causal_forest(x: np.ndarray, w: np.ndarray, y: np.ndarray, **settings: Any)
 
 
 def _inferred(forest: Any, x: np.ndarray) -> Estimate:
-    found = forest.effect_inference(x)
-    low, high = found.conf_int(alpha=0.05)
-    average = found.population_summary(alpha=0.05)
+    inference = forest.effect_inference(x)
+    low, high = inference.conf_int(alpha=0.05)
+    average = inference.population_summary(alpha=0.05)
     first, last = average.conf_int_mean(alpha=0.05)
     ate = (float(average.mean_point), float(first), float(last))
-    return Estimate(cate=found.point_estimate, low=low, high=high, ate=ate)
+    return Estimate(cate=inference.point_estimate, low=low, high=high, ate=ate)

@@ -14,31 +14,31 @@ PROTOCOL, MODE = "P2", "fed"
 
 def ingredient_table(summaries: Summaries) -> str:
     """√PEHE of each variant and, below it, its paired difference to FedCI."""
-    found = _found(summaries)
-    usual, notes = usual_count(found), Notes()
+    ours = _ours(summaries)
+    usual, notes = usual_count(ours), Notes()
     above = (f"√PEHE of federated fits under P2: mean ± standard error over {usual} replications, or [n]; *in italics "
              f"below it, the variant's − FedCI's over the replications both have*: above 0 where FedCI is better. On "
              f"IHDP, where a few replications carry the mean, the medians in parentheses. All variants, FedCI as well, "
              f"ran by commands of their own: where those are of an earlier day, FedCI's figures differ a little from "
              f"those of the data sets' pages.\n\n")
-    text = _table(found, lambda group: _errors(summaries, group, usual, notes))
-    return above + text + notes.lines() if found else ""
+    text = _table(ours, lambda group: _errors(summaries, group, usual, notes))
+    return above + text + notes.lines() if ours else ""
 
 
 def ingredient_coverage_table(summaries: Summaries) -> str:
-    found = [s for s in _found(summaries) if s.of("coverage").count]
+    ours = [s for s in _ours(summaries) if s.of("coverage").count]
     above = "Coverage of the 95% intervals of CATE, mean over the same replications.\n\n"
-    return above + _table(found, lambda group: _coverage(summaries.get(group))) if found else ""
+    return above + _table(ours, lambda group: _coverage(summaries.get(group))) if ours else ""
 
 
-def _found(summaries: Summaries) -> list[Summary]:
+def _ours(summaries: Summaries) -> list[Summary]:
     return [s for s in select(summaries, protocol=PROTOCOL, mode=MODE) if s.group.method in (OURS, *ABLATIONS)]
 
 
-def _table(found: Sequence[Summary], cell: Callable[[Group], str]) -> str:
+def _table(ours: Sequence[Summary], cell: Callable[[Group], str]) -> str:
     """Rows: FedCI, then the variants in their own order. Columns: each data set with each number of sources."""
-    columns = list(dict.fromkeys((s.group.dataset, s.group.sources) for s in found))
-    methods = [method for method in (OURS, *ABLATIONS) if any(s.group.method == method for s in found)]
+    columns = list(dict.fromkeys((s.group.dataset, s.group.sources) for s in ours))
+    methods = [method for method in (OURS, *ABLATIONS) if any(s.group.method == method for s in ours)]
     rows = [[method, *(cell(Group(dataset, PROTOCOL, method, MODE, sources)) for dataset, sources in columns)]
             for method in methods]
     return table(["", *(f"{title(dataset)}, {in_words(sources)}" for dataset, sources in columns)], rows)
@@ -52,12 +52,12 @@ def _errors(summaries: Summaries, group: Group, usual: int, notes: Notes) -> str
 
 
 def _difference(summaries: Summaries, group: Group, usual: int, median: bool) -> str:
-    found = paired_to_ours(summaries, group, "pehe")
-    if found is None:
+    difference = paired_to_ours(summaries, group, "pehe")
+    if difference is None:
         return ""
-    middle = f" ({'+' if found.median > 0 else ''}{number(found.median)})" if median else ""
-    count = f" [{found.count}]" if found.count != usual else ""
-    return f"<br>*{plus_minus(found.difference, found.se, sign='+')}{middle}{count}*"
+    middle = f" ({'+' if difference.median > 0 else ''}{number(difference.median)})" if median else ""
+    count = f" [{difference.count}]" if difference.count != usual else ""
+    return f"<br>*{plus_minus(difference.difference, difference.se, sign='+')}{middle}{count}*"
 
 
 def _coverage(summary: Summary | None) -> str:

@@ -25,7 +25,7 @@ REALISED = "Of realised effects y(1) − y(0), which carry the noise of the outc
 def all_chapters(results: Archive, own: Mapping[str, Archive], drawn: Sequence[str]) -> list[Chapter]:
     """Those with something to show. `own`: the folders within the results, by name; `drawn`: names of figures."""
     repeated, ablated = (own[name].summaries if name in own else {} for name in (COVERAGE, ABLATION))
-    described = {dataset for found in (results.summaries, repeated, ablated) for dataset in datasets(found)}
+    described = {dataset for part in (results.summaries, repeated, ablated) for dataset in datasets(part)}
     chapters = [measurement_chapter(sorted(described, key=dataset_order)),
                 *table_chapters(results.summaries, repeated, drawn), ablation_chapter(ablated),
                 command_chapter(results, own)]

@@ -26,10 +26,10 @@ expected effect of the people fitted on holds it, [in brackets its exact 95% bin
 
 def coverage_table(summaries: Summaries) -> str:
     """A row for each data set and number of sources; below it what is not as it should be."""
-    found = select(summaries, protocol="P2", method=OURS, mode="fed")
+    ours = select(summaries, protocol="P2", method=OURS, mode="fed")
     header = ["data set", "sources", "coverage of CATE", "mean width", "coverage of ATE", "√PEHE", "replications"]
-    words = [text for text in (_within(found), _beyond(found), _failures(found)) if text]
-    return "\n".join([ABOVE, table(header, map(_row, found)), *words]) if found else ""
+    words = [text for text in (_within(ours), _beyond(ours), _failures(ours)) if text]
+    return "\n".join([ABOVE, table(header, map(_row, ours)), *words]) if ours else ""
 
 
 def _row(summary: Summary) -> list[str]:
@@ -39,18 +39,18 @@ def _row(summary: Summary) -> list[str]:
             plus_minus(pehe.mean, pehe.se), f"{len(summary.done)}{failed}"]
 
 
-def _mean_share(found: Statistic) -> str:
+def _mean_share(coverage: Statistic) -> str:
     """'0.948 ± 0.004'; one replication has no standard error."""
-    error = f" ± {number(found.se, 3)}" if found.count > 1 else ""
-    return number(found.mean, 3) + error
+    error = f" ± {number(coverage.se, 3)}" if coverage.count > 1 else ""
+    return number(coverage.mean, 3) + error
 
 
-def _share_of_replications(found: Statistic) -> str:
+def _share_of_replications(coverage: Statistic) -> str:
     """'0.95 [0.89, 0.98]'."""
-    if not found.count:
+    if not coverage.count:
         return NONE
-    low, high = binomial_interval(round(found.mean * found.count), found.count)
-    return f"{share(found.mean)} [{share(low)}, {share(high)}]"
+    low, high = binomial_interval(round(coverage.mean * coverage.count), coverage.count)
+    return f"{share(coverage.mean)} [{share(low)}, {share(high)}]"
 
 
 def binomial_interval(successes: int, count: int, level: float = 0.95) -> tuple[float, float]:
@@ -61,8 +61,8 @@ def binomial_interval(successes: int, count: int, level: float = 0.95) -> tuple[
     return low, high
 
 
-def _within(found: Sequence[Summary]) -> str:
-    asked = _with_coverage(found, WITHIN)
+def _within(ours: Sequence[Summary]) -> str:
+    asked = _with_coverage(ours, WITHIN)
     outside = [s for s in asked if not LOW <= _coverage(s) <= HIGH]
     if not asked:
         return ""
@@ -72,8 +72,8 @@ def _within(found: Sequence[Summary]) -> str:
     return f"{start} {len(outside)} of {len(asked)} rows: {_named(outside)}.\n"
 
 
-def _beyond(found: Sequence[Summary]) -> str:
-    asked = _with_coverage(found, BEYOND)
+def _beyond(ours: Sequence[Summary]) -> str:
+    asked = _with_coverage(ours, BEYOND)
     reached = [s for s in asked if _coverage(s) >= LEAST]
     missed = [s for s in asked if _coverage(s) < LEAST]
     parts = [f"{words} {LEAST:.2f} on {_named(some)}"
@@ -81,14 +81,14 @@ def _beyond(found: Sequence[Summary]) -> str:
     return f"On data of a form beyond the model's reach the coverage of CATE is {'; '.join(parts)}.\n" if asked else ""
 
 
-def _failures(found: Sequence[Summary]) -> str:
-    failed = [s for s in found if s.failures]
+def _failures(ours: Sequence[Summary]) -> str:
+    failed = [s for s in ours if s.failures]
     texts = (f"{_place(s)}: {reason(s.reason)}" for s in failed)
     return f"First reason of the replications that failed. {'; '.join(texts)}.\n" if failed else ""
 
 
-def _with_coverage(found: Sequence[Summary], datasets: Sequence[str]) -> list[Summary]:
-    return [s for s in found if s.group.dataset in datasets and s.of("coverage").count]
+def _with_coverage(ours: Sequence[Summary], datasets: Sequence[str]) -> list[Summary]:
+    return [s for s in ours if s.group.dataset in datasets and s.of("coverage").count]
 
 
 def _coverage(summary: Summary) -> float:
@@ -96,8 +96,8 @@ def _coverage(summary: Summary) -> float:
     return round(summary.of("coverage").mean, 9)
 
 
-def _named(found: Sequence[Summary]) -> str:
-    return ", ".join(f"{_place(s)} ({number(s.of('coverage').mean, 3)})" for s in found)
+def _named(ours: Sequence[Summary]) -> str:
+    return ", ".join(f"{_place(s)} ({number(s.of('coverage').mean, 3)})" for s in ours)
 
 
 def _place(summary: Summary) -> str:

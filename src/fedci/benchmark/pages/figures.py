@@ -132,10 +132,10 @@ def _error_panel(panel: Axes, summaries: Summaries, lines: Sequence[Line], proto
     ends = []
     for position, line in enumerate(lines):
         groups = [Group(DATASET, protocol, line.method, line.mode, count) for count in sources]
-        found = [(count, summary.of(error)) for count, summary in zip(sources, (find(summaries, g) for g in groups),
-                                                                      strict=True) if summary and summary.done]
-        x = [count + DODGE * (position - (len(lines) - 1) / 2) for count, _ in found]
-        means, bars = [one.mean for _, one in found], [np.nan_to_num(one.se) for _, one in found]
+        points = [(count, summary.of(error)) for count, summary in zip(sources, (find(summaries, g) for g in groups),
+                                                                       strict=True) if summary and summary.done]
+        x = [count + DODGE * (position - (len(lines) - 1) / 2) for count, _ in points]
+        means, bars = [error_at.mean for _, error_at in points], [np.nan_to_num(error_at.se) for _, error_at in points]
         panel.errorbar(x, means, bars, color=line.colour, marker=line.marker, linestyle=line.dashes, markersize=5,
                        linewidth=1.6, capsize=3)
         ends.append((means[-1], line.name, line.colour))

@@ -27,8 +27,8 @@ UPPER_BOUND = ("econml's interval of the ATE is an upper bound (the root mean sq
 def _joined(summaries: Summaries, groups: Sequence[Group], figure: str,
             form: Callable[[float], str] = number) -> str:
     """'0.81 / 0.86 / 0.93', one for each number of sources."""
-    found = [find(summaries, group) for group in groups]
-    means = [summary.of(figure).mean if summary else math.nan for summary in found]
+    rows = [find(summaries, group) for group in groups]
+    means = [summary.of(figure).mean if summary else math.nan for summary in rows]
     texts = [NONE if math.isnan(mean) else form(mean) for mean in means]
     return " / ".join(texts) if set(texts) - {NONE} else NONE
 
@@ -42,11 +42,11 @@ def _replications(summaries: Summaries, groups: Sequence[Group]) -> str:
 def _lines(summaries: Summaries, dataset: str, average: str,
            line: Callable[[Summaries, list[Group], Notes], list[str]]) -> tuple[list[int], list[list[str]], Notes]:
     """(numbers of sources, a line for each method with intervals of the CATE or of the `average`, footnotes)."""
-    found = [s for s in select(summaries, dataset=dataset, protocol="P2")
-             if s.of("coverage").count or s.of(average).count]
-    sources, notes = numbers_of_sources(found), Notes()
+    chosen = [s for s in select(summaries, dataset=dataset, protocol="P2")
+              if s.of("coverage").count or s.of(average).count]
+    sources, notes = numbers_of_sources(chosen), Notes()
     return sources, [line(summaries, [Group(dataset, "P2", *row, count) for count in sources], notes)
-                     for row in rows_of(found)], notes
+                     for row in rows_of(chosen)], notes
 
 
 def interval_table(summaries: Summaries, dataset: str) -> str:
@@ -73,12 +73,12 @@ def _interval_row(summaries: Summaries, groups: Sequence[Group], notes: Notes) -
 
 def realised_interval_table(summaries: Summaries, dataset: str) -> str:
     """FedCI's intervals of realised effects: P1 and P3. The ATE is that of P2."""
-    found = [s for protocol in ("P1", "P3") for s in select(summaries, dataset=dataset, protocol=protocol)
-             if s.of("coverage").count and is_ours(s.group.method)]
-    if not found:
+    chosen = [s for protocol in ("P1", "P3") for s in select(summaries, dataset=dataset, protocol=protocol)
+              if s.of("coverage").count and is_ours(s.group.method)]
+    if not chosen:
         return ""
-    sources = numbers_of_sources(found)
-    lines = dict.fromkeys((s.group.method, s.group.mode) for s in found)
+    sources = numbers_of_sources(chosen)
+    lines = dict.fromkeys((s.group.method, s.group.mode) for s in chosen)
     header = ["", *(text for protocol in ("P1", "P3")
                     for text in (f"{protocol}: coverage, {listed(sources)}", "mean width")), "replications"]
     return table(header, [_realised_row(summaries, dataset, line, sources) for line in lines])
@@ -115,11 +115,11 @@ def _null_row(summaries: Summaries, groups: Sequence[Group], notes: Notes) -> li
 
 def _rejections(summary: Summary | None) -> str:
     """'0.06 ± 0.02': p ± √(p(1 − p)/R)."""
-    found = summary.of("ate_rejects") if summary else None
-    if not found or not found.count:
+    rejections = summary.of("ate_rejects") if summary else None
+    if not rejections or not rejections.count:
         return NONE
-    text = f"{share(found.mean)} ± {share(math.sqrt(found.mean * (1 - found.mean) / found.count))}"
-    return f"**{text}**" if _tail(round(found.mean * found.count), found.count) < 0.025 else text
+    text = f"{share(rejections.mean)} ± {share(math.sqrt(rejections.mean * (1 - rejections.mean) / rejections.count))}"
+    return f"**{text}**" if _tail(round(rejections.mean * rejections.count), rejections.count) < 0.025 else text
 
 
 def _tail(least: int, count: int) -> float:
@@ -131,12 +131,12 @@ def _tail(least: int, count: int) -> float:
 
 def cost_table(summaries: Summaries, dataset: str, protocol: str = "P2") -> str:
     """Seconds of a fit and its predictions; rounds and, of a federated fit, kilobytes per site."""
-    found = [s for s in select(summaries, dataset=dataset, protocol=protocol) if s.of("seconds").count]
-    if not found:
+    chosen = [s for s in select(summaries, dataset=dataset, protocol=protocol) if s.of("seconds").count]
+    if not chosen:
         return ""
-    sources = numbers_of_sources(found)
+    sources = numbers_of_sources(chosen)
     rows = [_cost_row(summaries, [Group(dataset, protocol, *row, count) for count in sources])
-            for row in rows_of(found)]
+            for row in rows_of(chosen)]
     return table(["", f"seconds, {listed(sources)}", "rounds", "kB sent and received per site"], rows)
 
 

@@ -51,9 +51,9 @@ def lines(fits: Sequence[Row], along: str, fixed: str) -> list[tuple[str, list[R
     groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in plain(fits):
         groups.setdefault((row["device"], row["cores"], row[fixed]), []).append(row)
-    return [(f"{place(row := found[0])}, {row[fixed]:,} {'sites' if fixed == 'sites' else 'rows a site'}",
-             sorted(found, key=lambda row: row[along]))
-            for found in groups.values() if len(found) > 1]
+    return [(f"{place(row := group[0])}, {row[fixed]:,} {'sites' if fixed == 'sites' else 'rows a site'}",
+             sorted(group, key=lambda row: row[along]))
+            for group in groups.values() if len(group) > 1]
 
 
 def place(row: Row) -> str:
@@ -62,9 +62,9 @@ def place(row: Row) -> str:
     return f"{row['cores']} core{'s' if row['cores'] > 1 else ''}"
 
 
-def exponent(found: Sequence[Row], along: str, what: str) -> float:
+def exponent(fits: Sequence[Row], along: str, what: str) -> float:
     """Between the smallest size and the largest."""
-    first, last = found[0], found[-1]
+    first, last = fits[0], fits[-1]
     return math.log(last[what] / first[what]) / math.log(last[along] / first[along])
 
 
@@ -80,12 +80,12 @@ def draw(folder: Path, fits: list[Row], rounds: list[Row]) -> list[tuple[str, st
                 ("scale-rows-memory", "rows", "sites", "GiB", "peak GiB of the process, all sites in it",
                  "Rows and memory"),
                 ("scale-sites-seconds", "sites", "rows", "seconds", "seconds, with compilation", "Sites and seconds")):
-            found = lines(fits, along, fixed)
-            if not found:
+            curves = lines(fits, along, fixed)
+            if not curves:
                 continue
             figure = Figure(figsize=(6.4, 3.6), layout="constrained")
             panel = figure.subplots()
-            for colour, (label_of, part) in zip(COLOURS, found, strict=False):
+            for colour, (label_of, part) in zip(COLOURS, curves, strict=False):
                 panel.loglog([row[along] for row in part], [row[what] for row in part], "o-", color=colour,
                              label=label_of)
             panel.set(xlabel="rows a site" if along == "rows" else "sites", ylabel=label)
@@ -116,14 +116,14 @@ def _traces(rounds: list[Row]) -> list[tuple[str, list[int], np.ndarray]]:
     for row in rounds:
         if row["options"] == "{}" and not row["few"]:
             groups.setdefault((row["sites"], row["rows"], row["device"]), []).append(row)
-    found = []
+    traces = []
     for (sites, rows, device), part in sorted(groups.items(), key=str):
         start = max(i for i, row in enumerate(part) if not i or row["round"] < part[i - 1]["round"])
         part = part[start:]  # the newest run
         best = np.maximum.accumulate([row["objective"] for row in part])
         where = "" if device == "cpu" else f", {device}"
-        found.append((f"{sites} × {rows:,}{where}", [row["round"] for row in part], (best[-1] - best) / sites + 1e-12))
-    return found[:len(COLOURS)]
+        traces.append((f"{sites} × {rows:,}{where}", [row["round"] for row in part], (best[-1] - best) / sites + 1e-12))
+    return traces[:len(COLOURS)]
 
 
 HEAD = ("where", "seconds", "of it effects", "a round (s)", "rounds (of them on few people)",

@@ -25,19 +25,19 @@ def write(path: Path, summaries: Summaries) -> None:
 def _figures(summaries: Summaries | None, summary: Summary | None) -> list[tuple[str, float]]:
     """(column, value): means, standard errors and medians of the errors, paired differences, published figures, and
     means of the rest; without a summary, the names alone matter."""
-    found = []
+    cells = []
     for figure in FIGURES:
-        one = summary.of(figure) if summary else Statistic(math.nan, math.nan, math.nan, 0)
-        found.append((figure, one.mean))
+        statistic = summary.of(figure) if summary else Statistic(math.nan, math.nan, math.nan, 0)
+        cells.append((figure, statistic.mean))
         if figure in ERRORS:
-            found += [(f"{figure}_se", one.se), (f"{figure}_median", one.median)]
-            found += _paired(summaries, summary, figure) + _published(summary, figure)
-    return found
+            cells += [(f"{figure}_se", statistic.se), (f"{figure}_median", statistic.median)]
+            cells += _paired(summaries, summary, figure) + _published(summary, figure)
+    return cells
 
 
 def _paired(summaries: Summaries | None, summary: Summary | None, figure: str) -> list[tuple[str, float]]:
-    one = paired_to_ours(summaries, summary.group, figure) if summaries is not None and summary else None
-    values = (one.difference, one.se, one.wins, one.count) if one else (math.nan,) * 4
+    pair = paired_to_ours(summaries, summary.group, figure) if summaries is not None and summary else None
+    values = (pair.difference, pair.se, pair.wins, pair.count) if pair else (math.nan,) * 4
     columns = ("minus_fedci", "minus_fedci_se", "fedci_wins", "common_replications")
     return [(f"{figure}_{name}", value) for name, value in zip(columns, values, strict=True)]
 
@@ -45,8 +45,8 @@ def _paired(summaries: Summaries | None, summary: Summary | None, figure: str) -
 def _published(summary: Summary | None, figure: str) -> list[tuple[str, float]]:
     """Beside the protocol the paper used."""
     same = summary is not None and summary.group.protocol == paper_protocol(summary.group.method)
-    one = printed(summary.group) if summary is not None and same else None
-    mean, se = map(float, one.of(figure)) if one else (math.nan, math.nan)
+    value = printed(summary.group) if summary is not None and same else None
+    mean, se = map(float, value.of(figure)) if value else (math.nan, math.nan)
     return [(f"{figure}_published", mean), (f"{figure}_published_se", se)]
 
 

@@ -78,8 +78,8 @@ class Summary:
 
     def values(self, figure: str) -> dict[int, float]:
         """By replication, where the method has such an output."""
-        found = {replication: getattr(cell, figure) for replication, cell in self.done.items()}
-        return {replication: value for replication, value in found.items() if not math.isnan(value)}
+        figures = {replication: getattr(cell, figure) for replication, cell in self.done.items()}
+        return {replication: value for replication, value in figures.items() if not math.isnan(value)}
 
     def of(self, figure: str) -> Statistic:
         if figure not in self.known:
@@ -212,18 +212,18 @@ def select(summaries: Summaries, **wanted: str | int) -> list[Summary]:
             if all(getattr(group, name) == value for name, value in wanted.items())]
 
 
-def names(found: Iterable[Summary], part: str) -> list[Any]:
+def names(summaries: Iterable[Summary], part: str) -> list[Any]:
     """Values of one part of the groups ('dataset', 'sources', …), each once, in order."""
-    return list(dict.fromkeys(getattr(summary.group, part) for summary in found))
+    return list(dict.fromkeys(getattr(summary.group, part) for summary in summaries))
 
 
-def rows_of(found: Iterable[Summary]) -> list[tuple[str, str]]:
+def rows_of(summaries: Iterable[Summary]) -> list[tuple[str, str]]:
     """(method, mode), each once, in order."""
-    return list(dict.fromkeys((summary.group.method, summary.group.mode) for summary in found))
+    return list(dict.fromkeys((summary.group.method, summary.group.mode) for summary in summaries))
 
 
-def numbers_of_sources(found: Iterable[Summary]) -> list[int]:
-    return sorted(names(found, "sources"))
+def numbers_of_sources(summaries: Iterable[Summary]) -> list[int]:
+    return sorted(names(summaries, "sources"))
 
 
 def datasets(summaries: Summaries) -> list[str]:

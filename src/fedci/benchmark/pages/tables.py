@@ -46,9 +46,9 @@ from fedci.benchmark.pages.summary import (
 
 # --- what the tables of errors share
 
-def usual_count(found: Iterable[Summary], figure: str = "pehe") -> int:
+def usual_count(summaries: Iterable[Summary], figure: str = "pehe") -> int:
     """The number of replications most cells have; the larger of two that tie."""
-    counts = Counter(summary.of(figure).count for summary in found)
+    counts = Counter(summary.of(figure).count for summary in summaries)
     counts.pop(0, None)
     return max(counts, key=lambda count: (counts[count], count), default=0)
 
@@ -60,11 +60,11 @@ def leaders(candidates: Iterable[Summary], figure: str, places: int) -> set[Grou
     return set(sorted(known, key=lambda group: means[group])[:places])
 
 
-def _text(found: Statistic, usual: int, median: bool) -> str:
+def _text(statistic: Statistic, usual: int, median: bool) -> str:
     """'1.60 ± 0.05 (1.58) [3]': mean, standard error, median and, if unusual, the number of replications."""
-    middle = f" ({number(found.median)})" if median and found.count else ""
-    count = f" [{found.count}]" if found.count not in (0, usual) else ""
-    return plus_minus(found.mean, found.se) + middle + count
+    middle = f" ({number(statistic.median)})" if median and statistic.count else ""
+    count = f" [{statistic.count}]" if statistic.count not in (0, usual) else ""
+    return plus_minus(statistic.mean, statistic.se) + middle + count
 
 
 def _failure(summary: Summary) -> str:
@@ -113,12 +113,13 @@ def paper_table(summaries: Summaries, dataset: str) -> str:
     columns, notes = _columns(sources), Notes()
     rows = [(method, mode) for mode in BLOCKS for method in PAPER_METHODS] + [(PAPER, "fed"), (OURS, "fed")]
     groups = {(row, count): Group(dataset, paper_protocol(row[0]), *row, count) for row in rows for count in sources}
-    found = [summaries[group] for group in groups.values() if group in summaries]
-    if not found:
+    present = [summaries[group] for group in groups.values() if group in summaries]
+    if not present:
         return ""
-    usual = usual_count(found)
-    best = {(figure, count): leaders([s for s in found if s.group.sources == count and not repeats(summaries, s.group)],
-                                     figure, 3) for figure, count in columns}
+    usual = usual_count(present)
+    once = [s for s in present if not repeats(summaries, s.group)]
+    best = {(figure, count): leaders([s for s in once if s.group.sources == count], figure, 3)
+            for figure, count in columns}
 
     def line(row: tuple[str, str]) -> list[str]:
         own = [summaries[groups[row, count]] for count in sources if groups[row, count] in summaries]
@@ -152,33 +153,33 @@ def _beside(measured: str, printed: Published | None, figure: str) -> str:
 
 def protocol_table(summaries: Summaries, dataset: str, protocol: str) -> str:
     """Every method and mode under one protocol."""
-    found = select(summaries, dataset=dataset, protocol=protocol)
-    if not found:
+    present = select(summaries, dataset=dataset, protocol=protocol)
+    if not present:
         return ""
-    columns, usual, notes = _columns(numbers_of_sources(found)), usual_count(found), Notes()
-    rivals = [s for s in found if s.group.method != LIMIT and not repeats(summaries, s.group)]
+    columns, usual, notes = _columns(numbers_of_sources(present)), usual_count(present), Notes()
+    rivals = [s for s in present if s.group.method != LIMIT and not repeats(summaries, s.group)]
     best = {(figure, count): leaders([s for s in rivals if s.group.sources == count], figure, 1)
             for figure, count in columns}
 
     def line(row: tuple[str, str]) -> list[str]:
-        own = [s for s in found if (s.group.method, s.group.mode) == row]
+        own = [s for s in present if (s.group.method, s.group.mode) == row]
         return _failed_row(own, len(columns)) or [label(*row), *(
             error_cell(summaries, Group(dataset, protocol, *row, count), figure, usual, best[figure, count], notes,
                        median=True) for figure, count in columns)]
 
     above = (f"Mean ± standard error (median) over {usual} replications, or [n]. Bold: the least mean of a column, the "
              f"parametric limit aside.\n\n")
-    return above + table(_header(columns), map(line, rows_of(found))) + notes.lines()
+    return above + table(_header(columns), map(line, rows_of(present))) + notes.lines()
 
 
 # --- 3: differences to FedCI
 
 def paired_table(summaries: Summaries, dataset: str, protocol: str = "P2") -> str:
     """Methods on combined rows, and FedCI's variants, minus federated FedCI."""
-    found = [s for s in select(summaries, dataset=dataset, protocol=protocol)
-             if s.group.mode in ("com", "fed") and (s.group.method, s.group.mode) != (OURS, "fed")]
-    columns = _columns(numbers_of_sources(found))
-    baselines_first = sorted(rows_of(found), key=lambda row: (row[0] == LIMIT, is_ours(row[0])))
+    present = [s for s in select(summaries, dataset=dataset, protocol=protocol)
+               if s.group.mode in ("com", "fed") and (s.group.method, s.group.mode) != (OURS, "fed")]
+    columns = _columns(numbers_of_sources(present))
+    baselines_first = sorted(rows_of(present), key=lambda row: (row[0] == LIMIT, is_ours(row[0])))
     rows = [[label(*row), *(_difference(summaries, Group(dataset, protocol, *row, count), figure)
                             for figure, count in columns)] for row in baselines_first]
     rows = [row for row in rows if set(row[1:]) - {NONE, "= fed"}]
@@ -190,10 +191,10 @@ def paired_table(summaries: Summaries, dataset: str, protocol: str = "P2") -> st
 def _difference(summaries: Summaries, group: Group, figure: str) -> str:
     if repeats(summaries, group):
         return f"= {main_mode(group.method)}"
-    found = paired_to_ours(summaries, group, figure)
-    if found is None:
+    difference = paired_to_ours(summaries, group, figure)
+    if difference is None:
         return NONE
-    return f"{plus_minus(found.difference, found.se, sign='+')} ({found.wins} of {found.count})"
+    return f"{plus_minus(difference.difference, difference.se, sign='+')} ({difference.wins} of {difference.count})"
 
 
 class Compared(NamedTuple):
@@ -225,18 +226,18 @@ def _verdict(name: str, behind: Sequence[Compared], comparisons: int) -> str:
 
 
 def _behind(rival: Compared) -> str:
-    group, figure, found = rival
-    gap = "level with it" if found.difference == 0 else f"worse by {plus_minus(-found.difference, found.se)}"
-    return (f"  - {ERRORS[figure]}, {in_words(group.sources)}: {group.method} {number(found.theirs)}, FedCI "
-            f"{number(found.ours)}, {gap} (better in {found.wins} of {found.count} replications).\n")
+    group, figure, pair = rival
+    gap = "level with it" if pair.difference == 0 else f"worse by {plus_minus(-pair.difference, pair.se)}"
+    return (f"  - {ERRORS[figure]}, {in_words(group.sources)}: {group.method} {number(pair.theirs)}, FedCI "
+            f"{number(pair.ours)}, {gap} (better in {pair.wins} of {pair.count} replications).\n")
 
 
 def _close(close: Sequence[Compared]) -> str:
     if not close:
         return ""
     cells: dict[str, list[str]] = {}
-    for group, figure, found in close:
-        text = f"{group.method} ({plus_minus(found.difference, found.se, sign='+')})"
+    for group, figure, pair in close:
+        text = f"{group.method} ({plus_minus(pair.difference, pair.se, sign='+')})"
         cells.setdefault(f"{ERRORS[figure]}, {in_words(group.sources)}", []).append(text)
     listed = "; ".join(f"{cell}: {', '.join(texts)}" for cell, texts in cells.items())
     return f"  - Ahead, but by less than two standard errors. {listed}.\n"
@@ -277,12 +278,12 @@ def _best_baseline(summaries: Summaries, ours: Summary) -> list[str]:
 
 def failure_table(summaries: Summaries) -> str:
     """Methods with replications that gave no figures, a line for each data set and mode, whatever the protocols."""
-    found: dict[tuple[str, str, str], dict[int, Summary]] = {}
+    failures: dict[tuple[str, str, str], dict[int, Summary]] = {}
     for (dataset, _, method, mode, sources), summary in summaries.items():
         if summary.failures:
-            found.setdefault((dataset, method, mode), {})[sources] = summary
+            failures.setdefault((dataset, method, mode), {})[sources] = summary
     rows = [_failure_row(dataset, method, mode, by_sources)
-            for (dataset, method, mode), by_sources in found.items()]
+            for (dataset, method, mode), by_sources in failures.items()]
     return table(["data set", "method", "sources: failed of all", "first reason"], rows) if rows else "None.\n"
 
 

@@ -71,7 +71,7 @@ def _learner(name: str, packages: tuple[str, ...], learn: Learn, install: str = 
     return Learner(name, packages, install, slow, _contained(learn))
 
 
-LEARNERS: dict[str, Learner] = {one.name: one for one in (
+LEARNERS: dict[str, Learner] = {learner.name: learner for learner in (
     _learner("BART", ("stochtree",), bart),
     _learner("X-Learner", ("causalml", "xgboost"), x_learner),
     _learner("R-Learner", ("causalml", "xgboost"), r_learner),

@@ -99,14 +99,14 @@ def read(path: Path, kind: type = Cell) -> list[Any]:
 
 def latest(rows: Iterable[Cell]) -> list[Cell]:
     """One row per key, the last: a method that was run again replaces its earlier figures, failures included."""
-    found: dict[tuple[Any, ...], dict[str, Cell]] = {}
+    by_key: dict[tuple[Any, ...], dict[str, Cell]] = {}
     for row in rows:
         key = (row.dataset, row.method, row.mode, row.sources, row.replication)
-        kept = found.setdefault(key, {})
-        if row.failed or any(other.failed for other in kept.values()) or row.protocol in kept:
-            kept.clear()
-        kept[row.protocol] = row
-    return [row for kept in found.values() for row in kept.values()]
+        cells = by_key.setdefault(key, {})
+        if row.failed or any(other.failed for other in cells.values()) or row.protocol in cells:
+            cells.clear()
+        cells[row.protocol] = row
+    return [row for cells in by_key.values() for row in cells.values()]
 
 
 def latest_effects(rows: Iterable[SiteEffect]) -> list[SiteEffect]:

@@ -201,14 +201,16 @@ def fedci_fit(variant: Variant, splits: Sequence[Split], seed: int, together: bo
     start = time.perf_counter()
     keeps_constant = preset(variant.preset, dict(variant.options)).model.binary_sd is not None
     binary = is_binary(splits) & keeps_constant
-    kept = varying(splits) | binary
-    parts = [_kept(split.train, kept) for split in splits]
+    columns = varying(splits) | binary
+    parts = [_with_columns(split.train, columns) for split in splits]
     parts = [combined(parts)] if together else parts
-    covariates = dict(zip(parts[0].names, ({"type": "binary"} if one else {} for one in binary[kept]), strict=True))
+    types = [{"type": "binary"} if column else {} for column in binary[columns]]
+    covariates = dict(zip(parts[0].names, types, strict=True))
     study = Study(treatment="w", outcome="y", covariates=covariates, policy="simulation", preset=variant.preset,
                   options=dict(variant.options), diagnostics={"enabled": False})
     result = FedCI(study, seed=seed).fit([Source(f"s{s}", part.frame()) for s, part in enumerate(parts)])
-    tests = [(_kept(split.test, kept).frame(), "s0" if together else f"s{s}") for s, split in enumerate(splits)]
+    tests = [(_with_columns(split.test, columns).frame(), "s0" if together else f"s{s}")
+             for s, split in enumerate(splits)]
     cates = [result.effect_posterior(*test) for test in tests]
     seconds = time.perf_counter() - start
     answers = [_answer(result, cate, imputation, *test) for cate, test in zip(cates, tests, strict=True)]
@@ -220,7 +222,7 @@ def fedci_fit(variant: Variant, splits: Sequence[Split], seed: int, together: bo
     return Outcome(answers, [Average(low, high, truth)], cost, (first.mean, first.sd, *first.interval()))
 
 
-def _kept(people: Records, columns: np.ndarray) -> Records:
+def _with_columns(people: Records, columns: np.ndarray) -> Records:
     return Records(x=people.x[:, columns], w=people.w, y=people.y, y0=people.y0, y1=people.y1, mu0=people.mu0,
                    mu1=people.mu1)
 
@@ -235,8 +237,9 @@ def _answer(result: Result, cate: Effect, imputation: bool, frame: pd.DataFrame,
 
 def _side_by_side(alone: Sequence[Outcome]) -> Outcome:
     """Sources that know nothing of each other: answers and averages of each, costs on average."""
-    cost = {name: float(np.mean([one.cost[name] for one in alone])) for name in alone[0].cost}
-    return Outcome([one.answers[0] for one in alone], [average for one in alone for average in one.averages], cost)
+    cost = {name: float(np.mean([outcome.cost[name] for outcome in alone])) for name in alone[0].cost}
+    averages = [average for outcome in alone for average in outcome.averages]
+    return Outcome([outcome.answers[0] for outcome in alone], averages, cost)
 
 
 # --- baselines
@@ -254,7 +257,7 @@ def _combined(learner: Learner, fits: Fits, count: int, start: int = 0) -> Outco
     sources = range(start, start + count)
     asked = [_asked(learner, fits, start, count, s) for s in sources]
     seconds = _predictor(learner, fits, start, count)[1] + sum(seconds for _, seconds in asked)
-    answers = [of_estimate(found, fits.splits[s].test) for (found, _), s in zip(asked, sources, strict=True)]
+    answers = [of_estimate(estimate, fits.splits[s].test) for (estimate, _), s in zip(asked, sources, strict=True)]
     has_average = asked[0][0].ate is not None
     return Outcome(answers, [_average(learner, fits, start, count)] if has_average else [], {"seconds": seconds})
 
@@ -277,22 +280,22 @@ def _asked(learner: Learner, fits: Fits, start: int, count: int, s: int) -> tupl
 def _average(learner: Learner, fits: Fits, start: int, count: int) -> Average:
     """Of the people fitted on, as for FedCI; its seconds are not counted."""
     (predict, _), rows = _predictor(learner, fits, start, count), _rows(fits, start, count)
-    found, _ = fits.once(("average", start, count), lambda: predict(rows.x))
-    _, low, high = found.ate
+    estimate, _ = fits.once(("average", start, count), lambda: predict(rows.x))
+    _, low, high = estimate.ate
     return Average(low, high, float(rows.cate.mean()))
 
 
 def _bagged(learner: Learner, fits: Fits, alone: Sequence[Outcome], count: int) -> Outcome:
     """The mean of the sources' estimates for each person; no interval follows from theirs."""
     each = [[_asked(learner, fits, k, 1, s)[0] for k in range(count)] for s in range(count)]
-    answers = [of_estimate(_mean_estimate(found), fits.splits[s].test) for s, found in enumerate(each)]
-    return Outcome(answers, cost={"seconds": float(np.mean([one.cost["seconds"] for one in alone]))})
+    answers = [of_estimate(_mean_estimate(estimates), fits.splits[s].test) for s, estimates in enumerate(each)]
+    return Outcome(answers, cost={"seconds": float(np.mean([outcome.cost["seconds"] for outcome in alone]))})
 
 
 def _mean_estimate(each: Sequence[Estimate]) -> Estimate:
-    arms = [None if getattr(each[0], name) is None else np.mean([getattr(one, name) for one in each], axis=0)
+    arms = [None if getattr(each[0], name) is None else np.mean([getattr(estimate, name) for estimate in each], axis=0)
             for name in ("mu0", "mu1")]
-    return Estimate(cate=np.mean([one.cate for one in each], axis=0), mu0=arms[0], mu1=arms[1])
+    return Estimate(cate=np.mean([estimate.cate for estimate in each], axis=0), mu0=arms[0], mu1=arms[1])
 
 
 # --- the limit
@@ -306,6 +309,6 @@ def _oracle(suite: Suite, fits: Fits, count: int) -> Outcome:
     answers = [of_estimate(predict(split.test.x, s), split.test) for s, split in enumerate(splits)]
     seconds = time.perf_counter() - start
     rows = combined([split.train for split in splits])
-    found = predict(rows.x, np.repeat(np.arange(count), [len(split.train) for split in splits]))
-    averages = [] if found.ate is None else [Average(*found.ate[1:], float(rows.cate.mean()))]
+    estimate = predict(rows.x, np.repeat(np.arange(count), [len(split.train) for split in splits]))
+    averages = [] if estimate.ate is None else [Average(*estimate.ate[1:], float(rows.cate.mean()))]
     return Outcome(answers, averages, {"seconds": seconds})

@@ -191,9 +191,9 @@ def _posterior(form: Form, rows: Records, place: np.ndarray) -> tuple[np.ndarray
     """θ̂, and the triangular R of JᵀJ + diag s⁻² = RᵀR there."""
     residuals, jacobian = stacked(form, rows, place)
     starts = form.mean[None] if form.starts is None else form.starts(rows)
-    found = [least_squares(residuals, start, jacobian, method="lm", xtol=TOLERANCE, ftol=TOLERANCE, gtol=TOLERANCE)
-             for start in starts]
-    best = min(found, key=lambda one: one.cost)
+    solutions = [least_squares(residuals, start, jacobian, method="lm", xtol=TOLERANCE, ftol=TOLERANCE, gtol=TOLERANCE)
+                 for start in starts]
+    best = min(solutions, key=lambda solution: solution.cost)
     if not best.success:
         raise NumericalError(f"the limit was not found in {best.nfev} steps")
     return best.x, np.asarray(np.linalg.qr(best.jac, mode="r"))

@@ -45,12 +45,13 @@ class Average:
     truth: float
 
 
-def of_estimate(found: Estimate, people: Records) -> Answer:
+def of_estimate(estimate: Estimate, people: Records) -> Answer:
     """A baseline's answer. With outcome models, it imputes the outcome nobody saw: w̃ (y − μ̂_{1−w}(x))."""
-    ends = None if found.low is None or found.high is None else (found.low, found.high)
-    if found.mu0 is None or found.mu1 is None:
-        return Answer(found.cate, ends)
-    return Answer(found.cate, ends, imputed=np.where(people.w == 1, people.y - found.mu0, found.mu1 - people.y))
+    ends = None if estimate.low is None or estimate.high is None else (estimate.low, estimate.high)
+    if estimate.mu0 is None or estimate.mu1 is None:
+        return Answer(estimate.cate, ends)
+    imputed = np.where(people.w == 1, people.y - estimate.mu0, estimate.mu1 - people.y)
+    return Answer(estimate.cate, ends, imputed=imputed)
 
 
 def scores(answers: Sequence[Answer], splits: Sequence[Split],
@@ -58,11 +59,11 @@ def scores(answers: Sequence[Answer], splits: Sequence[Split],
     """{protocol: figures of a Cell}, over the test people of all sources; P1 only where a method imputes."""
     people = combined([split.test for split in splits])
     realised = people.y1 - people.y0
-    found = {"P2": _figures(answers, "cate", "cate_ends", people.cate) | _averages(averages),
-             "P3": _figures(answers, "cate", "realised_ends", realised)}
+    figures = {"P2": _figures(answers, "cate", "cate_ends", people.cate) | _averages(averages),
+               "P3": _figures(answers, "cate", "realised_ends", realised)}
     if all(answer.imputed is not None for answer in answers):
-        found["P1"] = _figures(answers, "imputed", "imputed_ends", realised)
-    return found
+        figures["P1"] = _figures(answers, "imputed", "imputed_ends", realised)
+    return figures
 
 
 def _figures(answers: Sequence[Answer], point: str, ends: str, truth: np.ndarray) -> dict[str, float]:

@@ -76,9 +76,9 @@ Told = Callable[[Task, Rows], None]
 
 def tasks(plan: Plan, finished: set[tuple[Any, ...]]) -> list[Task]:
     """What is left to do, replication by replication, so that an early end still compares like with like."""
-    found = [_task(plan, choice, method, replication, finished) for replication in range(plan.replications)
-             for choice in plan.choices for method in plan.methods]
-    return [task for task in found if task is not None]
+    missing = [_task(plan, choice, method, replication, finished) for replication in range(plan.replications)
+               for choice in plan.choices for method in plan.methods]
+    return [task for task in missing if task is not None]
 
 
 def _task(plan: Plan, choice: Choice, method: str, replication: int, finished: set[tuple[Any, ...]]) -> Task | None:
@@ -111,12 +111,12 @@ def _key(cell: Cell) -> tuple[Any, ...]:
     return cell.dataset, cell.method, cell.mode, cell.sources, cell.replication
 
 
-def run(todo: Sequence[Task], out: Path, jobs: int, told: Told = lambda task, rows: None) -> None:
-    """Do the tasks, `jobs` at a time; rows go to disk as they come, and `told` hears of every finished task."""
+def run(todo: Sequence[Task], out: Path, jobs: int, listener: Told = lambda task, rows: None) -> None:
+    """Do the tasks, `jobs` at a time; rows go to disk as they come, and `listener` hears of every finished task."""
     for task, rows in _performed(todo, jobs):
         cells.append(out / CELLS, [row for row in rows if isinstance(row, Cell)])
         cells.append(out / EFFECTS, [row for row in rows if isinstance(row, SiteEffect)])
-        told(task, rows)
+        listener(task, rows)
 
 
 def perform(task: Task) -> Rows:
@@ -259,10 +259,10 @@ def note_run(out: Path, command: str, seed: int) -> None:
 
 
 def _benchmark_versions() -> dict[str, str]:
-    found = {}
+    versions = {}
     for name in PACKAGES:
         try:
-            found[name] = metadata.version(name)
+            versions[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
-            found[name] = "not installed"
-    return found
+            versions[name] = "not installed"
+    return versions

@@ -13,38 +13,8 @@ from fedci.study.options import ROUND_CAP, ModelOptions, OptimiserOptions, Predi
 from fedci.study.policy import POLICIES, Policy
 from fedci.study.study import MAX_NAME, OPTION_TABLES, Covariate, Linkage, Study, check_site_id
 from support.refuted import REFUTE
+from support.studies import EXAMPLE, small
 from tests_support import study
-
-EXAMPLE = """
-name = "statins"
-treatment = "treated"
-outcome = "ldl_change"
-ids = ["national_id"]
-missing = "refuse"
-policy = "standard"
-preset = "default"
-sites = ["lyon", "oslo"]
-
-[covariates.age]
-type = "numeric"
-range = [0, 120]
-
-[covariates.stage]
-type = "categorical"
-levels = ["I", "II", "III"]
-missing = "impute"
-
-[model]
-kernel = "rbf(ard)"
-
-[optimiser]
-rounds = 100
-"""
-
-
-def small(**changes) -> Study:
-    good = {"treatment": "w", "outcome": "y", "covariates": ["a", "b"], "policy": "simulation"}
-    return Study(**good | changes)
 
 
 def told(**changes) -> str:

@@ -5,15 +5,8 @@ import pytest
 
 from fedci.errors import SizeError
 from fedci.model import padding
-from fedci.model.families import model_of
 from fedci.model.shared import inducing
-from fedci.study.options import SharedOptions
-
-ROWS, D, DRAWS, BETAS = 45, 3, 3, 2
-
-
-def make(**changes):
-    return model_of(SharedOptions(family="shared", knots=3, **changes), D, D, 2)
+from support.large import ROWS, blocks, make, some_rows
 
 
 @pytest.fixture(scope="module")
@@ -23,12 +16,7 @@ def model():
 
 @pytest.fixture(scope="module")
 def rows():
-    rng = np.random.default_rng(0)
-    return rng.normal(size=(ROWS, D)), (rng.uniform(size=ROWS) < 0.4).astype(int), rng.normal(size=ROWS)
-
-
-def blocks(model, rows, count=ROWS, block=16):
-    return inducing.cut(*rows, np.zeros(4), 0, model.kernel, count, block)
+    return some_rows()
 
 
 def test_more_inducing_inputs_contain_the_fewer(model, rows):

@@ -10,20 +10,15 @@ import numpy as np
 import pytest
 
 from fedci.model import leave_one_out, padding, parallel, predict
-from fedci.model.families import model_of
 from fedci.model.rows import BetaLaw, Moments
-from fedci.model.shared import evidence, inducing
+from fedci.model.shared import evidence
 from fedci.model.shared.evidence import SharedDraws
-from fedci.study.options import SharedOptions
+from support.large import ROWS, D, blocks, make, some_rows
 
-ROWS, D, DRAWS, BETAS = 45, 3, 3, 2
+DRAWS, BETAS = 3, 2
 JITTER, TOLERANCE = 1e-12, 1e-7
 CORRELATIONS = jnp.array([np.nan, 0.0, 0.5, 0.9])
 NOTHING = np.zeros(0)
-
-
-def make(**changes):
-    return model_of(SharedOptions(family="shared", knots=3, **changes), D, D, 2)
 
 
 @pytest.fixture(scope="module")
@@ -33,8 +28,7 @@ def model():
 
 @pytest.fixture(scope="module")
 def rows():
-    rng = np.random.default_rng(0)
-    return rng.normal(size=(ROWS, D)), (rng.uniform(size=ROWS) < 0.4).astype(int), rng.normal(size=ROWS)
+    return some_rows()
 
 
 @pytest.fixture(scope="module")
@@ -51,10 +45,6 @@ def draws(model, thetas):
 @pytest.fixture(scope="module")
 def exact(rows):
     return padding.pad_site(*rows, np.zeros(4), 0)
-
-
-def blocks(model, rows, count=ROWS, block=16):
-    return inducing.cut(*rows, np.zeros(4), 0, model.kernel, count, block)
 
 
 def in_order(parts):

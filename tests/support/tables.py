@@ -11,6 +11,8 @@ from fedci.table.table import Source
 ROWS = 60
 COVARIATES = {"age": {"range": [0, 120]}, "sex": "binary", "bmi": "numeric",
               "stage": {"type": "categorical", "levels": ["I", "II", "III"]}}
+SMALL = Study(treatment="w", outcome="y", ids="i", policy="simulation", missing="impute",
+              covariates={"a": "numeric", "s": {"type": "categorical", "levels": ["A", "B"]}})
 
 
 def study(**changes) -> Study:

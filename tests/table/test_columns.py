@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedci.errors import DataError, FedciError, SourceError
+from fedci.errors import FedciError, SourceError
 from fedci.study.study import Study
 from fedci.table.table import Source, Table
-from support.tables import ROWS, as_csv, read, study, told
+from support.tables import ROWS, SMALL, as_csv, read, study, told
 
 
 def as_parquet(frame, path):
@@ -68,8 +68,6 @@ def test_a_first_line_that_is_no_header_is_not_shown(frame, tmp_path):
 
 
 # ── properties ──────────────────────────────────────────────────────────────────────────────────────────────
-SMALL = Study(treatment="w", outcome="y", ids="i", policy="simulation", missing="impute",
-              covariates={"a": "numeric", "s": {"type": "categorical", "levels": ["A", "B"]}})
 HEADER = b"w,y,a,s,i\n"
 GOOD = HEADER + b"1,0.5,3,A,01\n0,1.5,4,B,02\n1,2,5,A,03\n"
 cells = st.sampled_from(
@@ -109,25 +107,3 @@ def test_flipped_bytes_of_a_parquet_file(frame, tmp_path):
     for place in np.random.default_rng(0).integers(0, len(whole), 60):
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 0xFF]) + whole[place + 1:])
         assert is_sound(outcome(path, study()))
-
-
-@settings(max_examples=200, deadline=None)
-@given(value=st.floats(-1e70, 1e70), form=st.sampled_from(["{!r}", "{:e}", "{:.3f}", " {!r} ", "+{:.17g}"]))
-def test_a_number_is_read_as_python_reads_it(value, form):
-    text = form.format(abs(value) if form.startswith("+") else value)
-    frame = pd.DataFrame({"w": [0, 1], "y": ["0", text], "a": [text, "."], "s": "A", "i": "0"})
-    if float(text) == 0:
-        frame["y"] = ["1", text]
-    table = Source("lyon", frame).read(SMALL)
-    assert table.x[0, 0] == float(text)
-    assert table.y[1] == float(text)
-
-
-@settings(max_examples=200, deadline=None)
-@given(text=st.text(min_size=1, max_size=8))
-def test_text_is_a_number_missing_or_an_error_that_does_not_show_it(text):
-    frame = pd.DataFrame({"w": [0, 1], "y": [0.0, 1.0], "a": ["1", f"§{text}§"], "s": "A", "i": "0"})
-    with pytest.raises(DataError) as problem:
-        Source("lyon", frame).read(SMALL)
-    assert "§" not in problem.value.message
-    assert "row 2" in problem.value.message

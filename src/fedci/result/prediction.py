@@ -26,8 +26,9 @@ from fedci.result.result import Result
 from fedci.result.storage import fitted_people
 from fedci.site.people import CHUNK
 from fedci.table import small_cells
-from fedci.table.columns import ANY_SIZE, Column, column_names, read_chunks, told_of, words
+from fedci.table.columns import ANY_SIZE, column_names, read_chunks
 from fedci.table.table import Source, design_chunk, restricted
+from fedci.table.values import Column, told_of, words
 
 ROWS = 4096
 """People at a time: bounds the memory whatever the file's length."""

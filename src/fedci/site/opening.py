@@ -14,8 +14,8 @@ from fedci.site.limits import check_floors, check_memory, check_rounds
 from fedci.site.linking import begin_linkage
 from fedci.site.run import Party, Run, after_linkage, reply_to, required, with_rows
 from fedci.table import small_cells
-from fedci.table.columns import told_of
 from fedci.table.table import COINCIDE, IS_CONSTANT
+from fedci.table.values import told_of
 from fedci.version import __version__
 
 

@@ -1,8 +1,4 @@
-"""Columns of cells by name, from a frame, a file or a query, and their reading as numbers, 0/1 or levels.
-
-Cells are read as text first, so that what is wrong with them can be said: a decimal comma, a word, a number too large.
-Messages name the column and rows, and never show a cell.
-"""
+"""Columns of cells by name, from a frame, a file or a query. Messages never show a cell."""
 
 from __future__ import annotations
 
@@ -12,7 +8,6 @@ import os
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
@@ -21,20 +16,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fedci.bounded import MOST_CELLS, MOST_COLUMNS
-from fedci.errors import DataError, FedciError, SizeError, SourceError
+from fedci.errors import DataError, SizeError, SourceError
 from fedci.study.options import nearest
+from fedci.table.values import Column, quoted, told_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
-MISSING_WORDS = ("", ".", "na", "n/a", "<na>", "nan", "null", "none")
-"""Cells that mean 'no value', in any case of letters: what R, SAS, Stata, pandas and SQL write."""
-NUMBER = r"^[+-]?(\d+\.?\d*([eE][+-]?\d+)?|\.\d+([eE][+-]?\d+)?|(?i:inf|infinity|nan))$"
-DECIMAL_COMMA = r"^[+-]?\d*,\d+$"
 BESIDE_QUOTES = np.frombuffer(b',\r\n"', np.uint8)
 """What may stand outside a quotation mark: the cell's border, or another mark where one inside is doubled."""
-LARGEST = 1e75
-"""Largest magnitude of a value: its fourth power, which the kurtosis needs, must stay a float64."""
 EMPTY = "the file is empty. Export the table again, with a header"
 CSV_BLOCK_BYTES = 16 * 2**20
 """Rows longer than this cannot be read."""
@@ -44,18 +34,6 @@ MOST_LETTERS = 2**32
 """Of one column of words."""
 ANY_SIZE = 2**63
 Reader = TypeVar("Reader", bound=Callable[..., Any])
-
-
-@contextmanager
-def told_of(place: str) -> Iterator[None]:
-    """Puts the place before every error of the block, so that each check need only know its own part."""
-    try:
-        yield
-    except FedciError as error:
-        raise type(error)(f"{place}: {error}") from None
-    except MemoryError:
-        raise SizeError(f"{place}: the table does not fit into memory. Keep only the study's columns in it, "
-                        "or use a larger machine") from None
 
 
 @runtime_checkable
@@ -148,18 +126,7 @@ def _one_type(parts: Sequence[pa.ChunkedArray]) -> pa.ChunkedArray:
     return pa.chunked_array([chunk for part in parts for chunk in part.cast(kind).chunks], kind)
 
 
-# ── reading: bytes and frames to columns ────────────────────────────────────────────────────────────────────
-
-
-@dataclass(frozen=True, eq=False)
-class Column:
-    """One column as it was read."""
-
-    name: str
-    cells: pa.ChunkedArray
-
-    def error(self, problem: str) -> DataError:
-        return DataError(f"column {self.name!r} {problem}")
+# ── bytes and frames to columns ────────────────────────────────────────────────────────────────────────────
 
 
 def from_frame(frame: Any, wanted: Sequence[str] | None) -> dict[str, Column]:
@@ -433,109 +400,3 @@ def _why_not_csv(ragged: list[Any]) -> str:
     row = ragged[0]
     return (f"line {row.number} has {row.actual_columns} cells, the header has {row.expected_columns}. "
             "Quote cells that hold a comma, and write decimals with a point")
-
-
-# ── cells: columns to numbers ───────────────────────────────────────────────────────────────────────────────
-
-
-def numbers(column: Column, remedy: str, truth_words: bool = False) -> np.ndarray:
-    """[n] float64, NaN where missing. With `truth_words`, true and false are 1 and 0."""
-    kind = column.cells.type
-    if pa.types.is_large_string(kind):
-        values = _read_numbers(column, remedy, truth_words)
-    elif pa.types.is_boolean(kind):
-        values = column.cells.cast(pa.uint8()).cast(pa.float64())
-    elif _is_number(kind):
-        values = column.cells.cast(pa.float64(), safe=False)
-    else:
-        raise column.error(f"holds {_kind_of(kind)} where numbers are needed; {remedy}")
-    values = values.to_numpy()
-    refuse_rows(column, np.abs(values) > LARGEST, f"that are infinite or beyond ±{LARGEST:g}",
-                 "leave unknown values empty, or change the unit")
-    return values
-
-
-def _is_number(kind: pa.DataType) -> bool:
-    is_kind = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_null)
-    return any(test(kind) for test in is_kind)
-
-
-def _kind_of(kind: pa.DataType) -> str:
-    """In one word: the full name of a nested type can hold keys, which are data."""
-    return "dates" if pa.types.is_temporal(kind) else f"the type {str(kind).partition('<')[0]}"
-
-
-def _read_numbers(column: Column, remedy: str, truth_words: bool) -> pa.ChunkedArray:
-    try:
-        return column.cells.cast(pa.float64())
-    except pa.ArrowInvalid:  # some cell needs a closer look: blanks, words for missing, or a mistake
-        pass
-    text = _without_missing_words(column.cells)
-    if truth_words:
-        low = pc.utf8_lower(text)
-        text = pc.if_else(pc.equal(low, "true"), "1", pc.if_else(pc.equal(low, "false"), "0", text))
-    unread = pc.fill_null(pc.invert(pc.match_substring_regex(text, NUMBER)), False)
-    if pc.any(unread).as_py():
-        raise _unread(column, text, unread, remedy)
-    return text.cast(pa.float64())
-
-
-def _without_missing_words(cells: pa.ChunkedArray, levels: Sequence[str] = ()) -> pa.ChunkedArray:
-    """Trimmed, and null where the cell says that there is no value; words in `levels` are values."""
-    text = pc.utf8_trim_whitespace(cells)
-    gone = pc.is_in(pc.utf8_lower(text), pa.array(MISSING_WORDS, text.type))
-    if levels:
-        gone = pc.and_(gone, pc.invert(pc.is_in(text, pa.array(levels, text.type))))
-    return pc.if_else(gone, pa.scalar(None, text.type), text)
-
-
-def _unread(column: Column, text: pa.ChunkedArray, unread: pa.ChunkedArray, remedy: str) -> DataError:
-    rows = row_list(unread.to_numpy())
-    if pc.all(pc.match_substring_regex(text.filter(unread), DECIMAL_COMMA)).as_py():
-        return column.error(f"writes decimals with a comma in {rows}. Export it with decimal points")
-    return column.error(f"holds text in {rows}; {remedy}")
-
-
-def zeros_and_ones(column: Column, remedy: str) -> np.ndarray:
-    """[n] of 0, 1 and NaN, from 0 and 1 or true and false. Other words could be read either way round."""
-    values = numbers(column, remedy, truth_words=True)
-    refuse_rows(column, ~(np.isnan(values) | (values == 0) | (values == 1)), "other than 0 and 1", remedy)
-    return values
-
-
-def level_codes(column: Column, levels: Sequence[str]) -> np.ndarray:
-    """[n] float64: position among the study's levels, NaN where missing."""
-    text = _without_missing_words(words(column), levels=levels)
-    codes = pc.index_in(text, pa.array(levels, text.type))
-    unseen = pc.and_(pc.is_null(codes), pc.is_valid(text)).to_numpy()
-    if unseen.any():
-        raise column.error(f"holds a level that the study does not have in {row_list(unseen)}. "
-                           f"Its levels are {', '.join(levels)}. Recode the cells, or add the level")
-    return codes.cast(pa.float64()).to_numpy()
-
-
-def words(column: Column) -> pa.ChunkedArray:
-    """The cells as text: 1 and 1.0 are '1'."""
-    try:
-        return column.cells.cast(pa.large_string())
-    except pa.ArrowException:  # its words may quote cells
-        kind = _kind_of(column.cells.type)
-        raise column.error(f"holds {kind} where text is needed. Export it as text") from None
-
-
-def refuse_rows(column: Column, bad: np.ndarray, what: str, remedy: str) -> None:
-    if bad.any():
-        raise column.error(f"holds values {what} in {row_list(bad)}. {remedy[0].upper()}{remedy[1:]}")
-
-
-def row_list(bad: np.ndarray) -> str:
-    """'3 rows (first: row 17)': how many, and where to look."""
-    return f"{count(bad.sum(), 'row')} (first: row {int(np.argmax(bad)) + 1})"
-
-
-def count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
-def quoted(names: Sequence[str]) -> str:
-    return ", ".join(repr(name) for name in names)

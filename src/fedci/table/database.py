@@ -24,8 +24,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from fedci.errors import SizeError, SourceError, UsageError
-from fedci.table.columns import ANY_SIZE, Column, check_cells, check_header, told_of
+from fedci.table.columns import ANY_SIZE, check_cells, check_header
 from fedci.table.statement import POSTGRES_SETTINGS, REMEDY, check_postgres, check_select, check_shown, read_only
+from fedci.table.values import Column, told_of
 
 if TYPE_CHECKING:
     import sqlite3

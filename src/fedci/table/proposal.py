@@ -21,7 +21,8 @@ import pyarrow.compute as pc
 from fedci.errors import DataError, FedciError
 from fedci.study.policy import policy as policy_of
 from fedci.study.study import Covariate, Study, is_name
-from fedci.table.columns import ANY_SIZE, Column, numbers, read_columns, told_of, words, zeros_and_ones
+from fedci.table.columns import ANY_SIZE, read_columns
+from fedci.table.values import Column, numbers, told_of, words, zeros_and_ones
 
 TREATMENT = re.compile(r"treat|^trt|^arm$|expos|^drug|interven|^w$|^z$", re.I)
 OUTCOME = re.compile(r"outcome|response|change|score|^y$|_y$|result|endpoint|death|mortal|surviv|readmi", re.I)

@@ -21,24 +21,21 @@ from fedci.errors import DataError, FedciError, SizeError, UsageError
 from fedci.study.identity import records
 from fedci.study.policy import Policy
 from fedci.study.study import Covariate, Study, check_site_id
-from fedci.table.columns import (
+from fedci.table.columns import check_header, column_names, from_frame, read_columns
+from fedci.table.database import SCHEME, Query, query_at
+from fedci.table.values import (
     MISSING_WORDS,
     Column,
-    check_header,
-    column_names,
     count,
-    from_frame,
     level_codes,
     numbers,
     quoted,
-    read_columns,
     refuse_rows,
     row_list,
     told_of,
     words,
     zeros_and_ones,
 )
-from fedci.table.database import SCHEME, Query, query_at
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -79,8 +79,8 @@ def made_result(plan: Study, tables: dict[str, pd.DataFrame], draws: int = 6, se
     from fedci.model.shared.exchanges import BETAS
     from fedci.protocol.engine import Traffic
     from fedci.result.result import Result
+    from fedci.table.design import design_columns
     from fedci.table.moments import Scales, describe, pool
-    from fedci.table.table import design_columns
 
     rng, options = np.random.default_rng(seed), plan.fit_options("default")
     read = {name: Source(name, table).read(plan) for name, table in sorted(tables.items())}

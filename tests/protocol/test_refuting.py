@@ -11,7 +11,7 @@ from fedci.errors import DisclosureError
 from fedci.protocol import refuting
 from fedci.protocol.messages import Hello, Refusal, Reply
 from fedci.site.site import Site
-from fedci.table.table import design_columns
+from fedci.table.design import design_columns
 from support.refuted import QUICK, REFUTE, sources
 from tests_support import study
 

@@ -11,8 +11,9 @@ import pytest
 
 import tests_support
 from fedci.cli import commands
-from fedci.errors import DataError, SizeError, StudyError, UsageError
-from fedci.table.table import Source, design_columns, design_from, design_matrix, problems
+from fedci.errors import SizeError, StudyError
+from fedci.table.design import design_columns
+from fedci.table.table import Source, problems
 from support.tables import COVARIATES, ROWS, as_csv, read, study, told
 
 
@@ -107,42 +108,6 @@ def test_a_site_must_be_the_studys(frame):
     told(frame, StudyError, sites=["oslo"])
     with pytest.raises(StudyError, match="a-z"):
         Source("Lyon", frame)
-
-
-# ── new patients ────────────────────────────────────────────────────────────────────────────────────────────
-def test_new_patients_are_coded_as_the_table_was(frame):
-    x, missing = design_matrix(study(), frame.drop(columns=["w", "y"]), "lyon")
-    np.testing.assert_array_equal(x, read(frame).x)
-    np.testing.assert_array_equal(missing, read(frame).missing)
-    assert design_from(study(), frame.iloc[:1], "lyon")[0].shape == (1, 5)
-    assert design_from(study(), frame.iloc[:0], "lyon")[0].shape == (0, 5)
-
-
-def test_new_patients_may_be_an_array_in_the_studys_order(frame):
-    numeric = study(covariates=["age", "bmi"])
-    X = frame[["age", "bmi"]].to_numpy()
-    np.testing.assert_array_equal(design_from(numeric, X, "lyon")[0], X)
-    np.testing.assert_array_equal(design_from(numeric, frame[["bmi", "age"]], "lyon")[0], X)
-
-
-@pytest.mark.parametrize("X, fragment", [
-    (np.ones(2), "(2,)"), (np.ones((2, 3)), "(2, 3)"), ([["a", "b"]], "numbers"), (None, "shape ()")])
-def test_an_array_that_does_not_fit(X, fragment):
-    with pytest.raises(UsageError) as problem:
-        design_from(study(covariates=["age", "bmi"]), X, "lyon")
-    assert fragment in problem.value.message
-
-
-def test_an_array_cannot_say_levels():
-    with pytest.raises(UsageError, match="'stage'"):
-        design_from(study(), np.ones((2, 4)), "lyon")
-
-
-def test_new_patients_meet_the_same_checks(frame):
-    with pytest.raises(DataError, match=r"site 'new': column 'age' .* range \[0, 120\]"):
-        design_from(study(), frame.assign(age=121), "new")
-    with pytest.raises(DataError, match="'stage' has 60 missing values"):
-        design_from(study(), frame.assign(stage=None), "new")
 
 
 # ── fedci check ─────────────────────────────────────────────────────────────────────────────────────────────

@@ -30,8 +30,8 @@ from fedci.protocol import optimise, refuting, rounds, stages
 from fedci.protocol.requests import diagnostic, diagnostics_in
 from fedci.study.options import FitOptions
 from fedci.study.study import Study
+from fedci.table.design import design_columns
 from fedci.table.moments import Moments, Scales, pool
-from fedci.table.table import design_columns
 
 OPENING, DESIGN, START, ROUND, CLOSING, OVER = "opening", "design", "start", "round", "closing", "over"
 READY, BEGIN = "Prepare", "Begin"

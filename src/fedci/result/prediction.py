@@ -27,7 +27,8 @@ from fedci.result.storage import fitted_people
 from fedci.site.people import CHUNK
 from fedci.table import small_cells
 from fedci.table.columns import ANY_SIZE, column_names, read_chunks
-from fedci.table.table import Source, design_chunk, restricted
+from fedci.table.design import design_chunk
+from fedci.table.table import Source, restricted
 from fedci.table.values import Column, told_of, words
 
 ROWS = 4096

@@ -24,7 +24,8 @@ from fedci.result import words
 from fedci.site.people import People, stream_cate
 from fedci.site.prepared import Units
 from fedci.study.study import Study
-from fedci.table.table import Source, design_columns, design_from
+from fedci.table.design import design_columns, design_from
+from fedci.table.table import Source
 from fedci.version import __version__
 
 if TYPE_CHECKING:

@@ -36,8 +36,9 @@ from fedci.site.people import People, Posterior
 from fedci.site.prepared import Prepared, Units
 from fedci.study.options import FitOptions, validated
 from fedci.study.study import Study
+from fedci.table.design import design_columns
 from fedci.table.moments import Moments, Scales, pool
-from fedci.table.table import Table, design_columns
+from fedci.table.table import Table
 from fedci.version import __version__
 
 FORMAT = 1

@@ -35,7 +35,8 @@ from fedci.site.store import Line, Store
 from fedci.study.identity import RULE
 from fedci.study.policy import Policy
 from fedci.study.study import Study
-from fedci.table.table import Table, design_columns, id_records
+from fedci.table.design import design_columns
+from fedci.table.table import Table, id_records
 
 BEFORE = frozenset({"handshake", "linkage", "keys"})
 """Phases in which nothing of the rows' values leaves."""

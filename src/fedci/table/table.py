@@ -20,17 +20,16 @@ import pyarrow as pa
 from fedci.errors import DataError, FedciError, SizeError, UsageError
 from fedci.study.identity import records
 from fedci.study.policy import Policy
-from fedci.study.study import Covariate, Study, check_site_id
-from fedci.table.columns import check_header, column_names, from_frame, read_columns
+from fedci.study.study import Study, check_site_id
+from fedci.table.columns import check_header, column_names, read_columns
 from fedci.table.database import SCHEME, Query, query_at
+from fedci.table.design import checked_block, design, design_columns
 from fedci.table.values import (
     MISSING_WORDS,
     Column,
     count,
-    level_codes,
     numbers,
     quoted,
-    refuse_rows,
     row_list,
     told_of,
     words,
@@ -133,7 +132,7 @@ class Source:
         with told_of(f"site {self.name!r}"):
             columns = read_columns(self.data, wanted, study.policy.max_file_bytes)
             w, y = _treatment(columns[study.treatment]), _finite_outcome(columns[study.outcome])
-            return _design(study, columns)[0], w, y
+            return design(study, columns)[0], w, y
 
 
 def located(place: str, site: str, study: Study | None = None) -> Path | Query:
@@ -202,7 +201,7 @@ def _try_columns(study: Study, columns: Mapping[str, Column],
     tried(_check_level_shares, study, rows)
     covariates = [covariate for covariate in study.covariates if covariate.name in columns]
     blocks = {covariate: block for covariate in covariates
-              if (block := tried(_checked_block, study, columns[covariate.name], covariate)) is not None}
+              if (block := tried(checked_block, study, columns[covariate.name], covariate)) is not None}
     if blocks:
         named = [(name, "level" if covariate.type == "categorical" else covariate.type) for covariate in blocks
                  for name in covariate.design_columns()]
@@ -213,40 +212,6 @@ def _try_columns(study: Study, columns: Mapping[str, Column],
 
 def _try_ids(study: Study, columns: Mapping[str, Column]) -> None:
     _records(study, _ids(study, columns))
-
-
-def design_columns(study: Study) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Names and kinds of the d design columns; a categorical A, B, C becomes levels `stage=B`, `stage=C`."""
-    named = [(name, "level" if covariate.type == "categorical" else covariate.type)
-             for covariate in study.covariates for name in covariate.design_columns()]
-    names, kinds = zip(*named, strict=True)
-    return names, kinds
-
-
-def design_chunk(study: Study, columns: Mapping[str, Column], place: str) -> np.ndarray:
-    """x [n, d] from columns that were read; `place` stands before every error."""
-    with told_of(place):
-        return _design(study, columns)[0]
-
-
-def design_matrix(study: Study, frame: pd.DataFrame, site: str) -> tuple[np.ndarray, np.ndarray]:
-    """x [n, d] and missing [n, d] from a frame with the study's covariates; other columns are ignored."""
-    with told_of(f"site {site!r}"):
-        return _design(study, from_frame(frame, [c.name for c in study.covariates]))
-
-
-def design_from(study: Study, X: Any, site: str) -> tuple[np.ndarray, np.ndarray]:
-    """As `design_matrix`; X may also be an array [p, number of covariates] in the study's order."""
-    import pandas as pd
-
-    if isinstance(X, pd.DataFrame):
-        return design_matrix(study, X, site)
-    names = [c.name for c in study.covariates]
-    coded = [c.name for c in study.covariates if c.type == "categorical"]
-    if coded:
-        raise UsageError(f"X is an array, but {quoted(coded)} is categorical. "
-                         f"Pass a DataFrame with the columns {quoted(names)}")
-    return design_matrix(study, pd.DataFrame(_two_dimensional(X, len(names)), columns=names), site)
 
 
 def id_records(study: Study, table: Table) -> list[bytes]:
@@ -297,54 +262,6 @@ def size_problems(study: Study, rows: int, treated: int) -> list[FedciError]:
     return faults
 
 
-# ── the design: one block of columns for each covariate ─────────────────────────────────────────────────────
-
-
-def _design(study: Study, columns: Mapping[str, Column]) -> tuple[np.ndarray, np.ndarray]:
-    x = np.hstack([_checked_block(study, columns[covariate.name], covariate) for covariate in study.covariates])
-    return x, np.isnan(x)
-
-
-def _checked_block(study: Study, column: Column, covariate: Covariate) -> np.ndarray:
-    block = _block(column, covariate)
-    _check_missing(column, np.isnan(block[:, 0]), allowed=study.imputes(covariate))
-    return block
-
-
-def _block(column: Column, covariate: Covariate) -> np.ndarray:
-    """[n, 1], or for a categorical [n, levels − 1]; NaN across the row where the value is missing."""
-    if covariate.type == "categorical":
-        levels = covariate.levels or ()
-        codes = level_codes(column, levels)[:, None]
-        indicators = (codes == np.arange(1, len(levels))).astype(float)
-        return np.where(np.isnan(codes), np.nan, indicators)
-    if covariate.type == "binary":
-        return zeros_and_ones(column, "code it 1 for yes and 0 for no")[:, None]
-    values = numbers(column, "the study says it is numeric. Correct the cells, or declare it categorical")
-    if covariate.range:
-        low, high = covariate.range
-        refuse_rows(column, (values < low) | (values > high), f"outside the range [{low:g}, {high:g}]",
-                     "leave unknown values empty instead of writing a code, or correct the range")
-    return values[:, None]
-
-
-def _check_missing(column: Column, gone: np.ndarray, allowed: bool) -> None:
-    if gone.any() and not allowed:
-        raise column.error(f"has {count(gone.sum(), 'missing value')}; the study requires it. "
-                           f'Drop the rows, or set missing = "impute" for {column.name!r}.')
-
-
-def _two_dimensional(X: Any, width: int) -> np.ndarray:
-    try:
-        array = np.asarray(X, dtype=float)
-    except (TypeError, ValueError):
-        raise UsageError("X is no array of numbers. Pass one, or a DataFrame with the covariates") from None
-    if array.ndim != 2 or array.shape[1] != width:
-        raise UsageError(f"X has the shape {array.shape}, needs [rows, {width}]: "
-                         "one column for each covariate, in the study's order")
-    return array
-
-
 # ── the table: what only a whole site shows ─────────────────────────────────────────────────────────────────
 
 
@@ -355,7 +272,7 @@ def _table(study: Study, site: str, columns: Mapping[str, Column]) -> Table:
     arm_warnings = _check_arms(study.policy, study.treatment, w)
     y = _outcome(columns[study.outcome])
     _check_level_shares(study, rows)
-    x, missing = _design(study, columns)
+    x, missing = design(study, columns)
     names, kinds = design_columns(study)
     warnings = [f"site {site!r}: {warning}" for warning in (*arm_warnings, *_check_design(x, names, kinds))]
     control = study.diagnostics.negative_control

@@ -376,7 +376,8 @@ def predict(
     check_site(fitted, site)
     people = located(data, site or "new", fitted.study)
     with count_progress("people", count_rows(people), quiet or as_json) as progress:
-        made = predict_file(fitted, people, out, site, alpha, realised, keep or (), force, progress)
+        made = predict_file(fitted, people, out, site, alpha, outcome_noise=realised, keep=keep or (), force=force,
+                            progress=progress)
     facts = {"out": str(made.path), "people": made.people, "mean_effect": made.mean, "site": site, "alpha": alpha}
     typer.echo(_as_json(facts) if as_json else
                f"{made.people:,} people, mean effect {made.mean:.4g}, {100 * (1 - alpha):g}% intervals: {made.path} "

@@ -172,7 +172,7 @@ def site_run(
     with _goes_on():
         from fedci.network.operations import run_site
 
-        run_site(kit, data, typer.echo, ask, linkage_key, wait, policy, store, apart)
+        run_site(kit, data, typer.echo, ask, linkage_key=linkage_key, wait=wait, policy=policy, keep=store, apart=apart)
 
 
 @coordinator_app.command("run")

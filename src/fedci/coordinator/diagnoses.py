@@ -86,8 +86,9 @@ def _overlap(talk: Talk, opened: Opening, model: Propensity | None,
              for name, own in scores.sites.items() if "counts" in own}
     everyone = overlap.Seen(_counts(scores.sums), _effective(weights.sums, m))
     sizes = np.array([opened.people - opened.treated, opened.treated])
-    return overlap.summary(everyone, sites, sizes, model, names, (opened.centre, opened.spread),
-                           {name: float(own["intercept"]) for name, own in scores.sites.items()}, _shifts(talk, names))
+    intercepts = {name: float(own["intercept"]) for name, own in scores.sites.items()}
+    return overlap.summary(everyone, sites, sizes, model, names, scales=(opened.centre, opened.spread),
+                           intercepts=intercepts, shifts=_shifts(talk, names))
 
 
 def _counts(sums: Sums) -> overlap.Counts:
@@ -149,9 +150,9 @@ def _sensitivity(fitted: Fitted, opened: Opening, columns: int, share: np.ndarra
     dof = float(sums.people()) - columns - len(fitted.people) - 1
     # where no site tells its mean propensity, the share of the treated: the two agree on average
     treated = float(share[1] / share[0]) if share[0] > 0 else opened.share
-    return sensitivity.summary(effect.mean, effect.sd, low, high, opened.outcome[1], dof, treated,
-                               (float(noise_sd[0]), float(noise_sd[1])),
-                               _correlations(sums, fitted.correlations))
+    return sensitivity.summary(
+        effect=effect.mean, se=effect.sd, low=low, high=high, outcome_sd=opened.outcome[1], dof=dof, mean_e=treated,
+        noise_sd=(float(noise_sd[0]), float(noise_sd[1])), correlations=_correlations(sums, fitted.correlations))
 
 
 def _correlations(sums: EffectSums, correlations: np.ndarray) -> tuple[sensitivity.NoiseCorrelation, ...]:

@@ -80,6 +80,6 @@ def _row(engine: Engine, study: Study, outcome: Outcome, name: str, progress: Ca
     own, again = outcome.effects.over_all.expected(), new.effects.over_all.expected()
     low, high = again.interval()
     control = study.diagnostics.negative_control
-    return refuter(name, again.mean, again.sd, low, high, new.fit.verdict, own.mean, own.sd,
-                   about=f"'{control}'" if control else "")
+    return refuter(name, mean=again.mean, sd=again.sd, low=low, high=high, ended=new.fit.verdict, study_mean=own.mean,
+                   study_sd=own.sd, about=f"'{control}'" if control else "")
 

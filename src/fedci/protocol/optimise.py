@@ -67,7 +67,8 @@ def init(options: OptimiserOptions, theta: np.ndarray, sites: int, natural: floa
     theta = np.asarray(theta, float)
     rule: _Lbfgs | _FirstOrder = (_Lbfgs.start(theta) if options.name == "lbfgs"
                                   else _FirstOrder.start(options, theta))
-    return State(options, sites, theta, theta, -np.inf, 0, (), None, rule, natural, ahead)
+    return State(options=options, sites=sites, query=theta, best=theta, best_objective=-np.inf, round=0, objectives=(),
+                 verdict=None, rule=rule, natural=natural, ahead=ahead)
 
 
 def step(state: State, objective: float, gradient: np.ndarray) -> State:
@@ -162,7 +163,8 @@ class _Lbfgs(NamedTuple):
     @staticmethod
     def start(theta: np.ndarray) -> _Lbfgs:
         zero = np.zeros_like(theta)
-        return _Lbfgs(theta, -np.inf, zero, zero, 0.0, 0.0, np.inf, (), (), np.inf)
+        return _Lbfgs(theta=theta, objective=-np.inf, gradient=zero, direction=zero, length=0.0, low=0.0, high=np.inf,
+                      moves=(), changes=(), forecast=np.inf)
 
 
 def _lbfgs_step(state: State, rule: _Lbfgs, objective: float, gradient: np.ndarray) -> State:

@@ -37,6 +37,8 @@ GENESIS = "0" * 64
 NOTE = "Note"
 """`reply` of a line that tells of the ledger itself: nothing left."""
 REFUSAL = "Refusal"
+COUNTED = ("answers", "refusals", "numbers", "bytes")
+"""Of a phase, and of a run."""
 Entry = dict[str, Any]
 """A line."""
 
@@ -360,9 +362,10 @@ def totals(entries: Iterable[Entry]) -> list[Total]:
 def _total(run: str, phase: str, entries: Sequence[Entry]) -> Total:
     refusals = sum(entry["reply"] == REFUSAL for entry in entries)
     answers = sum(entry["reply"] not in (REFUSAL, NOTE) for entry in entries)
-    names = sorted({name for entry in entries for name in entry["sums"]})
-    return Total(run, phase, answers, refusals, sum(map(numbers, entries)), sum(e["bytes"] for e in entries),
-                 tuple(names), min(entry["time"] for entry in entries), max(entry["time"] for entry in entries))
+    names, times = {name for entry in entries for name in entry["sums"]}, [entry["time"] for entry in entries]
+    return Total(run=run, phase=phase, answers=answers, refusals=refusals, numbers=sum(map(numbers, entries)),
+                 bytes=sum(entry["bytes"] for entry in entries), names=tuple(sorted(names)), first=min(times),
+                 last=max(times))
 
 
 def numbers(entry: Entry) -> int:
@@ -412,13 +415,13 @@ def show(entries: Sequence[Entry]) -> Table:
 def _counted() -> list[Column]:
     from rich.table import Column
 
-    return [Column(name, justify="right") for name in ("answers", "refusals", "numbers", "bytes")]
+    return [Column(name, justify="right") for name in COUNTED]
 
 
 def _sum(run: str, parts: Sequence[Total]) -> Total:
-    return Total(run, "all", sum(part.answers for part in parts), sum(part.refusals for part in parts),
-                 sum(part.numbers for part in parts), sum(part.bytes for part in parts), (),
-                 min(part.first for part in parts), max(part.last for part in parts))
+    counts = {name: sum(getattr(part, name) for part in parts) for name in COUNTED}
+    return Total(run=run, phase="all", names=(), first=min(part.first for part in parts),
+                 last=max(part.last for part in parts), **counts)
 
 
 def _cells(total: Total) -> list[Text | str]:

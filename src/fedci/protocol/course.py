@@ -189,8 +189,8 @@ def _descriptions(contract: Contract, model: Family,
     d, m = len(scales.x_mean), len(contract.sites)
     if not model.needs_moments:
         return np.zeros((m, 4 * (d + 3))), np.zeros(4 * (d + 3))
-    moments = yield Ask("AskDescription", {"columns": np.array(d), "slots": np.array(m), **scales._asdict()})
-    sites = [Moments(values, counts) for values, counts in zip(moments["moments"], moments["counts"], strict=True)]
+    description = yield Ask("AskDescription", {"columns": np.array(d), "slots": np.array(m), **scales._asdict()})
+    sites = [Moments(*part) for part in zip(description["moments"], description["counts"], strict=True)]
     spread = contract.options.model.moments_spread
     return np.stack([_u(site, spread) for site in sites]), _u(pool(sites), spread)
 

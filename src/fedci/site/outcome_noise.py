@@ -63,10 +63,10 @@ def noised(y: np.ndarray, column: str, delta: float, key: bytes, scale: Scale) -
 def _flipped(y: np.ndarray, values: np.ndarray, uniform: np.ndarray, v: np.ndarray) -> np.ndarray:
     """Step by step, so that flips are nested: 1 − 2p_k = Π (1 − 2r_j)."""
     low, high = values
-    slope = 1.0 / np.sqrt(1.0 + 4.0 * v / (high - low) ** 2)
-    flips = uniform < 0.5 * (1.0 - slope[1:] / slope[:-1])[None]
+    contrast = 1.0 / np.sqrt(1.0 + 4.0 * v / (high - low) ** 2)
+    flips = uniform < 0.5 * (1.0 - contrast[1:] / contrast[:-1])[None]
     sign = np.where(y == high, 1.0, -1.0) * np.where(flips.sum(1) % 2, -1.0, 1.0)
-    return 0.5 * (low + high) + 0.5 * (high - low) * sign / slope[-1]
+    return 0.5 * (low + high) + 0.5 * (high - low) * sign / contrast[-1]
 
 
 def uniforms(y: np.ndarray, column: str, key: bytes, steps: int) -> np.ndarray:

@@ -129,13 +129,13 @@ def _refuter(study: Study, table: Table, options: FitOptions, name: str, sites: 
 
 def _column_moments(study: Study, table: Table, model: Family) -> Iterator[ColumnMoments]:
     """Mean and variance, as they enter the sums; the shape only for a model that compares sites by it."""
-    x, moments = describe(table.x), 4 if model.needs_moments else 2
+    x, shown = describe(table.x), 4 if model.needs_moments else 2
     for c, (name, away) in enumerate(zip(table.columns, small_cells.withheld(table.x, table.w, study.policy.min_cell),
                                          strict=True)):
-        yield _line(name, x, c, moments, bool(away))
+        yield _line(name, x, c, shown, bool(away))
     for arm, word in enumerate(("untreated", "treated")):
-        yield _line(f"{study.outcome} ({word})", describe(table.y[table.w == arm][:, None]), 0, moments)
-    yield _line(study.treatment, describe(table.w[:, None]), 0, moments)
+        yield _line(f"{study.outcome} ({word})", describe(table.y[table.w == arm][:, None]), 0, shown)
+    yield _line(study.treatment, describe(table.w[:, None]), 0, shown)
 
 
 def _line(name: str, moments: Moments, c: int, shown: int, kept_back: bool = False) -> ColumnMoments:

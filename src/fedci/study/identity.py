@@ -39,9 +39,9 @@ def normalise(fields: Sequence[str], kinds: Sequence[str]) -> bytes:
 def records(columns: Mapping[str, Sequence[Any]], dates: Mapping[str, str]) -> list[bytes]:
     """One record for each row of the id columns, each person once; the first problem as a DataError."""
     fields = [_column(name, values, dates.get(name, TEXT)) for name, values in columns.items()]
-    made = fields[0] if len(fields) == 1 else [b"".join(row) for row in zip(*fields, strict=True)]
-    _check_once(made, list(columns))
-    return made
+    people = fields[0] if len(fields) == 1 else [b"".join(row) for row in zip(*fields, strict=True)]
+    _check_once(people, list(columns))
+    return people
 
 
 def check_format(form: str) -> str:
@@ -139,11 +139,11 @@ def _problem(value: Any, read: Callable[[str], str]) -> str | None:
         return str(problem)
 
 
-def _check_once(made: list[bytes], names: Sequence[str]) -> None:
-    if len(set(made)) == len(made):
+def _check_once(people: list[bytes], names: Sequence[str]) -> None:
+    if len(set(people)) == len(people):
         return
     seen: dict[bytes, int] = {}
-    again = [(seen[record], row) for row, record in enumerate(made) if seen.setdefault(record, row) != row]
+    again = [(seen[record], row) for row, record in enumerate(people) if seen.setdefault(record, row) != row]
     first, second = again[0]
     raise DataError(f"{len(again)} row{'s repeat' if len(again) > 1 else ' repeats'} the id ({', '.join(names)}) of an "
                     f"earlier one (first: rows {first + 1} and {second + 1}). A person stands once at a site: drop "

@@ -9,7 +9,7 @@ from tests_support import COVARIATES, frame
 
 def test_it_ends_with_the_first_course_that_reaches_the_authors_objective(monkeypatch, capsys):
     heights = dict(zip(authors.COURSES, (-500.0, -600.0, -510.0, -499.0), strict=False))
-    monkeypatch.setattr(own_process, "told", lambda module, course, cores: {
+    monkeypatch.setattr(own_process, "answer", lambda module, course, cores: {
         "course": course, "rounds": 7, "seconds": authors.THEIRS / 20, "compiled": authors.THEIRS / 50,
         "objective": heights[course]})
     authors.main([])

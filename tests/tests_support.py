@@ -9,7 +9,7 @@ from fedci import FedCI, Source, Study
 from fedci.protocol.engine import InProcessEngine
 
 COVARIATES = ("age", "bmi", "sex")
-SMALL = {"model": {"knots": 3}, "optimiser": {"rounds": 12, "draws": 4}, "prediction": {"draws": 16}}
+SMALL = {"model": {"knots": 3, "landmarks": 4}, "optimiser": {"rounds": 12, "draws": 4}, "prediction": {"draws": 16}}
 """Options of the preset `default`. With three covariates and 33 to 40 rows, the same shapes in every file: what one
 test has compiled serves the others."""
 

@@ -12,7 +12,7 @@ from fedci.model.paper.posterior import Roots
 from fedci.model.rows import BetaLaw
 from fedci.model.shared import evidence
 from fedci.model.shared.evidence import SharedDraws
-from fedci.model.shared.shared import own_root
+from fedci.model.shared.shared import noise_sd, own_root
 from fedci.study.options import SharedOptions
 
 # Covariances of condition below 1e4, jitter 1e-10 of their diagonal on one side only.
@@ -57,7 +57,7 @@ def test_the_shared_model_over_two_sites(shared):
     for l, vector in enumerate(thetas):
         theta = MODEL.unravel(vector)
         root = np.asarray(own_root(theta))
-        noise = np.exp(2 * np.asarray(theta["noise"]))
+        noise = np.asarray(noise_sd(theta)) ** 2
         mine = np.flatnonzero(owner == site)
         everyone = np.concatenate([np.arange(len(y)), mine, mine])
         arm = np.concatenate([w, np.zeros(9, int), np.ones(9, int)])

@@ -42,7 +42,7 @@ def test_every_annotation_can_be_evaluated(name):
 def test_wrong_shapes_are_refused():
     """In every folder of the model."""
     with pytest.raises(TypeCheckError, match="values"):
-        basis.root(jnp.zeros(2))
+        basis.root({}, jnp.zeros(2))
     with pytest.raises(TypeCheckError, match="normals"):
         posterior.draw_g(posterior.SourceLevel(jnp.zeros((3, 2)), jnp.eye(3)), jnp.zeros((3, 2)))
     with pytest.raises(TypeCheckError, match="root_phi"):

@@ -185,6 +185,9 @@ class SharedOptions(Options):
     """K: along how many directions of x the shared function may bend; 0 leaves it linear."""
     knots: Annotated[int, Field(ge=1, le=64)] = 7
     """J: hinges along each direction."""
+    landmarks: Annotated[int, Field(ge=0, le=256)] = 32
+    """M: points through which products and thresholds of covariates are learnt from all sites together; 0: they are
+    not."""
     kernel: Kernel = "matern52 + linear(scale) + constant(scale)"
     """k, the covariance of f^s, the function of a site's own; its constant part is the paper's g^s."""
     tails: Annotated[float, Field(gt=2)] | None = 3.0

@@ -12,7 +12,7 @@ from fedci.model.shared.shared_family import SharedFamily
 from fedci.study.options import SharedOptions
 
 D = 3
-MODEL = model_of(SharedOptions(family="shared", directions=2, knots=4), D, D, 2)
+MODEL = model_of(SharedOptions(family="shared", directions=2, knots=4, landmarks=5), D, D, 2)
 
 
 def random_theta(model: SharedFamily) -> dict:
@@ -27,11 +27,12 @@ def random_people(n: int = 5):
 
 def test_blocks_stand_one_after_the_other():
     layout = MODEL.layout
-    assert [block.name for block in layout.blocks] == ["levels", "lines", "common", "direction 1", "direction 2"]
+    assert [block.name for block in layout.blocks] == [
+        "levels", "lines", "common", "direction 1", "direction 2", "pooled outcome", "pooled effect"]
     for places, size in ((layout.columns, layout.width), (layout.coefficients, layout.size)):
         assert [place.start for place in places.values()] == [0, *(place.stop for place in places.values())][:-1]
         assert list(places.values())[-1].stop == size
-    assert layout.size == MODEL.columns == 2 * layout.width
+    assert layout.size == MODEL.columns == 2 * (layout.width - 5)  # the landmarks stand once for b and once for e
 
 
 def test_a_blocks_entries_of_z_are_its_columns_by_the_arms_share():
@@ -41,7 +42,7 @@ def test_a_blocks_entries_of_z_are_its_columns_by_the_arms_share():
     for block in MODEL.layout.blocks:
         own = omega[:, MODEL.layout.columns[block.name]]
         assert own.shape == (len(x), block.width)
-        expected = jnp.concatenate([(arms @ block.root(theta)[:, i])[:, None] * own for i in (0, 1)], 1)
+        expected = jnp.concatenate([(arms @ block.root(theta)[:, i])[:, None] * own for i in range(block.copies)], 1)
         np.testing.assert_array_equal(z[:, MODEL.layout.coefficients[block.name]], expected)
 
 
@@ -56,9 +57,10 @@ def test_each_block_is_what_its_name_says():
 
 
 def test_hinges_are_straight_beyond_the_knots():
-    """Second differences vanish far out: the shared function never grows faster than a line."""
+    """Second differences vanish far out: but for products, the shared function never grows faster than a line."""
     theta = MODEL.unravel(jnp.asarray(MODEL.prior[0] + 0.3 * np.random.default_rng(1).standard_normal(MODEL.size)))
     along = jnp.linspace(400, 600, 5)[:, None] * jnp.ones((1, D))
+    theta |= {"pooled": jnp.array([-40.0, -1.0, -1.0])}
     z = MODEL.layout.rows(theta, along, jnp.tile(jnp.array([0.0, 1.0]), (5, 1)))
     np.testing.assert_allclose(np.diff(z, 2, axis=0), 0.0, atol=1e-8 * np.abs(z).max())
 
@@ -67,7 +69,7 @@ def squares(options, d):
     """A block that the model does not have."""
     yield basis.Block(name="squares", width=d, part=basis.Part("squares", "squares"),
                       columns=lambda theta, points: points.x**2 / np.sqrt(d),
-                      root=lambda theta: basis.root(theta["squares"]))
+                      root=lambda theta: basis.root(theta, theta["squares"]))
 
 
 @pytest.fixture
@@ -77,12 +79,12 @@ def larger(monkeypatch):
     monkeypatch.setattr(basis, "BLOCKS", (*basis.BLOCKS, squares))
     monkeypatch.setattr(priors, "TABLE", priors.TABLE | {"squares": priors.Prior(
         letter="root of the squares", shape=(3,), mean=(-1.0, -1.0, 0.0), sd=(1.0, 1.0, 0.7), reason="a test")})
-    return SharedFamily(SharedOptions(family="shared", directions=1, knots=3, jitter=1.5e-10), D, D, 1)
+    return SharedFamily(SharedOptions(family="shared", directions=1, knots=3, landmarks=0, jitter=1.5e-10), D, D, 1)
 
 
 def test_a_new_block_widens_the_basis_and_theta(larger):
     assert larger.columns == 2 * (2 + D + 3 + D)
-    assert larger.size == (D + 5) + 14 + 3 == len(larger.names())
+    assert larger.size == (D + 5) + 16 + 3 == len(larger.names())
     assert [name for name in larger.names() if "squares" in name] == ["squares[0]", "squares[1]", "squares[2]"]
 
 
@@ -120,7 +122,7 @@ def test_a_new_block_does_not_move_where_the_start_looks_for_the_lines(larger):
     slopes = np.random.default_rng(3).normal(size=(2, D))
     beta = np.zeros(larger.columns)
     beta[larger.layout.coefficients["lines"]] = slopes.ravel()
-    expected = (np.asarray(basis.root(jnp.asarray(larger.ridge["linear"]))) @ slopes).T
+    expected = (np.asarray(basis.root(larger.ridge, jnp.asarray(larger.ridge["linear"]))) @ slopes).T
     np.testing.assert_array_equal(exchanges._slopes(larger, larger.ridge, beta), expected)
 
 

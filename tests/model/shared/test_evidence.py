@@ -8,12 +8,13 @@ from jax.scipy.stats import multivariate_normal
 
 from fedci.model import covariance, kernels, padding
 from fedci.model.families import model_of
-from fedci.model.shared import basis, evidence
+from fedci.model.shared import evidence
 from fedci.model.shared.evidence import Statistics
+from fedci.model.shared.shared import noise_sd, own_root
 from fedci.study.options import SharedOptions
 
 D, SITES = 3, 2
-MODEL = model_of(SharedOptions(family="shared", directions=2, knots=4), D, D, SITES)
+MODEL = model_of(SharedOptions(family="shared", directions=2, knots=4, landmarks=5), D, D, SITES)
 JITTER = 1e-10
 
 
@@ -42,10 +43,10 @@ def dense_covariance(theta, sites=range(SITES)):
     x, w, _ = (jnp.concatenate(part) for part in zip(*map(rows, sites), strict=True))
     owner = np.repeat(list(sites), 11)
     z = MODEL.layout.rows(theta, x, covariance.arms(w))
-    root = basis.root(theta["phi"] + jnp.append(theta["noise"], 0.0))
+    root = own_root(theta)
     k = kernels.cross(MODEL.kernel, theta["kernel"], x, x)
     local = (root @ root.T)[w][:, w] * k * (owner[:, None] == owner)
-    noise = jnp.exp(2 * theta["noise"])[w]
+    noise = noise_sd(theta)[w] ** 2
     return z @ z.T + local + jnp.diag(noise)
 
 

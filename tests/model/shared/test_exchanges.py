@@ -11,7 +11,7 @@ from fedci.model import covariance, kernels, predict
 from fedci.model.rows import BetaLaw
 from fedci.model.shared import evidence, exchanges
 from fedci.model.shared.evidence import SharedDraws
-from fedci.model.shared.shared import own_root
+from fedci.model.shared.shared import noise_sd, own_root
 from fedci.protocol.messages import Refusal, Step
 from fedci.site.site import Site
 from support.answered import over
@@ -90,7 +90,7 @@ def test_effects_of_a_draw_are_the_dense_conditionals(result):
     def k(a, b):
         return np.asarray(kernels.cross(model.kernel, theta["kernel"], a, b))
 
-    c = phi[w][:, w] * k(x, x) + np.diag(np.exp(2 * np.asarray(theta["noise"]))[w])
+    c = phi[w][:, w] * k(x, x) + np.diag(np.asarray(noise_sd(theta))[w] ** 2)
     across = (phi[1] - phi[0])[w] * k(x_new, x)
     z = np.asarray(model.layout.rows(theta, x, covariance.arms(jnp.asarray(w))))
     e = np.asarray(model.layout.rows(theta, x_new, jnp.tile(jnp.array([-1.0, 1.0]), (3, 1))))
@@ -186,13 +186,13 @@ def test_a_site_that_cannot_factor_counts_itself_as_failed(result, rows):
 
 
 def test_what_leaves_is_as_large_as_documented(result):
-    """docs/model.md: q(q + 1)/2 + q + 2 numbers a draw, with q = 2(2 + d + KJ)."""
+    """docs/model.md: q(q + 1)/2 + q + 2 numbers a draw, with q = 2(2 + d + KJ + M)."""
     model = result.outcome.layout.model
-    assert model.columns == 2 * (2 + len(COVARIATES) + 2 * 3)
+    assert model.columns == 2 * (2 + len(COVARIATES) + 2 * 3 + model.options.landmarks)
     shapes = evidence.shapes(model, 16)
     numbers = sum(int(np.prod(shape)) for shape in shapes.values())
     assert numbers == 16 * (model.columns * (model.columns + 1) // 2 + model.columns + 2)
-    assert model.size == (model.covariates + 5) * 2 + 14
+    assert model.size == (model.covariates + 5) * 2 + 16 + 2 * model.covariates + 8
     rows = result.people["site-0"].ready.rows
     leaves = jax.tree.leaves(evidence.statistics(model, np.zeros((16, model.size)), rows, 1e-8))
     assert [leaf.shape for leaf in leaves] == list(shapes.values())
@@ -225,7 +225,7 @@ def test_a_point_posterior_stays_a_point_and_is_surer(result):
 def test_what_drives_the_outcome_is_reported(result):
     """Shares are of a whole; the words name as many directions as carry at least a twentieth."""
     table = result.drivers()
-    assert list(table.part) == ["lines", "direction 1", "direction 2", "sites' own"]
+    assert list(table.part) == ["lines", "direction 1", "direction 2", "pooled", "sites' own"]
     np.testing.assert_allclose(table[["outcome", "effect"]].sum(), 1.0)
     carrying = (table.iloc[1:3][["outcome", "effect"]].max(axis=1) >= 0.05).sum()
     assert ("No direction carries", "One direction carries", "Two directions carry")[carrying] in result.summary()

@@ -69,6 +69,6 @@ def test_the_page_shows_the_table():
 
 @pytest.mark.parametrize(("d", "k"), [(20, 2), (3, 0), (5, 4)])
 def test_the_pages_counts_of_numbers(d, k):
-    """docs/model.md: q = 2(2 + d + KJ) columns, p = (d + 5)K + 14 parameters."""
+    """docs/model.md: q = 2(2 + d + KJ + M) columns, p = (d + 5)K + 2d + 24 parameters."""
     model = model_of({"directions": k, "knots": 7}, d)
-    assert (model.columns, model.size) == (2 * (2 + d + 7 * k), (d + 5) * k + 14)
+    assert (model.columns, model.size) == (2 * (2 + d + 7 * k + 32), (d + 5) * k + 2 * d + 24)

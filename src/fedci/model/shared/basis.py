@@ -1,13 +1,15 @@
 """The shared function μ_j(x) = β_jᵀω(x) of the model `shared`: the named blocks of its basis, and the prior of β.
 
-    ω(x) = [ 1,  x/√d,  Σ_c x_c/√d,  ς(t_k − κ_1) … ς(t_k − κ_J)  for k = 1 … K ],      t = xA,   A of d × K
-             levels  lines  common   direction k
+    ω(x) = [ 1,  x/√d,  Σ_c x_c/√d,  ς(t_k − κ_1) … ς(t_k − κ_J)  for k = 1 … K,   ψ_b(x),  ψ_e(x) ]      t = xA
+             levels  lines  common   direction k                                   pooled
     ς(t) = s·softplus(t/s)                  a hinge, rounded over s = ¼
     A_ck = (1.5 τ_k a_ck + m_k)/√d          directions, with a common part m_k
+    ψ(x) = K_UU^{−1/2} k(U, x)              M landmarks U stand for the pooled covariance k (`pooled`)
 
-β is Gaussian: block b of ω has a 2 × 2 root R_b, and β_j = Σ_i R_b[j, i] β̃_i with β̃ ~ N(0, I). So a person in arm w
-has the row z = (R_b[w, i] ω_b(x))_{b, i} and mean zᵀβ̃; "the effect is simpler than the outcome" is a correlation.
-Hinges are the simplest basis that bends: sums of them approximate any function of t, and are linear beyond the data.
+β is Gaussian, and the effect is simpler than the outcome: block by block β₀ = b and β₁ = ρ b + e, e smaller than b. As a
+2 × 2 root R_b, β_j = Σ_i R_b[j, i] β̃_i with β̃ ~ N(0, I): a person in arm w has the row z = (R_b[w, i] ω_b(x))_{b, i} and
+mean zᵀβ̃. ρ = ρ₀ + the block's own deviation, log(sd e / sd b) = η + the block's own: the blocks learn from each other.
+The pooled function has columns for b and others for e, whose relevances differ: two blocks with one column of R each.
 
 A new block is a function in BLOCKS, and a row of `priors.TABLE` for what it adds to θ.
 """
@@ -27,6 +29,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from fedci.model.family import Theta
+from fedci.model.shared import pooled
 from fedci.study.options import SharedOptions
 
 SMOOTH = 0.25
@@ -68,14 +71,16 @@ class Block:
     columns: Callable[[Theta, Points], jax.Array]
     """ω_b(x) [n, b]."""
     root: Callable[[Theta], jax.Array]
-    """R_b [2, 2]."""
+    """R_b [2, copies]."""
     part: Part | None
     """None where the block does not vary from person to person."""
+    copies: int = 2
+    """How many times its columns stand in z: once each for b and e, or for one of them only."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Which block stands where: in ω(x), and in β̃ and z, where each block has its columns twice, i = 0 and 1."""
+    """Which block stands where: in ω(x), and in β̃ and z, where each block has its columns `copies` times."""
 
     blocks: tuple[Block, ...]
 
@@ -90,7 +95,7 @@ class Layout:
     @property
     def size(self) -> int:
         """q, the length of β̃."""
-        return 2 * self.width
+        return sum(block.copies * block.width for block in self.blocks)
 
     @cached_property
     def columns(self) -> dict[str, slice]:
@@ -99,15 +104,15 @@ class Layout:
 
     @cached_property
     def coefficients(self) -> dict[str, slice]:
-        """Of each block in β̃ and in z: 2b entries, those of i = 0 first."""
-        return _one_after_the_other({block.name: 2 * block.width for block in self.blocks})
+        """Of each block in β̃ and in z: copies · b entries, those of i = 0 first."""
+        return _one_after_the_other({block.name: block.copies * block.width for block in self.blocks})
 
     def omega(self, theta: Theta, x: Float[Array, "n d"]) -> list[Float[Array, "n _"]]:
         """ω_b(x) of each block."""
         points = Points(x, x @ directions(theta))
         return [block.columns(theta, points) for block in self.blocks]
 
-    def roots(self, theta: Theta) -> dict[str, Float[Array, "2 2"]]:
+    def roots(self, theta: Theta) -> dict[str, Float[Array, "2 _"]]:
         """R_b of each block."""
         return {block.name: block.root(theta) for block in self.blocks}
 
@@ -115,7 +120,7 @@ class Layout:
         """z of each person, `arms` picking (or weighing) the two outcomes: [1 − w, w] observed, [−1, 1] the effect."""
         weights = [arms @ root for root in self.roots(theta).values()]
         return jnp.concatenate([weight[:, i:i + 1] * omega_b for weight, omega_b
-                                in zip(weights, self.omega(theta, x), strict=True) for i in (0, 1)], 1)
+                                in zip(weights, self.omega(theta, x), strict=True) for i in range(weight.shape[1])], 1)
 
 
 def _one_after_the_other(widths: Mapping[str, int]) -> dict[str, slice]:
@@ -138,7 +143,7 @@ STRAIGHT = Part("lines", "lines")
 def lines(options: SharedOptions, d: int) -> Iterator[Block]:
     yield Block(name=LINES, width=d, part=STRAIGHT,
                 columns=lambda theta, points: points.x / math.sqrt(d),
-                root=lambda theta: root(theta["linear"]))
+                root=lambda theta: root(theta, theta["linear"]))
 
 
 def common(options: SharedOptions, d: int) -> Iterator[Block]:
@@ -146,7 +151,7 @@ def common(options: SharedOptions, d: int) -> Iterator[Block]:
     if options.common:
         yield Block(name="common", width=1, part=STRAIGHT,
                     columns=lambda theta, points: jnp.sum(points.x, 1, keepdims=True) / math.sqrt(d),
-                    root=lambda theta: root(theta["common"]))
+                    root=lambda theta: root(theta, theta["common"]))
 
 
 def hinges(options: SharedOptions, d: int) -> Iterator[Block]:
@@ -159,10 +164,26 @@ def _along(k: int, count: int) -> Block:
     name = f"direction {k + 1}"
     return Block(name=name, width=count, part=Part(name, name, lambda theta: directions(theta)[:, k]),
                  columns=lambda theta, points: hinge(points.t[:, k:k + 1] - knots(count)[None]) / math.sqrt(count),
-                 root=lambda theta: root(theta["hinges"][k]))
+                 root=lambda theta: root(theta, theta["hinges"][k]))
 
 
-BLOCKS: tuple[Callable[[SharedOptions, int], Iterator[Block]], ...] = (levels, lines, common, hinges)
+BENDS = Part("pooled", "products and thresholds", lambda theta: jnp.exp(theta["relevance"]))
+
+
+def bends(options: SharedOptions, d: int) -> Iterator[Block]:
+    """Products and thresholds through landmarks: b with its relevances, e with its own."""
+    if options.landmarks:
+        at = pooled.landmarks(options.landmarks, d)
+        yield Block(name="pooled outcome", width=options.landmarks, copies=1, part=BENDS,
+                    columns=lambda theta, points: pooled.features(pooled.of_outcome(theta), points.x, at),
+                    root=lambda theta: jnp.array([[1.0], [theta["alike"] + theta["pooled_alike"]]]))
+        yield Block(name="pooled effect", width=options.landmarks, copies=1, part=BENDS,
+                    columns=lambda theta, points: pooled.features(pooled.of_effect(theta), points.x, at),
+                    root=lambda theta: jnp.array([[0.0], [1.0]]))
+
+
+BLOCKS: tuple[Callable[[SharedOptions, int], Iterator[Block]], ...] = (
+    levels, lines, common, hinges, bends)
 """In the order of ω."""
 
 
@@ -182,10 +203,15 @@ def hinge(t: Float[Array, "*k"]) -> Float[Array, "*k"]:
     return SMOOTH * jax.nn.softplus(t / SMOOTH)
 
 
-def root(values: Float[Array, "3"]) -> Float[Array, "2 2"]:
-    """(log sd of arm 0, log sd of arm 1, angle) → lower root; the correlation is the angle's sine."""
-    sd, angle = jnp.exp(values[:2]), values[2]
-    return jnp.array([[sd[0], 0.0], [sd[1] * jnp.sin(angle), sd[1] * jnp.cos(angle)]])
+def root(theta: Theta, values: Float[Array, "3"]) -> Float[Array, "2 2"]:
+    """(log sd of b, the block's own part of log sd e/sd b, of ρ) → the root of (b, ρb + e)."""
+    return simpler(values[0], values[1] + theta["effect"], values[2] + theta["alike"])
+
+
+def simpler(log_sd: Float[Array, ""], log_ratio: Float[Array, ""], rho: Float[Array, ""]) -> Float[Array, "2 2"]:
+    """Of (b, ρb + e) with sd b = e^log_sd and sd e = e^(log_sd + log_ratio)."""
+    sd = jnp.exp(log_sd)
+    return jnp.array([[sd, 0.0], [rho * sd, jnp.exp(log_sd + log_ratio)]])
 
 
 def directions(theta: Theta) -> Float[Array, "d K"]:

@@ -1,7 +1,8 @@
 """The priors of θ in the model `shared`: one table, a row for each part of θ, with the reason of its numbers.
 
 All is on the standardised scale: sds are in standard deviations of the outcome, x has spread 1. A *root* is a part of
-three numbers, (log sd of arm 0, log sd of arm 1, angle): its 2 × 2 matrix is `basis.root`.
+three numbers, (log sd of b, own part of log sd e/sd b, own part of ρ), where the function is b without treatment and
+ρb + e with it: its 2 × 2 matrix is `basis.root`.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from fedci.model import kernels
 from fedci.model.family import Theta
 from fedci.study.options import SharedOptions
 
-Value = float | tuple[float, float, float]
-"""Of every entry; or of a root's three, which stand on the last axis."""
+Value = float | tuple[float, float] | tuple[float, float, float]
+"""Of every entry; or of the two or three on the last axis."""
 Law = Literal["Gaussian", "Student's t"]
 
 
@@ -44,7 +45,7 @@ class Prior:
     """The option without which θ has no such part."""
 
 
-ALIKE = "how alike the arms are is for the data to say: their correlation sin(angle) is within ±0.64 two times in three"
+OWN = "the block's own part of both is small, so that blocks learn from each other how simple the effect is"
 TABLE: dict[str, Prior] = {
     "directions": Prior(
         letter="a", shape=("d", "K"), mean=0.0, sd=1.0, law="Student's t",
@@ -56,31 +57,59 @@ TABLE: dict[str, Prior] = {
     "direction_common": Prior(
         letter="m", shape=("K",), mean=0.0, sd=1.0, option="common",
         reason="covariates that are coded so that more is worse often have coefficients that share a mean"),
+    "effect": Prior(
+        letter="η, log sd e/sd b", shape=(), mean=-1.0, sd=1.0,
+        reason="the effect differs between people less than the outcome does: by e⁻¹ = 0.37 of it, a factor e either way; "
+               "common to all blocks"),
+    "alike": Prior(
+        letter="ρ₀", shape=(), mean=1.0, sd=0.5,
+        reason="with ρ = 1 treatment leaves the shape of the outcome as it is; effects that grow with the outcome are "
+               "ρ ≠ 1; common to all blocks"),
     "hinges": Prior(
-        letter="roots of the directions' blocks", shape=("K", 3), mean=(-0.3, -0.3, 0.0), sd=(1.0, 1.0, 0.7),
-        start=(-0.5, -0.5, 0.3),
-        reason=f"a bend may carry most of the outcome or next to nothing (e^−0.3 = 0.74, a factor e either way); "
-               f"{ALIKE}"),
+        letter="roots of the directions' blocks", shape=("K", 3), mean=(-0.3, 0.0, 0.0), sd=(1.0, 1.0, 0.7),
+        start=(-0.5, 0.5, 0.0),
+        reason="a bend may carry most of the outcome or next to nothing (e^−0.3 = 0.74, a factor e either way), and "
+               "that of one arm only"),
     "linear": Prior(
-        letter="root of the lines", shape=(3,), mean=(-1.0, -1.0, 0.0), sd=(1.0, 1.0, 0.7), start=(-0.3, -0.3, 0.5),
+        letter="root of the lines", shape=(3,), mean=(-1.0, 0.0, 0.0), sd=(1.0, 0.7, 0.3), start=(-0.3, 0.0, 0.0),
+        ridge=(-1.0, 1.0, -0.5),
         reason=f"x/√d has length 1, so e^−1 = 0.37 is the lines' own sd at a typical person, a factor e either way; "
-               f"{ALIKE}"),
+               f"{OWN}"),
     "common": Prior(
-        letter="root of the common slope", shape=(3,), mean=(-1.0, -1.0, 0.0), sd=(1.0, 1.0, 0.7), option="common",
-        ridge=(-6.0, -6.0, 0.0),
+        letter="root of the common slope", shape=(3,), mean=(-1.0, 0.0, 0.0), sd=(1.0, 0.7, 0.3), option="common",
+        ridge=(-6.0, 0.0, 0.0),
         reason="as the lines; the ridge regression keeps it out (sd e⁻⁶), or it would take the part that all "
                "coefficients share from the directions"),
+    "pooled": Prior(
+        letter="log s_p, s_t, s_m of b", shape=(3,), mean=-1.0, sd=1.0, option="landmarks", ridge=-6.0,
+        reason="as the lines: each may carry a good part of the outcome, or nothing"),
+    "pooled_effect": Prior(
+        letter="own part of log sd e/sd b of each", shape=(3,), mean=0.0, sd=0.7, option="landmarks", reason=OWN),
+    "pooled_alike": Prior(
+        letter="own part of ρ", shape=(), mean=0.0, sd=0.3, option="landmarks", reason=OWN),
+    "relevance": Prior(
+        letter="log r", shape=("d",), mean=-1.0, sd=1.0, option="landmarks",
+        reason="most covariates matter little for thresholds: λ = e^−1 is one cut in three along a covariate's whole range"),
+    "relevance_effect": Prior(
+        letter="log r of e less that of b", shape=("d",), mean=0.0, sd=0.7, option="landmarks",
+        reason="what changes the effect need not be what changes the outcome: a factor 2 either way"),
+    "steepness": Prior(
+        letter="log g", shape=(), mean=0.0, sd=0.7, option="landmarks",
+        reason="how many cuts interact, for all covariates together"),
     "phi": Prior(
-        letter="Φ^{1/2}, in units of the noise", shape=(3,), mean=(-0.5, -0.5, 0.0), sd=(0.5, 0.5, 0.7),
+        letter="Φ^{1/2}, in units of the noise", shape=(3,), mean=(-0.5, -0.5, 0.0), sd=(0.5, 0.5, 0.5),
         reason="a function too rough to learn from the rows there are looks like noise to the evidence, so only a "
-               "prior can say how much of the noise may be function: narrow"),
+               "prior can say how much of the noise may be function: narrow. Sites' own effects are not tied to η: a "
+               "shared effect may be simple where those of the sites are not"),
     "kernel": Prior(
         letter="log length-scale and log scales of k", shape=("k",), mean=0.0, sd=0.6,
         reason="around where k starts: the length-scale √d, because the typical distance of standardised inputs "
                "grows like that, and scales of 1, because Φ carries the size"),
     "noise": Prior(
-        letter="log sd of ε in each arm", shape=(2,), mean=-1.5, sd=1.2, start=-1.0, ridge=-1.0,
-        reason="e^−1.5 = 0.22 of the outcome's sd, a factor 3.3 either way: wide"),
+        letter="log sd of ε; half the difference of the arms' log sds", shape=(2,), mean=(-1.5, 0.0), sd=(1.2, 0.3),
+        start=(-1.0, 0.0), ridge=(-1.0, 0.0),
+        reason="e^−1.5 = 0.22 of the outcome's sd, a factor 3.3 either way: wide; the arms' noise within a factor 1.8 of "
+               "each other, two times in three"),
 }
 
 

@@ -6,10 +6,12 @@ It is the paper's section 3.4 (β_jᵀω(x), β Gaussian) with β integrated out
 constant of k. All other unknowns stand in one vector θ with independent priors, Gaussian but for a (Student's t: few
 covariates may carry a direction), and q(θ) is Gaussian with a diagonal:
 
-    directions, direction_scale, direction_common                        A
-    linear, common, hinges                                               roots of β's prior
+    directions, direction_scale, direction_common        A
+    effect, alike                                        η and ρ₀: how much simpler than the outcome the effect is
+    linear, common, hinges                               roots of β's prior
+    pooled …, relevance …, steepness                     the pooled covariance of outcome and effect
     phi, kernel                                          Φ^{1/2} in units of the noise; length-scale and scales of k
-    noise                                                                log sd of ε in each arm
+    noise                                                log sd of ε, and half of what it differs by between the arms
 
 `priors` has their shapes, laws and reasons; `basis` what they mean for β.
 """
@@ -31,6 +33,11 @@ from fedci.model.family import Family, Theta, names_of
 from fedci.model.rows import Vector
 from fedci.model.shared import basis, priors
 from fedci.study.options import SharedOptions
+
+
+NOISE_FLOOR = 0.01
+"""Of σ, in standard deviations of the outcome: where most outcomes are equal, a function that passes through all of them
+would have infinite evidence."""
 
 
 class SharedModel(Family):
@@ -126,11 +133,18 @@ def _unraveller(model: SharedModel) -> Callable[[Any], Theta]:
 
 
 def own_root(theta: Theta) -> Float[Array, "2 2"]:
-    """Φ^{1/2}, in units of each arm's noise: what rows are too few to learn looks like noise to the evidence, so the
-    prior must say how much of it may be function."""
-    return basis.root(theta["phi"] + jnp.append(theta["noise"], 0.0))
+    """Φ^{1/2}, in units of the noise: what rows are too few to learn looks like noise to the evidence, so the prior
+    must say how much of it may be function. A site's own effect is simpler than its own outcome, by its own amount."""
+    own, noise = theta["phi"], theta["noise"]
+    return basis.simpler(own[0] + noise[0], own[1], own[2] + theta["alike"])
+
+
+def noise_sd(theta: Theta) -> Float[Array, "2"]:
+    """σ_a = √(e^{2(n ∓ δ)} + floor²): the arms' noise is alike but for δ, and never vanishes."""
+    level, half = theta["noise"]
+    return jnp.sqrt(jnp.exp(2.0 * jnp.stack([level - half, level + half])) + NOISE_FLOOR**2)
 
 
 def noise_root(theta: Theta) -> Float[Array, "2 2"]:
     """Σ^{1/2}; the correlation, which no data inform, is taken as 0 and varied afterwards."""
-    return jnp.diag(jnp.exp(theta["noise"]))
+    return jnp.diag(noise_sd(theta))

@@ -47,7 +47,7 @@ from fedci.model.rows import (
 )
 from fedci.model.shared import basis
 from fedci.model.shared.evidence import SharedDraws
-from fedci.model.shared.shared import SharedModel, noise_root, own_root
+from fedci.model.shared.shared import SharedModel, noise_root, noise_sd, own_root
 
 
 class Blocks(NamedTuple):
@@ -228,7 +228,7 @@ def maps(model: SharedModel, theta: Theta, inducing: int) -> Maps:
     """S_a, V_a."""
     layout, places = model.layout, np.eye(model.layout.width + inducing)
     z = [jnp.concatenate([r[a, i] * places[:, layout.columns[name]] for name, r in layout.roots(theta).items()
-                          for i in (0, 1)], 1) for a in (0, 1)]
+                          for i in range(r.shape[1])], 1) for a in (0, 1)]
     scales, phi = kernels.split(model.kernel, theta["kernel"]), own_root(theta)
     own = jnp.concatenate([scales.constant * places[:, layout.columns[basis.LEVELS]],
                            scales.linear * places[:, layout.columns[basis.LINES]], places[:, own_columns(model)]], 1)
@@ -258,7 +258,7 @@ def solve(model: SharedModel, theta: Theta, site: Blocks, jitter: Scalar,
     root = inducing_root(model, theta, site.inducing, jitter)
     total = grams(model, theta, site, root) if total is None else total
     placed = maps(model, theta, site.inducing.shape[0])
-    precision = model.likelihood.arm_precision(theta["noise"], site.added)
+    precision = model.likelihood.arm_precision(jnp.log(noise_sd(theta)), site.added)
     weighted = total.both * precision[:, None, None]
     inner, with_y = weighted[:, :-1, :-1], weighted[:, :-1, -1]
     across = jnp.einsum("afg,agq->afq", inner, placed.z)

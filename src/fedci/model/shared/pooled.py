@@ -1,0 +1,84 @@
+"""The pooled covariance of the model `shared`: products and thresholds of covariates, learnt from all sites together.
+
+    k(x, z) = s_p² (Σ_c r̄_c x_c z_c)²  +  s_t² Σ_c r̄_c (1 − |u_c − v_c|)  +  s_m² exp(−Σ_c λ_c |u_c − v_c|)
+              products                    thresholds of one covariate         Mondrian: thresholds that interact
+
+    u = Φ(x), v = Φ(z)  (the normal distribution function)      r̄_c = r_c²/Σ r²      λ_c = g r_c      relevances r
+
+The Mondrian term is the covariance of infinitely many random partitions along the axes (a forest's prior), the second
+that of one random threshold. A covariate without relevance drops out of all three.
+
+It enters in weight space: k ≈ ψᵀψ, ψ(x) = K_UU^{−1/2} k(U, x), with M landmarks U that are drawn from no data: a Latin
+hypercube in u, so that each covariate has M evenly spaced thresholds however few matter.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.linalg import solve_triangular
+from jax.scipy.special import ndtr
+from jaxtyping import Array, Float
+from scipy.special import ndtri
+
+from fedci.model.family import Theta
+
+KERNELS = ("products", "thresholds", "interacting thresholds")
+"""In the order of the scales s."""
+JITTER = 1e-6
+"""Of K_UU, relative: landmarks that the relevances bring together would make it singular."""
+STREAM = 7
+
+
+class Pooled(NamedTuple):
+    """One covariance."""
+
+    log_scale: Float[Array, "3"]
+    """log s."""
+    log_relevance: Float[Array, "d"]
+    """log r."""
+    log_steepness: Float[Array, ""]
+    """log g."""
+
+
+def of_outcome(theta: Theta) -> Pooled:
+    """Of b."""
+    return Pooled(theta["pooled"], theta["relevance"], theta["steepness"])
+
+
+def of_effect(theta: Theta) -> Pooled:
+    """Of e: smaller, and along covariates of its own."""
+    return Pooled(theta["pooled"] + theta["pooled_effect"] + theta["effect"],
+                  theta["relevance"] + theta["relevance_effect"], theta["steepness"])
+
+
+@lru_cache(maxsize=64)
+def landmarks(count: int, d: int) -> np.ndarray:
+    """U [M, d]: every covariate takes the M quantiles (i − ½)/M of a standard normal, in an order of its own."""
+    rng = np.random.default_rng(np.random.SeedSequence((STREAM, count, d)))
+    at = ndtri((np.stack([rng.permutation(count) for _ in range(d)], 1) + 0.5) / count)
+    at.setflags(write=False)
+    return at
+
+
+def covariance(of: Pooled, x: Float[Array, "n d"], z: Float[Array, "m d"]) -> Float[Array, "n m"]:
+    """k(x_i, z_j)."""
+    products, thresholds, mondrian = jnp.exp(2.0 * of.log_scale)
+    relevance = jnp.exp(2.0 * (of.log_relevance - jnp.max(of.log_relevance)))
+    share = relevance / jnp.sum(relevance)
+    apart = jnp.abs(ndtr(x)[:, None] - ndtr(z)[None])
+    steep = jnp.exp(of.log_relevance + of.log_steepness)
+    return (products * ((x * share[None]) @ z.T) ** 2 + thresholds * (1.0 - apart @ share)
+            + mondrian * jnp.exp(-(apart @ steep)))
+
+
+def features(of: Pooled, x: Float[Array, "n d"], at: Float[np.ndarray, "M d"]) -> Float[Array, "n M"]:
+    """ψ(x) of each person."""
+    count, u = at.shape[0], jnp.asarray(at)
+    k = covariance(of, u, u)
+    root = jnp.linalg.cholesky(k + JITTER * jnp.trace(k) / count * jnp.eye(count))
+    inverse = solve_triangular(root, jnp.eye(count), lower=True)
+    return covariance(of, x, u) @ inverse.T

@@ -25,13 +25,13 @@ def test_whom_linkage_left_out(excluded, keep, said):
 
 def test_what_carries_the_outcome(result):
     parts = result.outcome.layout.model.driver_parts
-    table = pd.DataFrame({"part": ["lines", "direction 1", "direction 2", "sites' own"],
-                          "outcome": [0.5, 0.3, 0.01, 0.19], "effect": [0.2, 0.6, 0.02, 0.18],
-                          "covariates": ["", "age +0.90", "bmi +1.00", ""]})
+    table = pd.DataFrame({"part": ["lines", "direction 1", "direction 2", "products and thresholds", "sites' own"],
+                          "outcome": [0.5, 0.3, 0.01, 0.1, 0.09], "effect": [0.2, 0.6, 0.02, 0.1, 0.08],
+                          "covariates": ["", "age +0.90", "bmi +1.00", "sex 0.80", ""]})
     assert [part.name for part in parts] == list(table.part)
     assert words.drivers(parts, table) == [
         "One direction carries the outcome: 30% of it and 60% of the effect along age +0.90. Lines carry 50% and 20%, "
-        "the sites' own functions 19% and 18%.", ""]
+        "products and thresholds 10% and 10% (of sex 0.80), the sites' own functions 9% and 8%.", ""]
     assert words.drivers([], None) == []
 
 
@@ -39,11 +39,12 @@ def test_a_direction_carries_from_a_twentieth_of_the_outcome_or_the_effect_on(re
     parts = result.outcome.layout.model.driver_parts
 
     def said(*shares):
-        table = pd.DataFrame(shares, columns=["outcome", "effect"]).assign(covariates=["", "age", "bmi", ""])
+        table = pd.DataFrame(shares, columns=["outcome", "effect"]).assign(
+            covariates=["", "age", "bmi", "sex", ""])
         return words.drivers(parts, table)[0]
 
-    assert said((0.9, 0.9), (0.049, 0.05), (0.05, 0.0), (0.0, 0.05)).startswith("Two directions carry the outcome: ")
-    assert said((0.9, 0.9), (0.049, 0.04), (0.02, 0.0), (0.0, 0.05)).startswith("No direction carries the outcome. ")
+    assert said((0.9, 0.9), (0.049, 0.05), (0.05, 0.0), (0.3, 0.3), (0.0, 0.05)).startswith("Two directions carry the outcome: ")
+    assert said((0.9, 0.9), (0.049, 0.04), (0.02, 0.0), (0.3, 0.3), (0.0, 0.05)).startswith("No direction carries the outcome. ")
 
 
 def test_everything_to_be_warned_of_in_one_order(result):

@@ -256,10 +256,12 @@ class Result:
         return pd.DataFrame(rows, columns=["estimand", "site", "people", "mean", "sd", "low", "high"])
 
     def drivers(self, strongest: int = 4) -> pd.DataFrame | None:
-        """What carries the outcome and the effect, by the evidence: lines, each direction, the sites' own functions.
+        """What carries the outcome and the effect, by the evidence: lines, each direction, products and thresholds, the
+        sites' own functions.
 
-        One row per part: its share of the variation of the outcome and of the effect, and for a direction the
-        covariates with the largest weights (its weights have length 1). None for the paper's model.
+        One row per part: its share of the variation of the outcome and of the effect, and the covariates with the
+        largest weights in a direction, or of the greatest relevance to products and thresholds (either of length 1).
+        None for the paper's model.
         """
         import pandas as pd
 
@@ -271,8 +273,9 @@ class Result:
         carried = layout.model.drivers(layout.model.draws_at(self.outcome.effects.draws, 0))
         columns = design_columns(self.study)[0]
         names = [*columns, *(f"{columns[i]} missing" for i in layout.indicators)]
-        largest = [", ".join(f"{names[c]} {weights[c]:+.2f}" for c in np.argsort(-np.abs(weights))[:strongest])
-                   if part.along else "" for part, weights in zip(parts, carried.weights.T, strict=True)]
+        largest = [", ".join(f"{names[c]} {weights[c]:{'+' if part.along else ''}.2f}"
+                             for c in np.argsort(-np.abs(weights))[:strongest])
+                   if part.weights else "" for part, weights in zip(parts, carried.weights.T, strict=True)]
         return pd.DataFrame({"part": [part.name for part in parts], "outcome": carried.shares[0],
                              "effect": carried.shares[1], "covariates": largest})
 

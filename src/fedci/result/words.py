@@ -86,7 +86,8 @@ def drivers(parts: Sequence[Any], table: pd.DataFrame | None) -> list[str]:
                        for row in bent)
     (first, line), *others = [(part.words, row) for part, row in rows if not part.along]
     carry = [f"{first.capitalize()} carry {line.outcome:.0%} and {line.effect:.0%}",
-             *(f"{words} {row.outcome:.0%} and {row.effect:.0%}" for words, row in others)]
+             *(f"{words} {row.outcome:.0%} and {row.effect:.0%}" + (f" (of {row.covariates})" if row.covariates else "")
+               for words, row in others)]
     return [f"{count} the outcome{': ' + shares if shares else ''}. {', '.join(carry)}.", ""]
 
 

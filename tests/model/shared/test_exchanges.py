@@ -215,7 +215,7 @@ def test_every_ingredient_can_be_left_out(change, gone):
 
 def test_a_point_posterior_stays_a_point_and_is_surer(result):
     """Same data and rounds: leaving out the uncertainty of θ must narrow the intervals."""
-    options = SMALL | {"model": {"knots": 3, "posterior": "point"}}
+    options = SMALL | {"model": SMALL["model"] | {"posterior": "point"}}
     found = fit(hospitals(40, 37), options=options, preset="default")
     _, log_sd = np.split(np.asarray(found.outcome.fit.theta), 2)
     np.testing.assert_allclose(np.exp(log_sd), exchanges.POINT_SD)
@@ -225,7 +225,7 @@ def test_a_point_posterior_stays_a_point_and_is_surer(result):
 def test_what_drives_the_outcome_is_reported(result):
     """Shares are of a whole; the words name as many directions as carry at least a twentieth."""
     table = result.drivers()
-    assert list(table.part) == ["lines", "direction 1", "direction 2", "pooled", "sites' own"]
+    assert list(table.part) == ["lines", "direction 1", "direction 2", "products and thresholds", "sites' own"]
     np.testing.assert_allclose(table[["outcome", "effect"]].sum(), 1.0)
     carrying = (table.iloc[1:3][["outcome", "effect"]].max(axis=1) >= 0.05).sum()
     assert ("No direction carries", "One direction carries", "Two directions carry")[carrying] in result.summary()

@@ -6,10 +6,11 @@
     A_ck = (1.5 τ_k a_ck + m_k)/√d          directions, with a common part m_k
     ψ(x) = K_UU^{−1/2} k(U, x)              M landmarks U stand for the pooled covariance k (`pooled`)
 
-β is Gaussian, and the effect is simpler than the outcome: block by block β₀ = b and β₁ = ρ b + e, e smaller than b. As a
-2 × 2 root R_b, β_j = Σ_i R_b[j, i] β̃_i with β̃ ~ N(0, I): a person in arm w has the row z = (R_b[w, i] ω_b(x))_{b, i} and
-mean zᵀβ̃. ρ = ρ₀ + the block's own deviation, log(sd e / sd b) = η + the block's own: the blocks learn from each other.
-The pooled function has columns for b and others for e, whose relevances differ: two blocks with one column of R each.
+β is Gaussian, and the effect is simpler than the outcome: block by block β₀ = b and β₁ = ρ b + e, e smaller than b. As
+a 2 × 2 root R_b, β_j = Σ_i R_b[j, i] β̃_i with β̃ ~ N(0, I): a person in arm w has the row z = (R_b[w, i] ω_b(x))_{b, i}
+and mean zᵀβ̃. ρ = ρ₀ + the block's own deviation, log(sd e / sd b) = η + the block's own: the blocks learn from each
+other. The pooled function has columns for b and others for e, whose relevances differ: two blocks with one column of R
+each.
 
 A new block is a function in BLOCKS, and a row of `priors.TABLE` for what it adds to θ.
 """
@@ -51,6 +52,13 @@ class Part(NamedTuple):
     """For a sentence: '… carry 12% of the outcome'."""
     along: Callable[[Theta], jax.Array] | None = None
     """θ → [d], the direction of x that the part bends along, if it has one."""
+    relevances: Callable[[Theta], jax.Array] | None = None
+    """θ → [d], how much each covariate matters to the part, if it says so."""
+
+    @property
+    def weights(self) -> Callable[[Theta], jax.Array] | None:
+        """θ → [d]: of its direction, or the relevances."""
+        return self.along or self.relevances
 
 
 class Points(NamedTuple):
@@ -167,7 +175,7 @@ def _along(k: int, count: int) -> Block:
                  root=lambda theta: root(theta, theta["hinges"][k]))
 
 
-BENDS = Part("pooled", "products and thresholds", lambda theta: jnp.exp(theta["relevance"]))
+BENDS = Part("products and thresholds", "products and thresholds", relevances=pooled.relevances)
 
 
 def bends(options: SharedOptions, d: int) -> Iterator[Block]:

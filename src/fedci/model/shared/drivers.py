@@ -37,7 +37,7 @@ class Drivers(NamedTuple):
     shares: Float[Array, "2 P"]
     """Of (outcome, effect)."""
     weights: Float[Array, "d P"]
-    """The direction a part bends along, scaled to length 1; 0 for a part that has none."""
+    """The direction a part bends along, or its relevances, scaled to length 1; 0 for a part that has none."""
 
 
 def parts_of(model: SharedModel) -> list[Part]:
@@ -60,7 +60,7 @@ def _of_theta(model: SharedModel, vector: Float[Array, "p"], beta: Float[Array, 
 
 def _weights(model: SharedModel, theta: Theta) -> Float[Array, "d P"]:
     nowhere = jnp.zeros(model.covariates)
-    weights = jnp.stack([nowhere if part.along is None else part.along(theta) for part in parts_of(model)], 1)
+    weights = jnp.stack([nowhere if part.weights is None else part.weights(theta) for part in parts_of(model)], 1)
     return weights / jnp.maximum(jnp.linalg.norm(weights, axis=0), 1e-12)[None]
 
 

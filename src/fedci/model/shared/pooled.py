@@ -55,6 +55,11 @@ def of_effect(theta: Theta) -> Pooled:
                   theta["relevance"] + theta["relevance_effect"], theta["steepness"])
 
 
+def relevances(theta: Theta) -> Float[Array, "d"]:
+    """r of outcome and effect together."""
+    return jnp.exp(of_outcome(theta).log_relevance) + jnp.exp(of_effect(theta).log_relevance)
+
+
 @lru_cache(maxsize=64)
 def landmarks(count: int, d: int) -> np.ndarray:
     """U [M, d]: every covariate takes the M quantiles (i − ½)/M of a standard normal, in an order of its own."""

@@ -59,8 +59,8 @@ TABLE: dict[str, Prior] = {
         reason="covariates that are coded so that more is worse often have coefficients that share a mean"),
     "effect": Prior(
         letter="η, log sd e/sd b", shape=(), mean=-1.0, sd=1.0,
-        reason="the effect differs between people less than the outcome does: by e⁻¹ = 0.37 of it, a factor e either way; "
-               "common to all blocks"),
+        reason="the effect differs between people less than the outcome does: by e⁻¹ = 0.37 of it, a factor e either "
+               "way; common to all blocks"),
     "alike": Prior(
         letter="ρ₀", shape=(), mean=1.0, sd=0.5,
         reason="with ρ = 1 treatment leaves the shape of the outcome as it is; effects that grow with the outcome are "
@@ -89,7 +89,8 @@ TABLE: dict[str, Prior] = {
         letter="own part of ρ", shape=(), mean=0.0, sd=0.3, option="landmarks", reason=OWN),
     "relevance": Prior(
         letter="log r", shape=("d",), mean=-1.0, sd=1.0, option="landmarks",
-        reason="most covariates matter little for thresholds: λ = e^−1 is one cut in three along a covariate's whole range"),
+        reason="most covariates matter little for thresholds: λ = e^−1 is one cut in three along a covariate's whole "
+               "range"),
     "relevance_effect": Prior(
         letter="log r of e less that of b", shape=("d",), mean=0.0, sd=0.7, option="landmarks",
         reason="what changes the effect need not be what changes the outcome: a factor 2 either way"),

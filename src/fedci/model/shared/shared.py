@@ -34,10 +34,9 @@ from fedci.model.rows import Vector
 from fedci.model.shared import basis, priors
 from fedci.study.options import SharedOptions
 
-
 NOISE_FLOOR = 0.01
-"""Of σ, in standard deviations of the outcome: where most outcomes are equal, a function that passes through all of them
-would have infinite evidence."""
+"""Of σ, in standard deviations of the outcome: where most outcomes are equal, a function that passes through all of
+them would have infinite evidence."""
 
 
 class SharedModel(Family):

@@ -93,6 +93,17 @@ def test_a_result_of_another_format_says_who_wrote_it(folder):
         Result.load(folder)
 
 
+def test_a_result_of_the_earlier_law_is_refused_with_the_version_that_wrote_it(folder):
+    """θ of 0.1.0 had a correlation for each block of the arms, and no landmarks."""
+    facts = json.loads((folder / "result.json").read_text(encoding="utf-8"))
+    facts = {name: part for name, part in facts.items() if name not in (FILES, DIGEST)}
+    facts["versions"]["fedci"] = "0.1.0"
+    facts["options"]["model"] = {"family": "shared", "knots": 3}
+    (folder / "result.json").write_text(json.dumps(facts), encoding="utf-8")
+    with pytest.raises(OutputError, match=r"written by fedci 0\.1\.0 with the earlier law of the model 'shared'"):
+        Result.load(folder)
+
+
 def test_a_result_of_version_0_1_0_is_read_with_its_sites_own_moments(result, folder):
     """It had four moments of each column of each site: people and pooled columns follow from them."""
     from fedci.table.moments import describe

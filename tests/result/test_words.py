@@ -43,8 +43,10 @@ def test_a_direction_carries_from_a_twentieth_of_the_outcome_or_the_effect_on(re
             covariates=["", "age", "bmi", "sex", ""])
         return words.drivers(parts, table)[0]
 
-    assert said((0.9, 0.9), (0.049, 0.05), (0.05, 0.0), (0.3, 0.3), (0.0, 0.05)).startswith("Two directions carry the outcome: ")
-    assert said((0.9, 0.9), (0.049, 0.04), (0.02, 0.0), (0.3, 0.3), (0.0, 0.05)).startswith("No direction carries the outcome. ")
+    two = said((0.9, 0.9), (0.049, 0.05), (0.05, 0.0), (0.3, 0.3), (0.0, 0.05))
+    assert two.startswith("Two directions carry the outcome: ")
+    none = said((0.9, 0.9), (0.049, 0.04), (0.02, 0.0), (0.3, 0.3), (0.0, 0.05))
+    assert none.startswith("No direction carries the outcome. ")
 
 
 def test_everything_to_be_warned_of_in_one_order(result):

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from fedci.coordinator.talk import GIVEN_UP, Talk, Total
-from fedci.diagnostics import balance, fit, heterogeneity, overlap, sensitivity
+from fedci.diagnostics import balance, fit, heterogeneity, overlap, sameness, sensitivity
 from fedci.diagnostics.findings import Diagnostics
 from fedci.diagnostics.propensity import Propensity
 from fedci.effect import EffectSums
@@ -59,6 +59,7 @@ def summary(talk: Talk, contract: Contract, opened: Opening, model: Propensity |
                                    {name: own["residuals"] for name, own in outcome.sites.items()}, everyone),
         "heterogeneity": lambda: heterogeneity.summary(effects, {name: _site_effect(fitted.sums[name])
                                                                  for name in effects if name in fitted.sums}),
+        "sameness": lambda: sameness.summary(outcome.sums["sameness"]) if "sameness" in outcome.sums else None,
         "sensitivity": lambda: _sensitivity(fitted, opened, len(names),
                                             outcome.sums.get("treated_share", np.zeros(2)))})
     return Diagnostics(notes=talk.notes + failed, **made)

@@ -18,15 +18,16 @@ from fedci.diagnostics.fit import Fitting
 from fedci.diagnostics.heterogeneity import Heterogeneity
 from fedci.diagnostics.overlap import Overlap
 from fedci.diagnostics.refuters import Refuter
+from fedci.diagnostics.sameness import Sameness
 from fedci.diagnostics.sensitivity import Sensitivity
 from fedci.diagnostics.verdict import FINE, LOOK, PROBLEM, UNKNOWN, Plain, Verdict
 from fedci.errors import OutputError
 
 FORMAT = 1
 TITLES = {"balance": "Balance", "overlap": "Overlap", "fit": "Fit", "heterogeneity": "Heterogeneity",
-          "sensitivity": "Sensitivity", "refuters": "Refuters"}
+          "sameness": "Same effect for all", "sensitivity": "Sensitivity", "refuters": "Refuters"}
 """In the order in which they are read: what is known before the effects comes first."""
-SEALED = ("heterogeneity", "sensitivity")
+SEALED = ("heterogeneity", "sameness", "sensitivity")
 """Sections that tell the effect."""
 
 
@@ -39,6 +40,8 @@ class Diagnostics(Plain):
     fit: Fitting | None = None
     heterogeneity: Heterogeneity | None = None
     """None: one site, or blinded."""
+    sameness: Sameness | None = None
+    """How probable it is that the effect is the same for everybody. None: no site tells, or blinded."""
     sensitivity: Sensitivity | None = None
     """None: blinded."""
     refuters: tuple[Refuter, ...] = ()

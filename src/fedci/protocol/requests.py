@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from fedci.diagnostics import balance, fit, overlap, propensity
+from fedci.diagnostics import balance, fit, overlap, propensity, sameness
 from fedci.effect import REALISED, told_of_realised
 from fedci.privacy.secure_sum import BOUNDED, RAW, SHARE_BYTES, WIDE, Form
 from fedci.protocol import stages
@@ -387,7 +387,9 @@ _ROWS = (
                 _positive("places_whole", _PLACES, "the same over the sites that hide none"),
                 Array("bins", _BINS, "predicted and observed outcomes; small bins hidden"),
                 Array("line", (6,), "sums of the calibration line"),
-                _positive("treated_share", (2,), "people, and sum of their propensities"))),
+                _positive("treated_share", (2,), "people, and sum of their propensities"),
+                Array("sameness", (sameness.POWERS, sameness.POWERS),
+                      "sums of products of doubly robust effects and expected ones"))),
 )
 REQUESTS: dict[str, Request] = {row.name: row for row in _ROWS}
 """In the order of a study's phases, but for the design, which is asked before the fit and told after it."""

@@ -74,16 +74,16 @@ def sections(result: Result, extra: Extra, alpha: float) -> list[Section]:
     effect_on = f"effect on {result.study.outcome}"
     return [
         _answer(result, alpha), _sources(result, extra, effect_on), _sites(result, alpha, effect_on),
-        _people(extra.aggregates, effect_on),
+        _with_verdicts(_people(extra.aggregates, effect_on), extra.slots, "sameness"),
         *(_with_verdicts(section, extra.slots) for section in (
             _balance(extra.slots), _overlap(extra.slots), _heterogeneity(extra.slots, effect_on),
             _sensitivity(result, extra.slots, effect_on, alpha), _refuters(extra.slots), _fit(result, extra.slots))),
         _left(result, extra.ledgers), _assumptions(result, extra.slots), _made(result)]
 
 
-def _with_verdicts(section: Section, slots: Slots) -> Section:
-    """What the diagnostics of this section say in words stands before its plots."""
-    said = (slots.verdicts or {}).get(section.id)
+def _with_verdicts(section: Section, slots: Slots, kind: str | None = None) -> Section:
+    """What the diagnostics of this section (or of another kind) say in words stands before its plots."""
+    said = (slots.verdicts or {}).get(kind or section.id)
     if not said:
         return section
     table = Table(["verdict", "of", "in words"], [[verdict.verdict, verdict.name, verdict.words] for verdict in said])

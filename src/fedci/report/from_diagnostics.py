@@ -11,7 +11,7 @@ from typing import Any
 
 from fedci.report.svg import number
 
-SECTIONS = ("balance", "overlap", "fit", "heterogeneity", "sensitivity", "refuters")
+SECTIONS = ("balance", "overlap", "fit", "heterogeneity", "sameness", "sensitivity", "refuters")
 
 
 def is_record(record: Mapping[str, Any]) -> bool:

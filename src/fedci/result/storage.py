@@ -126,10 +126,18 @@ def load_result(folder: Path | str) -> Result:
 
 
 def _check_format(path: Path, facts: dict[str, Any]) -> None:
-    if facts["format"] != FORMAT:
-        writer = facts.get("versions", {}).get("fedci", "unknown")
-        raise OutputError(f"the result in '{path}' was written by fedci {writer} in format {facts['format']}; this is "
-                          f"fedci {__version__}, which reads format {FORMAT}. Read it with the version that wrote it")
+    """Of another format, or of a law that θ no longer follows: without landmarks the arms had another one."""
+    model, format_ = facts["options"]["model"], facts["format"]
+    if format_ != FORMAT:
+        raise _of_another_version(path, facts, f"in format {format_}", f"reads format {FORMAT}")
+    if model["family"] == "shared" and "landmarks" not in model:
+        raise _of_another_version(path, facts, "with the earlier law of the model 'shared'", "has another")
+
+
+def _of_another_version(path: Path, facts: dict[str, Any], written: str, here: str) -> OutputError:
+    writer = facts.get("versions", {}).get("fedci", "unknown")
+    return OutputError(f"the result in '{path}' was written by fedci {writer} {written}; this is fedci {__version__}, "
+                       f"which {here}. Read it with the version that wrote it")
 
 
 def _result(path: Path, facts: dict[str, Any], arrays: dict[str, np.ndarray]) -> Result:

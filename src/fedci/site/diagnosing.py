@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedci.diagnostics import balance, counts, fit, heterogeneity, overlap
+from fedci.diagnostics import balance, counts, fit, heterogeneity, overlap, sameness
 from fedci.diagnostics import propensity as propensities
 from fedci.errors import NumericalError, SiteError
 from fedci.model import leave_one_out
@@ -135,15 +135,16 @@ def _outcome(here: Here, arrays: Arrays) -> Part:
                                               (np.sort(arrays["edges"]) - mean) / unit)
     places = fit.place_counts(place)
     places_hidden, bins_hidden = counts.hide(places, least), counts.hide(bins[:, 0], least)
-    effect, share = np.zeros(3), np.zeros(2)
+    effect, share, same = np.zeros(3), np.zeros(2), np.zeros((sameness.POWERS, sameness.POWERS))
     if len(arrays["slopes"]) and here.tells_effect:
         e = propensities.scores(here.scaled(arrays), t.w, arrays["slopes"])
         psi, share = heterogeneity.influence(t.w, t.y, arms, e), np.array([t.rows, e.sum()])
         if _tells_own_effect(here, e):
             effect = np.array([len(psi), psi.sum(), psi @ psi])
+            same = sameness.person_sums(psi / unit, (arms[:, 1] - arms[:, 0]) / unit)
     part = fit.site_part(counts.shown(places, places_hidden), places_hidden,
                          np.where(bins_hidden[:, None], 0.0, bins), line)
-    return Part(part._asdict() | {"treated_share": share},
+    return Part(part._asdict() | {"treated_share": share, "sameness": same},
                 {"effect": effect, "residuals": _rounded(here, residuals)})
 
 

@@ -109,8 +109,8 @@ TABLE: dict[str, Prior] = {
     "noise": Prior(
         letter="log sd of ε; half the difference of the arms' log sds", shape=(2,), mean=(-1.5, 0.0), sd=(1.2, 0.3),
         start=(-1.0, 0.0), ridge=(-1.0, 0.0),
-        reason="e^−1.5 = 0.22 of the outcome's sd, a factor 3.3 either way: wide; the arms' noise within a factor 1.8 of "
-               "each other, two times in three"),
+        reason="e^−1.5 = 0.22 of the outcome's sd, a factor 3.3 either way: wide; the arms' noise within a factor 1.8 "
+               "of each other, two times in three"),
 }
 
 

@@ -53,17 +53,20 @@ FUZZED = {"messages": "the message decoder", "study": "the study file", "csv": "
 SOAK = "soak: rounds with 10 sites, 5 % of messages lost, a restart every 50"
 
 PEOPLE = {
-    "refused": "people: a listening coordinator, three sites of 170 under standard",
-    "nothing": "people: a listening coordinator that knows nobody, the smallest study that standard admits",
+    "refused": "people: a listening coordinator, three sites under standard",
+    "nothing": "people: a listening coordinator that knows nobody, 0.3 numbers a person allowed by every site",
     "column": "people: the same, which knows everything but one column",
+    "everything":
+        "people: the same, which fits all that was told, gradients and effects too, by least squares and by descent",
     "members": "people: the same, which has a person's whole row: was it in the study?",
     "control-column": "control: with the limit of numbers off the attack finds people",
+    "control-everything": "control: with the limit of numbers off the fit of all that was told finds people",
     "colluding": "people: two colluding sites of four, everything but a column of the others known",
     "lying": "people: a coordinator that lies: answers that the honest course does not have",
     "one-more": "people: a second study with one patient more, new kits",
     "jobs": "people: 200 resubmitted jobs with other cohorts",
     "outcomes": "outcomes: covariates and arms known, limit of numbers off, several studies and their average",
-    "outcomes-admitted": "outcomes: covariates and arms known, the smallest study that standard admits",
+    "outcomes-admitted": "outcomes: covariates and arms known, 0.3 numbers a person allowed by every site",
     "two-values": "outcomes: the same of two values, limit of numbers off",
     "control-outcomes": "control: without noise on outcomes the attack solves for them",
 }

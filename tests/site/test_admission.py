@@ -238,8 +238,8 @@ def test_under_standard_no_fit_of_exact_sums_may_be_told_whatever_the_size(rows)
 
 def test_enough_people_may_be_told_of():
     """Where a policy lets numbers be told at all. And the advice finds how many that is."""
-    asked = of(400, 200, 2, 3, policy={"name": "custom", "numbers_per_person": 0.3}, options={"optimiser": {"rounds": 5, "draws": 2},
-                                                           "model": {"knots": 2, "directions": 1}})
+    asked = of(400, 200, 2, 3, policy={"name": "custom", "numbers_per_person": 0.3}, options={
+        "optimiser": {"rounds": 5, "draws": 2}, "model": {"knots": 2, "directions": 1}})
     (more,) = [one for one in advice(asked) if "people here" in one.words]
     assert reasons(more.then) == ()
     fewer = replace(more.then, rows=more.then.rows - 1)

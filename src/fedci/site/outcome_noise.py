@@ -11,9 +11,10 @@ A person is known by the outcome's value and its place among equal ones, in the 
 ids, which a study's author chooses and which would draw a new e with every choice.
 
 An outcome of two values is flipped with probability p, (1 − 2p)² = 1/(1 + 4ν²s²/(hi − lo)²), and stretched so that its
-mean stays; its variance grows by ν²s², ν = 3δ. Whoever solves for everybody's is wrong about a share p of them, and does
-not know about whom: p = ν²/4 for small ν where both values are common, 2.1 % at δ = 0.1. Three times the noise costs no
-more than δ does elsewhere: covariates explain little of two values, so an error grows by √(1 + ν²s²/σ²) with σ near s.
+mean stays; its variance grows by ν²s², ν = 3δ. Whoever solves for everybody's is wrong about a share p of them, and
+does not know about whom: p = ν²/4 for small ν where both values are common, 2.1 % at δ = 0.1. Three times the noise
+costs no more than δ does elsewhere: covariates explain little of two values, so an error grows by √(1 + ν²s²/σ²) with σ
+near s.
 """
 
 from __future__ import annotations

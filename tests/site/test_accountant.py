@@ -176,6 +176,22 @@ def test_numbers_add_up_over_cohorts_of_one_study(tmp_path):
     assert "numbers for each were told in 1 other studies or cohorts" in why(tmp_path, rows, agreed)
 
 
+def test_a_refuter_without_its_study_is_refused(tmp_path):
+    """Its numbers are counted with the study's: of a study that only shook hands they would count for nothing, and
+    study after study could tell of the same people."""
+    rows = frame(200, 0)
+    agreed = limited(rows, diagnostics={"refute": ["placebo"]})
+    kit, refuter = Kit(tmp_path, agreed, rows), replace(hello("run-placebo", agreed), refuter="placebo")
+    step = Step("run-placebo", 2, "a", "AskColumns")
+    assert isinstance(kit.ask("run")[0], Reply)
+    answer = kit.ask(None, refuter, step)[1]
+    assert isinstance(answer, Refusal)
+    assert "a refuter follows a run of its study" in answer.reason
+    kit = Kit(tmp_path, agreed, rows)
+    assert isinstance(kit.moments("run"), Reply)
+    assert isinstance(kit.ask(None, refuter, step)[1], Reply)
+
+
 def test_numbers_add_up_over_cohorts_of_sites(tmp_path):
     """With a quorum the same people are summed with other sites: other sums."""
     store.create(tmp_path)

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 import people_attack as attack
+import people_told
 from gram_attack import score, spread_over
 from people_sites import FEW, MANY, NO_LIMIT, Heard, Parties, listened, people, planned, tables
 from run import PEOPLE
@@ -41,6 +42,7 @@ from fedci.protocol.messages import AskLinkKey, AskTokens, Exclude, Hello, Messa
 from fedci.site import accountant, admission
 from fedci.site.door import Door
 from fedci.site.ledger import Ledger
+from fedci.site.outcome_noise import flipped_share
 from fedci.site.site import Site
 from fedci.version import __version__
 
@@ -68,50 +70,119 @@ def met(study: Study, rows: dict[str, pd.DataFrame], stores: Path | None = None,
             parties.close()
 
 
-def admitted_size(sites: int) -> int:
-    """The people a site needs until `standard` admits the smallest fit, as `fedci check` advises."""
-    study = planned(tables((SMALL[0],) * sites), covariates=AGE)
+ALLOWED: dict[str, Any] = {"name": "custom", "numbers_per_person": 0.3}
+"""`standard` admits no fit of exact sums: what every site would have to allow for the smallest one."""
+
+
+def allowed_size(sites: int) -> int:
+    """The people a site needs until the smallest fit tells 0.3 numbers for each at most, as `fedci check` advises."""
+    study = planned(tables((SMALL[0],) * sites), covariates=AGE, policy=ALLOWED)
     asked = admission.situation(study, Source("site-0", people(SMALL[0], 0)).read(study), sites)
     return next(one.then.rows for one in admission.advice(asked) if one.then.rows > asked.rows) + 20
 
 
-def heard_under_standard(sites: int) -> Heard:
-    """A study that `standard` admits; arms are not even, so a few people more than advised."""
-    rows = tables((admitted_size(sites),) * sites)
-    with met(planned(rows, covariates=AGE), rows) as parties:
+def heard_of_few_numbers(sites: int) -> Heard:
+    """Such a study; arms are not even, so a few people more than advised."""
+    rows = tables((allowed_size(sites),) * sites)
+    with met(planned(rows, covariates=AGE, policy=ALLOWED), rows) as parties:
         return listened(parties)
 
 
+def beyond(near: int, chance: float) -> int:
+    """People who are near, more than by chance and three standard deviations of its count."""
+    return max(0, near - math.ceil(chance + 3.0 * chance**0.5))
+
+
 def beyond_chance(found: Any) -> int:
-    return max(0, found.near - math.ceil(found.chance_near + 3.0 * found.chance_near**0.5))
+    return beyond(found.near, found.chance_near)
 
 
 # --- a coordinator that listens
 
 
 def refused(quick: bool) -> Row:
-    rows = tables(SMALL)
-    with met(planned(rows, options={}), rows) as parties:
-        try:
-            run_study(parties, parties.study)
-            return Row("", sum(SMALL), sum(SMALL), "NOT refused")
-        except DisclosureError:
-            return Row("", sum(SMALL), 0 if parties.told == 0 else sum(SMALL),
-                       f"refused; {parties.told} numbers told before")
+    """The preset as it is, and as few numbers as a fit can tell, of few people and of many."""
+    tried, lost, told = 0, 0, 0
+    for sizes, how in ((SMALL, {"options": {}}), (SMALL, {"covariates": AGE}), ((5000,) * 3, {"covariates": AGE})):
+        rows = tables(sizes)
+        with met(planned(rows, **how), rows) as parties:
+            tried += sum(sizes)
+            try:
+                run_study(parties, parties.study)
+                lost += sum(sizes)
+            except DisclosureError:
+                told += parties.told
+    return Row("", tried, lost + int(told > 0),
+               f"three studies, two of them with as few numbers as a fit can tell: "
+               f"{'all refused' if not lost else 'NOT all refused'}; {told} numbers told")
 
 
 def from_nothing(quick: bool) -> Row:
-    return _rows(heard_under_standard(3), "nothing", starts=2 if quick else 6)
+    return _rows(heard_of_few_numbers(3), "nothing", starts=2 if quick else 6)
 
 
 def from_a_column(quick: bool) -> Row:
-    return _rows(heard_under_standard(3), "column", starts=3 if quick else 12)
+    return _rows(heard_of_few_numbers(3), "column", starts=3 if quick else 12)
 
 
 def colluding(quick: bool) -> Row:
     """The sums, less what the two know of themselves, are those of the other two: their rows are looked for."""
-    heard = heard_under_standard(4)
+    heard = heard_of_few_numbers(4)
     return _rows(heard, "column", starts=2 if quick else 6, known_rows=sum(heard.fit.sizes[:2]))
+
+
+WHOLE = {"model": {"knots": 1, "directions": 0, "inducing": 16},
+         "optimiser": {"rounds": 1, "draws": 1, "first_rows": 0}, "prediction": {"draws": 8}}
+"""As few numbers as a fit can tell, of large sites: their sums are cheap to differentiate."""
+
+
+def everything(quick: bool) -> Row:
+    """One who knows everything but age, and fits all that was told: the column, person by person."""
+    size = allowed_size(3)
+    rows = tables((size,) * 3)
+    with met(planned(rows, covariates=AGE, policy=ALLOWED, options=WHOLE), rows) as parties:
+        heard = listened(parties)
+    who, rng = heard.listener, np.random.default_rng(0)
+    left = people_told.left(who.parts(who.truth))
+    ways = [(attack.by_least_squares, 10)] * (1 if quick else 4) + [(attack.by_descent, 100)] * (1 if quick else 2)
+    found = [way(who, (k > 0) * rng.standard_normal(len(who.truth)), steps) for k, (way, steps) in enumerate(ways)]
+    near, chance = max((attack.near(one.values, who.truth) for one in found), key=lambda one: one[0] - one[1])
+    guess = _guessed(heard)
+    return Row("", len(left), beyond(near, max(chance, guess)),
+               f"{len(who.told())} numbers; best of {len(ways)} starts {near} of {len(left)} within 0.1 sd (shuffled "
+               f"{chance:.0f}, a regression on what is known {guess}); {_in_words(left)}")
+
+
+def _guessed(heard: Heard) -> int:
+    """People within 0.1 sd by the regression of the column on arm and outcome: what averages tell anyway."""
+    rows = heard.fit.truth
+    known = np.column_stack([np.ones(len(rows)), rows[:, -2:], rows[:, -2] * rows[:, -1]])
+    fit = known @ np.linalg.lstsq(known, rows[:, 0], rcond=None)[0]
+    return int(np.count_nonzero(np.abs(fit - rows[:, 0]) < 0.1))
+
+
+def _in_words(left: np.ndarray) -> str:
+    return (f"by the local bound {(left < 0.1).sum()} could be known to 0.1 sd, {(left < 0.3).sum()} to 0.3 sd at best "
+            f"(most exposed {left.min():.2f}, typical {np.median(left):.2f})")
+
+
+def control_everything(quick: bool) -> Row:
+    """Three times as many numbers as people, and everybody's age known to 0.3 sd beforehand."""
+    low = {"min_rows": 10, "min_arm_rows": 3, "override_reason": "control", "statistics_per_row": 9.0,
+           "max_parameters_per_row": 9.0, "min_cell": 0}
+    rows = tables((20, 20, 20))
+    options = FEW | {"optimiser": {"rounds": 3, "draws": 2}}
+    with met(planned(rows, covariates=AGE, policy=NO_LIMIT | low, options=options), rows) as parties:
+        heard = listened(parties)
+    who, rng = heard.listener, np.random.default_rng(0)
+    start = who.truth + 0.3 * rng.standard_normal(len(who.truth))
+    before = attack.near(start, who.truth)[0]
+    near = [attack.near(way(who, start, steps).values, who.truth)[0]
+            for way, steps in ((attack.by_least_squares, 40), (attack.by_descent, 300))]
+    known = int((people_told.left(who.parts(who.truth)) < 0.1).sum())
+    return Row("", 1, int(not beyond(max(near), before)),
+               f"limit off, {len(who.told())} numbers of {len(start)} people, ages known to 0.3 sd: within 0.1 sd were "
+               f"{before}, then {near[0]} by least squares, {near[1]} by gradient descent; the bound has {known}")
 
 
 def _rows(heard: Heard, known: str, starts: int, known_rows: int = 0) -> Row:
@@ -125,12 +196,11 @@ def _rows(heard: Heard, known: str, starts: int, known_rows: int = 0) -> Row:
     left = attack.bound(heard, draws, free).reshape(free.any(1).sum(), -1).max(1)
     return Row("", len(left), beyond_chance(best),
                f"{len(fit.truth)} people; best of {starts} starts {best.near} of {len(left)} within 0.1 sd (shuffled "
-               f"{best.chance_near:.0f}); by the local bound {(left < 0.1).sum()} could be known to 0.1 sd, "
-               f"{(left < 0.3).sum()} to 0.3 sd at best (most exposed {left.min():.2f}, typical {np.median(left):.2f})")
+               f"{best.chance_near:.0f}); {_in_words(left)}")
 
 
 def members(quick: bool) -> Row:
-    heard = heard_under_standard(3)
+    heard = heard_of_few_numbers(3)
     fit, n = heard.fit, len(heard.fit.truth)
     scales = heard.result.layout.scales
     rows = people(4 * n, 999)[["age", "w", "y"]].to_numpy(float)
@@ -215,20 +285,23 @@ def control_outcomes(quick: bool) -> Row:
 
 
 def two_values(quick: bool) -> Row:
-    """An honest row: flips of the same variance are so few that hardly anybody's is hidden."""
+    """Everybody's ỹ is solved for: whoever was flipped is taken for the other value, and nobody knows who was."""
     rows = {name: table.assign(y=(table.y - table.w > 2.54).astype(float))
             for name, table in tables((60, 60, 60)).items()}
     with met(planned(rows, policy=NO_LIMIT | {"min_cell": 5}, options=MANY), rows) as parties:
         heard = listened(parties)
     solved, y = attack.outcomes(heard, np.arange(len(heard.fit.thetas))), heard.outcomes
-    right = int(((solved > 0) == (y > 0)).sum())
-    return Row("", 1, 0, f"NOT hidden by noise: {right} of {len(y)} are known. Only the limit of numbers protects "
-                         f"them: more than that is refused under standard")
+    right, flipped = int(((solved > 0) == (y > 0)).sum()), int(((heard.fit.truth[:, -1] > 0) != (y > 0)).sum())
+    expected = len(y) * flipped_share(float((y > 0).mean()), DELTA)
+    return Row("", len(y), max(0, right + flipped - len(y)),
+               f"{right} of {len(y)} are named rightly, the {flipped} who were flipped (expected {expected:.1f}) are "
+               f"not: noise makes a named value uncertain by one in {len(y) / expected:.0f}, no more. The limit of "
+               f"numbers, off here, is what keeps them from being solved for")
 
 
 def outcomes_admitted(quick: bool) -> Row:
     """What the limit on numbers leaves, beside the noise: the regression is all that is found."""
-    heard = heard_under_standard(3)
+    heard = heard_of_few_numbers(3)
     solved, y = attack.outcomes(heard, np.arange(len(heard.fit.thetas))), heard.outcomes
     near = int((np.abs(solved - y) < 0.1 * np.std(y)).sum())
     expected = math.ceil(len(y) * 0.12)
@@ -408,8 +481,9 @@ def _job(study: Study, table: pd.DataFrame, folder: Path, key: bytes, run: str,
 
 
 ROWS: dict[str, Callable[[bool], Row]] = {
-    "refused": refused, "nothing": from_nothing, "column": from_a_column, "members": members,
-    "control-column": control_column, "colluding": colluding, "lying": lying, "one-more": one_more, "jobs": jobs,
+    "refused": refused, "nothing": from_nothing, "column": from_a_column, "everything": everything,
+    "members": members, "control-column": control_column, "control-everything": control_everything,
+    "colluding": colluding, "lying": lying, "one-more": one_more, "jobs": jobs,
     "outcomes": outcome_attack, "outcomes-admitted": outcomes_admitted, "two-values": two_values,
     "control-outcomes": control_outcomes}
 

@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from gram_told import Added, Sizes
 from people_sites import Heard
+from people_told import Listener
 
 SMALL = 1e-10
 """Of J's largest singular value: directions below are rounding."""
@@ -26,6 +27,8 @@ SMALL = 1e-10
 
 LEVELS = (1e-1, 1e-3, 1e-6, 1e-9)
 """ε of the whitening, in turn."""
+FINER = (1e-1, 1e-2, 1e-3, 1e-4, 1e-6)
+"""The same for all that was told."""
 TRIES = 6
 """Dampings of a step, each ten times the last."""
 
@@ -137,6 +140,85 @@ def bound(heard: Heard, draws: np.ndarray, free: np.ndarray) -> np.ndarray:
     _, values, vectors = np.linalg.svd(slopes, full_matrices=False)
     known = np.sum(vectors[values > 1e-9 * values[0]] ** 2, 0)
     return np.sqrt(np.maximum(1.0 - known, 0.0))
+
+
+# --- all that was told: gradients, effects and each site's own averages too
+
+
+class Column(NamedTuple):
+    """A column that was looked for, and how badly it fits all that was told, in units of the numbers' sizes."""
+
+    values: np.ndarray
+    misfit: float
+
+
+def whitened(slopes: np.ndarray, level: float) -> np.ndarray:
+    """(JJᵀ + εtI)^−½: every combination of the numbers counts by how much it moves, down to ε of the largest."""
+    values, vectors = np.linalg.eigh(slopes @ slopes.T)
+    return (vectors / np.sqrt(np.maximum(values, 0.0) + level * values[-1])) @ vectors.T
+
+
+def by_least_squares(listener: Listener, start: np.ndarray, steps: int) -> Column:
+    """Levenberg-Marquardt on all that was told, one column unknown: first its large directions, then all."""
+    aim, column = listener.told(), start
+    unit = listener.units()
+    for level in FINER:
+        column = _least_squares(listener, aim, unit, column, steps, level)
+    return Column(column, _misfit(listener, aim, unit, column))
+
+
+def _least_squares(listener: Listener, aim: np.ndarray, unit: np.ndarray, column: np.ndarray, steps: int,
+                   level: float) -> np.ndarray:
+    damping = 1e-2
+    for _ in range(steps):
+        parts = listener.parts(column)
+        slopes = np.vstack([part.slopes for part in parts]) / unit[:, None]
+        white = whitened(slopes, level)
+        gap = white @ ((aim - np.concatenate([part.values for part in parts])) / unit)
+        left, sizes, right = np.linalg.svd(white @ slopes, full_matrices=False)
+        along = left.T @ gap
+        for _ in range(2 * TRIES):
+            step = right.T @ (sizes / (sizes**2 + damping * sizes[0] ** 2) * along)
+            tried = column + step / max(1.0, float(np.abs(step).max()))
+            if np.linalg.norm(white @ ((aim - listener.values(tried)) / unit)) < 0.9999 * np.linalg.norm(gap):
+                break
+            damping *= 4.0
+        else:
+            return column
+        column, damping = tried, max(damping / 8.0, 1e-12)
+    return column
+
+
+def by_descent(listener: Listener, start: np.ndarray, steps: int, rate: float = 0.05) -> Column:
+    """Adam on the same misfit, ever finer."""
+    aim, column, unit = listener.told(), start, listener.units()
+    for level in FINER:
+        column = _descent(listener, aim, unit, column, steps, rate, level)
+    return Column(column, _misfit(listener, aim, unit, column))
+
+
+def _descent(listener: Listener, aim: np.ndarray, unit: np.ndarray, column: np.ndarray, steps: int, rate: float,
+             level: float) -> np.ndarray:
+    first, second = np.zeros_like(column), np.zeros_like(column)
+    white = whitened(np.vstack([part.slopes for part in listener.parts(column)]) / unit[:, None], level)
+    for k in range(1, steps + 1):
+        away = white @ (white @ ((listener.values(column) - aim) / unit))
+        gradient = listener.pulled(column, away / unit)
+        first, second = 0.9 * first + 0.1 * gradient, 0.99 * second + 0.01 * gradient**2
+        step = (first / (1.0 - 0.9**k)) / (np.sqrt(second / (1.0 - 0.99**k)) + 1e-12)
+        column = column - rate * (1.0 - k / (steps + 1.0)) * step
+    return column
+
+
+def _misfit(listener: Listener, aim: np.ndarray, unit: np.ndarray, column: np.ndarray) -> float:
+    return float(np.sqrt(np.mean(((listener.values(column) - aim) / unit) ** 2)))
+
+
+def near(column: np.ndarray, truth: np.ndarray, seed: int = 0) -> tuple[int, float]:
+    """(people within 0.1 sd, the same of shuffled columns)."""
+    rng = np.random.default_rng(seed)
+    shuffled = [np.count_nonzero(np.abs(rng.permutation(column) - truth) < 0.1) for _ in range(100)]
+    return int(np.count_nonzero(np.abs(column - truth) < 0.1)), float(np.mean(shuffled))
 
 
 # --- outcomes

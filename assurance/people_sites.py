@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from gram_record import Recorded, overheard, together
+from gram_record import Recorded, together
+from people_told import STATISTICS, Exchange, Listener, listening
 
 from fedci import Source, Study
 from fedci.coordinator.coordinator import Outcome, run_study
@@ -106,13 +107,16 @@ class Heard:
     """Variance of that noise, of each site."""
     told: int
     result: Outcome
+    listener: Listener
+    """All that was told, with the first covariate unknown."""
 
 
 def listened(parties: Parties) -> Heard:
     """The whole study. FedciError where the sites refuse it."""
-    kept: list[tuple[np.ndarray, dict[str, np.ndarray]]] = []
-    with overheard(kept):
+    kept: list[Exchange] = []
+    with listening(kept):
         outcome = run_study(parties, parties.study)
+    heard = [one for one in kept if one.ask.name == STATISTICS]
     scales, sites = outcome.layout.scales, [parties.site(name).party for name in parties.sites]
     rows = np.vstack([np.column_stack([site.noisy.x, site.noisy.w, site.noisy.y]) for site in sites])
     centre = np.concatenate([scales.x_mean, [0.0], [scales.y_mean]])
@@ -121,9 +125,19 @@ def listened(parties: Parties) -> Heard:
     share = treated / len(rows)
     fit = Recorded(
         model=outcome.layout.model, sizes=tuple(site.noisy.rows for site in sites), treated=treated,
-        thetas=np.concatenate([thetas for thetas, _ in kept]), told=together([sums for _, sums in kept]),
+        thetas=np.concatenate([np.asarray(one.ask.arrays["thetas"]) for one in heard]),
+        told=together([{name: np.asarray(part) for name, part in one.total.sums.items()} for one in heard]),
         truth=(rows - centre) / unit, steps=np.full(d + 2, 1e-6), centre=np.array([*np.zeros(d), share, 0.0]),
         spread=np.array([*np.ones(d), np.sqrt(share * (1 - share)), 1.0]))
     true = np.concatenate([site.whole.y for site in sites])
     return Heard(fit=fit, outcomes=(true - scales.y_mean) / scales.y_sd, told=parties.told, result=outcome,
-                 added=tuple(site.noisy.added / scales.y_sd**2 for site in sites))
+                 added=tuple(site.noisy.added / scales.y_sd**2 for site in sites),
+                 listener=Listener(outcome.layout.model, [_prepared(parties.site(name)) for name in parties.sites],
+                                   kept, 0, parties.sites, scales.y_sd))
+
+
+def _prepared(site: Site) -> Any:
+    """Its rows, as the fit sees them."""
+    if site.run.prepared is None:
+        raise RuntimeError("no fit was heard")
+    return site.run.prepared.rows

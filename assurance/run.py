@@ -1,13 +1,16 @@
 """`make assurance`: attacks, faults, fuzzers and the soak, and a table of them in docs/assurance.md.
 
-    python assurance/run.py [--seconds 30] [--soak 1000] [--only WORD] [--quick] [--out FILE]
+    python assurance/run.py [--seconds 30] [--soak 1000] [--only WORD] [--missing] [--quick] [--out FILE]
 
-A row: what was tried, how often, how often it was survived, and how often something was lost (must be 0).
+A row: what was tried, how often, how often it was survived, and how often something was lost (must be 0). The page has
+the tree that its rows are of (what git has of its code): a run of some rows leaves those of the same
+tree as they are, and marks others; `--missing` runs what the page has not of this tree.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import re
 import subprocess
@@ -22,7 +25,9 @@ ROOT = Path(__file__).resolve().parents[1]
 SUITES = {
     "attacks: reconstruction from moments": ["tests/across/attacks/test_moment_reconstruction.py"],
     "attacks: rows from Gram matrices (the attack is right and strong, its bound and its score)":
-        ["tests/across/attacks/test_gram_attack.py"],
+        ["tests/across/attacks/test_gram_attack.py", "tests/across/attacks/test_people_told.py"],
+    "attacks: requests that nobody foresaw, small cells, other cohorts, seeds and runs":
+        ["tests/across/attacks/test_foreseen.py"],
     "attacks: single uploads, t − 1 shares, late uploads, wrong shares": ["tests/privacy/test_secure_sum.py"],
     "attacks: differencing, too many parameters, rounds or numbers; noise on outcomes":
         ["tests/site/test_accountant.py", "tests/privacy/test_leverage.py", "tests/site/test_limits.py",
@@ -53,17 +58,20 @@ FUZZED = {"messages": "the message decoder", "study": "the study file", "csv": "
 SOAK = "soak: rounds with 10 sites, 5 % of messages lost, a restart every 50"
 
 PEOPLE = {
-    "refused": "people: a listening coordinator, three sites of 170 under standard",
-    "nothing": "people: a listening coordinator that knows nobody, the smallest study that standard admits",
+    "refused": "people: a listening coordinator, three sites under standard",
+    "nothing": "people: a listening coordinator that knows nobody, 0.3 numbers a person allowed by every site",
     "column": "people: the same, which knows everything but one column",
+    "everything":
+        "people: the same, which fits all that was told, gradients and effects too, by least squares and by descent",
     "members": "people: the same, which has a person's whole row: was it in the study?",
     "control-column": "control: with the limit of numbers off the attack finds people",
+    "control-everything": "control: with the limit of numbers off the fit of all that was told finds people",
     "colluding": "people: two colluding sites of four, everything but a column of the others known",
     "lying": "people: a coordinator that lies: answers that the honest course does not have",
     "one-more": "people: a second study with one patient more, new kits",
     "jobs": "people: 200 resubmitted jobs with other cohorts",
     "outcomes": "outcomes: covariates and arms known, limit of numbers off, several studies and their average",
-    "outcomes-admitted": "outcomes: covariates and arms known, the smallest study that standard admits",
+    "outcomes-admitted": "outcomes: covariates and arms known, 0.3 numbers a person allowed by every site",
     "two-values": "outcomes: the same of two values, limit of numbers off",
     "control-outcomes": "control: without noise on outcomes the attack solves for them",
 }
@@ -74,6 +82,7 @@ NOTES = ROOT / "assurance" / "gram.md", ROOT / "assurance" / "cost.md"
 
 EARLIER = "; earlier run, of an older tree"
 """Marks a row that a run of some rows (--only) left as it was."""
+TREE = "<!-- tree: "
 
 
 class Row(NamedTuple):
@@ -158,7 +167,7 @@ def page(rows: list[Row]) -> str:
     lost = sum(row.lost for row in rows)
     when = datetime.now(UTC).date().isoformat()
     return "\n".join([*lines, "", f"Lost in all: **{lost}**. {when}.", "",
-                      "Which promise each test stands for: [promises](promises.md).", "",
+                      "Which promise each test stands for: [promises](promises.md).", "", f"{TREE}{tree()} -->", "",
                       *(notes.read_text(encoding="utf-8") for notes in NOTES)])
 
 
@@ -167,6 +176,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=int, default=30, help="for each fuzzer")
     parser.add_argument("--soak", type=int, default=1000, help="rounds of the soak; 0: none")
     parser.add_argument("--only", default="", help="rows with this word in their names; the others stay")
+    parser.add_argument("--missing", action="store_true", help="rows that the page has not of this tree")
     parser.add_argument("--quick", action="store_true", help="people: fewer starts, lies and jobs")
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "assurance.md")
     how = parser.parse_args()
@@ -175,21 +185,34 @@ def main() -> None:
               for kind, words in FUZZED.items()}
     tries |= {GRAM: from_gram} | {what: lambda key=key: of_people(key, how.quick) for key, what in PEOPLE.items()}
     tries |= {SOAK: lambda: soaked(how.soak)} if how.soak else {}
-    rows = written(how.out) if how.only else {}
-    for what in [what for what in tries if how.only in what]:
+    rows = written(how.out) if how.only or how.missing else {}
+    done = {what for what, row in rows.items() if how.missing and not row.note.endswith(EARLIER)}
+    for what in [what for what in tries if how.only in what and what not in done]:
         rows[what] = tries[what]()
         print(*rows[what], sep=" | ", flush=True)
         how.out.write_text(page([rows[name] for name in (*SUITES, *tries) if name in rows]), encoding="utf-8")
     raise SystemExit(any(row.lost for row in rows.values()))
 
 
+def tree() -> str:
+    """What git has of the code that rows are of; '': no tree, or one with changes that git has not."""
+    code = "src", "tests", "assurance/*.py"
+    changed = subprocess.run(["git", "status", "--porcelain", "--", *code], cwd=ROOT, capture_output=True, text=True,
+                             check=False)
+    known = subprocess.run(["git", "ls-files", "-s", "--", *code], cwd=ROOT, capture_output=True, text=True,
+                           check=False)
+    return "" if changed.stdout or not known.stdout else hashlib.sha256(known.stdout.encode()).hexdigest()[:12]
+
+
 def written(path: Path) -> dict[str, Row]:
-    """The rows of an earlier page, which a run of some leaves as they are."""
-    table = path.read_text(encoding="utf-8").partition("\nLost in all")[0]  # below it are others
+    """The rows of an earlier page, which a run of some leaves as they are; those of another tree are marked."""
+    text, now = path.read_text(encoding="utf-8"), tree()
+    same = bool(now) and f"{TREE}{now} -->" in text
+    table = text.partition("\nLost in all")[0]  # below it are others
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()
              if line.startswith("| ") and not line.startswith("| attack or fault")]
     return {what: Row(what, int(tries.replace(",", "")), int(survived.replace(",", "")),
-                      note if note.endswith(EARLIER) else note + EARLIER)
+                      note if same or note.endswith(EARLIER) else note + EARLIER)
             for what, tries, survived, _, note in cells}
 
 

@@ -163,6 +163,21 @@ def test_numbers_add_up_over_studies_of_the_same_people_and_not_over_runs(tmp_pa
     assert isinstance(told(tmp_path, rows.iloc[:200], two, keep="elsewhere"), Reply)  # the defence off
 
 
+def test_numbers_and_hidden_outcomes_are_minded_where_cohorts_are_not(tmp_path):
+    """A policy without min_difference loosens that, and nothing else."""
+    store.create(tmp_path)
+    account, asked = Accountant(tmp_path), replace(release(range(100), set(range(50))), per_person=0.2)
+    loose = policy({"name": "custom", "min_difference": 0, "numbers_per_person": 0.3})
+    account.admit(replace(asked, run="one"), loose)
+    account.admit(replace(release(range(99), set(range(50))), run="two"), loose)  # one person fewer
+    with pytest.raises(DisclosureError, match="numbers for each were told"):
+        account.admit(replace(asked, study="another", run="three"), loose)
+    outcome = replace(asked, study="another", run="four", per_person=0.0, outcome="z",
+                      columns=(*asked.columns, "z"))
+    with pytest.raises(DisclosureError, match="was told of as an outcome"):
+        account.admit(outcome, loose)
+
+
 def test_numbers_add_up_over_cohorts_of_one_study(tmp_path):
     """A study that runs again with 30 people more asks at other parameters: its sums are others, about the same people.
     Nor is a refuter's run counted twice: the study's own count has it."""
@@ -174,6 +189,22 @@ def test_numbers_add_up_over_cohorts_of_one_study(tmp_path):
     assert isinstance(kit.ask(None, refuter, Step("run-subset", 2, "a", "AskColumns"))[1], Reply)
     assert isinstance(kit.moments("again"), Reply)
     assert "numbers for each were told in 1 other studies or cohorts" in why(tmp_path, rows, agreed)
+
+
+def test_a_refuter_without_its_study_is_refused(tmp_path):
+    """Its numbers are counted with the study's: of a study that only shook hands they would count for nothing, and
+    study after study could tell of the same people."""
+    rows = frame(200, 0)
+    agreed = limited(rows, diagnostics={"refute": ["placebo"]})
+    kit, refuter = Kit(tmp_path, agreed, rows), replace(hello("run-placebo", agreed), refuter="placebo")
+    step = Step("run-placebo", 2, "a", "AskColumns")
+    assert isinstance(kit.ask("run")[0], Reply)
+    answer = kit.ask(None, refuter, step)[1]
+    assert isinstance(answer, Refusal)
+    assert "a refuter follows a run of its study" in answer.reason
+    kit = Kit(tmp_path, agreed, rows)
+    assert isinstance(kit.moments("run"), Reply)
+    assert isinstance(kit.ask(None, refuter, step)[1], Reply)
 
 
 def test_numbers_add_up_over_cohorts_of_sites(tmp_path):

@@ -186,11 +186,11 @@ def test_under_standard_few_people_are_not_told_of_in_many_sums(preset):
     """Three sites of 170: a listener rebuilt rows from their totals. Fails where masks are taken to be enough."""
     asked = of(170, 85, 4, 3, policy="standard", preset=preset)
     (against,) = reasons(asked)
-    assert "for each; the policy allows 0.3" in str(against)
-    assert "rows can be solved for" in str(against)
+    assert "for each; the policy allows none" in str(against)
+    assert "can be solved for" in str(against)
     assert isinstance(opened(asked), DisclosureError)
     held = of(170, 85, 4, 3, POLICIES["standard"], preset=preset)
-    assert "the policy allows 0.3" in str(opened(held))  # whatever the study's author wrote
+    assert "the policy allows none" in str(opened(held))  # whatever the study's author wrote
 
 
 def test_the_numbers_told_are_counted_as_check_counts_them():
@@ -219,17 +219,27 @@ def test_what_would_be_refused_before_the_fit_is_refused_before_anything_is_told
     wire = Wire({"site-0": site, **others})
     talk, contract = Talk(wire, "run"), Contract(study, wire.sites)
     coordinator.handshake(talk, contract)
-    with pytest.raises(DisclosureError, match="the policy allows 0.3"):
+    with pytest.raises(DisclosureError, match="the policy allows none"):
         coordinator.open_course(talk, contract)
     steps = [reply for request, reply in wire.said if isinstance(request, Step)]
     assert steps
     assert all(isinstance(reply, Refusal) for reply in steps)
 
 
+@pytest.mark.parametrize("rows", [200, 20_000, 2_000_000])
+def test_under_standard_no_fit_of_exact_sums_may_be_told_whatever_the_size(rows):
+    """The local bound leaves people in the tails exposed at every size (assurance/people_told.py)."""
+    asked = of(rows, rows // 2, 1, 3, policy="standard", options={
+        "model": {"knots": 1, "directions": 0}, "optimiser": {"rounds": 1, "draws": 1}, "prediction": {"draws": 8}})
+    (against,) = reasons(asked)
+    assert "the policy allows none (policy.numbers_per_person)" in str(against)
+    assert [one.words for one in advice(asked) if "numbers_per_person" not in one.words] == []
+
+
 def test_enough_people_may_be_told_of():
-    """And the advice finds how many that is."""
-    asked = of(400, 200, 2, 3, policy="standard", options={"optimiser": {"rounds": 5, "draws": 2},
-                                                           "model": {"knots": 2, "directions": 1}})
+    """Where a policy lets numbers be told at all. And the advice finds how many that is."""
+    asked = of(400, 200, 2, 3, policy={"name": "custom", "numbers_per_person": 0.3}, options={
+        "optimiser": {"rounds": 5, "draws": 2}, "model": {"knots": 2, "directions": 1}})
     (more,) = [one for one in advice(asked) if "people here" in one.words]
     assert reasons(more.then) == ()
     fewer = replace(more.then, rows=more.then.rows - 1)

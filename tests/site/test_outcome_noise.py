@@ -7,7 +7,7 @@ from scipy import stats
 from fedci.errors import DisclosureError, StudyError
 from fedci.site import outcome_noise, store
 from fedci.site.accountant import Accountant
-from fedci.site.outcome_noise import noised
+from fedci.site.outcome_noise import flipped_share, noised
 from fedci.study.policy import policy
 
 KEY = bytes(range(32))
@@ -48,14 +48,24 @@ def test_more_noise_is_noise_on_noise():
     assert np.std(more - less) == pytest.approx(2.0 * np.sqrt(0.3**2 - 0.1**2), rel=0.08)
 
 
+def test_two_values_are_flipped_as_often_as_is_said():
+    """Whoever solves for everybody's is wrong about that share, and cannot say about whom."""
+    y = np.repeat([0.0, 1.0], 20_000)
+    flipped = (noised(y, "died", 0.1, KEY, own_sd)[0] > 0.5) != (y > 0.5)
+    p = flipped_share(0.5, 0.1)
+    assert p == pytest.approx(0.021, abs=5e-4)
+    assert flipped.mean() == pytest.approx(p, abs=4 * np.sqrt(p / len(y)))
+    assert flipped_share(0.1, 0.1) == pytest.approx(0.008, abs=5e-4)
+
+
 def test_two_values_are_flipped_without_bias():
-    noisy, added = noised(BINARY, "died", 0.5, KEY, own_sd)
+    noisy, added = noised(BINARY, "died", 0.15, KEY, own_sd)
     assert len(np.unique(noisy)) == 2
     for value in (0.0, 1.0):
         own = noisy[np.equal(BINARY, value)]
         assert own.mean() == pytest.approx(value, abs=4 * np.sqrt(added / len(own)))
         assert own.var() == pytest.approx(added, rel=0.35)  # counts of some 30 flips
-    less = noised(BINARY, "died", 0.25, KEY, own_sd)[0]
+    less = noised(BINARY, "died", 0.1, KEY, own_sd)[0]
     flips = [(part > 0.5) != (BINARY > 0.5) for part in (less, noisy)]
     assert flips[1][~flips[0]].mean() < 0.5 < flips[1][flips[0]].mean()  # nested: most that were flipped stay so
 

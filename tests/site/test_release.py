@@ -90,3 +90,13 @@ def test_the_numbers_told_per_person_are_all_that_would_leave_over_the_people():
     found = release(plan, Source("a", frame(40, 0)).read(plan))
     assert found.told_per_person == sum(part.numbers for part in found.sums) / 40
     assert found.plain()["numbers_told_per_person"] == found.told_per_person > 1
+
+
+def test_what_a_site_tells_of_its_own_effects_beside_a_masked_sum_is_counted():
+    """37 numbers of the site alone, in the clear: 2 × 3 of expected and 2 × 12 of realised effects, 4 sds, 3 counts."""
+    told, untold = (release(study(preset="default", policy={"name": "custom", "site_effects": said}),
+                            Source("a", frame(40, 0)).read(study(preset="default")), sites=3)
+                    for said in (True, False))
+    assert sum(part.numbers for part in told.sums) - sum(part.numbers for part in untold.sums) == 37
+    clear = release(study(preset="default"), Source("a", frame(40, 0)).read(study(preset="default")), sites=2)
+    assert not [part for part in clear.sums if part.name.startswith(OWN)]

@@ -44,6 +44,17 @@ def test_one_changed_cell_is_found_at_the_first_line_that_it_enters(told):
     assert (last.request, last.ok) == ("AskMeans", False)
 
 
+def test_a_line_that_calls_itself_linkage_is_recomputed_all_the_same(told):
+    """Linkage is not answered again: a ledger that calls all its lines so would verify with any data."""
+    engine, tables = told
+    table = tables["oslo"].copy()
+    table.loc[3, "y"] += 0.01
+    door = engine.doors["oslo"]
+    entries = [entry | {"phase": replay.LINKAGE} for entry in door.ledger.entries]
+    found = list(replay.replayed(door.folder, entries, engine.site("oslo", table), lambda run: None))
+    assert (found[-1].request, found[-1].ok) == ("AskMeans", False)
+
+
 def test_a_request_that_was_changed_or_is_gone_is_named(told, tmp_path):
     engine, _ = told
     door = engine.doors["turin"]

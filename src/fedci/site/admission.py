@@ -177,12 +177,13 @@ def told_per_person(asked: Situation) -> float:
 
 def _told(asked: Situation) -> Iterator[FedciError]:
     """Exact sums in such number can be solved for the people in them: masks only hide whose site they are of."""
-    told, people = _numbers(asked), asked.people
-    if told > asked.study.policy.numbers_per_person * people:
+    told, people, most = _numbers(asked), asked.people, asked.study.policy.numbers_per_person
+    if told > most * people:
+        why = ("From so many exact sums rows can be solved for, whoever adds them up" if most else
+               "However many people there are, those who stand alone in a column can be solved for from exact sums")
         yield DisclosureError(f"the study would tell up to {told:,} numbers in sums over {people:,} people, "
-                              f"{told / people:,.3g} for each; the policy allows "
-                              f"{asked.study.policy.numbers_per_person:g}. From so many exact sums rows can be solved "
-                              f"for, whoever adds them up (docs/security.md)")
+                              f"{told / people:,.3g} for each; the policy allows {f'{most:g}' if most else 'none'} "
+                              f"(policy.numbers_per_person). {why} (docs/security.md)")
 
 
 CHECKS: tuple[Callable[[Situation], Iterator[FedciError]], ...] = (

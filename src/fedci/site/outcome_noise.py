@@ -10,8 +10,11 @@ computed anew, two studies would have two multiples of one noise, and the differ
 A person is known by the outcome's value and its place among equal ones, in the order of the table: not by columns or
 ids, which a study's author chooses and which would draw a new e with every choice.
 
-An outcome of two values is flipped with probability p, (1 − 2p)² = 1/(1 + 4δ²s²/(hi − lo)²), and stretched so that its
-mean stays; its variance grows by the same δ²s². For small δ that hides little: p is δ²/4 where both values are common.
+An outcome of two values is flipped with probability p, (1 − 2p)² = 1/(1 + 4ν²s²/(hi − lo)²), and stretched so that its
+mean stays; its variance grows by ν²s², ν = 3δ. Whoever solves for everybody's is wrong about a share p of them, and
+does not know about whom: p = ν²/4 for small ν where both values are common, 2.1 % at δ = 0.1. Three times the noise
+costs no more than δ does elsewhere: covariates explain little of two values, so an error grows by √(1 + ν²s²/σ²) with σ
+near s.
 """
 
 from __future__ import annotations
@@ -33,6 +36,8 @@ from fedci.table.table import Table
 Scale = Callable[[str, float], float]
 """(column, its sd here and now) → the sd that its noise is measured by, for ever."""
 BITS = 53
+TWO_VALUES = 3
+"""ν/δ: as much more noise has an outcome of two values."""
 
 
 def noisy(table: Table, study: Study, key: bytes, scale: Scale) -> Table:
@@ -52,7 +57,8 @@ def noisy(table: Table, study: Study, key: bytes, scale: Scale) -> Table:
 def noised(y: np.ndarray, column: str, delta: float, key: bytes, scale: Scale) -> tuple[np.ndarray, float]:
     """(ỹ [n] with E ỹ = y, Var ỹ); `key`: the site's secret."""
     s = scale(column, _two_digits(float(np.std(y))))
-    values, steps = np.unique(y), round(delta / NOISE_STEP)
+    values = np.unique(y)
+    steps = round(delta / NOISE_STEP) * (TWO_VALUES if len(values) == 2 else 1)
     uniform = uniforms(y, column, key, steps)
     v = (NOISE_STEP * s * np.arange(steps + 1)) ** 2
     if len(values) == 2:
@@ -67,6 +73,11 @@ def _flipped(y: np.ndarray, values: np.ndarray, uniform: np.ndarray, v: np.ndarr
     flips = uniform < 0.5 * (1.0 - contrast[1:] / contrast[:-1])[None]
     sign = np.where(y == high, 1.0, -1.0) * np.where(flips.sum(1) % 2, -1.0, 1.0)
     return 0.5 * (low + high) + 0.5 * (high - low) * sign / contrast[-1]
+
+
+def flipped_share(share: float, delta: float) -> float:
+    """p, where the larger value has this share of people."""
+    return 0.5 - 0.5 / float(np.sqrt(1.0 + 4.0 * (TWO_VALUES * delta) ** 2 * share * (1.0 - share)))
 
 
 def uniforms(y: np.ndarray, column: str, key: bytes, steps: int) -> np.ndarray:

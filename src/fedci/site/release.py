@@ -24,7 +24,7 @@ import numpy as np
 from fedci.effect import CORRELATIONS
 from fedci.errors import FedciError
 from fedci.protocol import refuting
-from fedci.protocol.requests import REQUESTS, Request, Sizes
+from fedci.protocol.requests import OWN, REQUESTS, Request, Sizes
 from fedci.study.options import FitOptions
 from fedci.study.study import Study
 from fedci.table import small_cells
@@ -166,10 +166,13 @@ def _sums(study: Study, options: FitOptions, model: Family, sizes: Sizes) -> Ite
     for request in REQUESTS.values():
         if _is_asked(request, study, model):
             for draws, times in request.occasions(options):
-                own = () if request.averaged else request.own
-                for array in (*request.answer, *own):
-                    shape = array.at({**sizes, "draws": draws})
-                    yield Sum(request.phase, array.name, shape, times, array.meaning)
+                here = {**sizes, "draws": draws}
+                for array in (*request.answer, *(() if request.averaged else request.own)):
+                    yield Sum(request.phase, array.name, array.at(here), times, array.meaning)
+            if request.averaged and study.policy.site_effects and study.policy.secures(sizes["sites"]):
+                for array in request.own:
+                    yield Sum(request.phase, OWN + array.name, array.at({**sizes, "draws": 1}), 1,
+                              f"the site's own, averaged over draws: {array.meaning}")
 
 
 def _is_asked(request: Request, study: Study, model: Family) -> bool:

@@ -142,6 +142,10 @@ def admitted(party: Party, run: Run) -> Run:
     """DisclosureError where sums over the run's people, together with all that the site has told, would tell of few."""
     if run.admitted or party.accountant is None:
         return run
+    if run.refuter and refuting.study_run(run.name, run.refuter) not in party.accountant.runs:
+        raise SiteError(f"site '{party.name}' was asked out of turn: a refuter follows a run of its study of which "
+                        f"sums were told. The study's count of numbers has the refuter's, and without it they would "
+                        f"count for nothing")
     about = accountant.release(site=party.name, run=run.name, agreed=party.agreed, study=run.study, whole=party.whole,
                                rows=run.rows, w=run.table.w, per_person=_per_person(party, run),
                                sites=run.contract.sites)

@@ -53,9 +53,10 @@ class Policy(Options):
     """Columns per row above which the sums of the model `shared` may not leave a site in the clear."""
     max_parameters_per_row: Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)] = 1.0
     """Parameters per row above which a site does not take part."""
-    numbers_per_person: Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)] = 0.3
-    """Numbers told in all sums of a study for each person in them, at most: sums that hold more numbers than people can
-    be solved for people. Where nothing is added to sums, docs/assurance.md says what more of them give away."""
+    numbers_per_person: Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False)] = 0.0
+    """Numbers told in all sums of a study for each person in them, at most; 0: no sums of a fit, which are exact. By
+    the local bound people in the tails of a column can be solved for at every size and ratio that was tried
+    (docs/assurance.md); more numbers than people can be solved for everybody."""
     min_difference: Count = 20
     """No combination of what a site tells, in this study and all before, tells more of a person than a mean over so
     many people does; of the arms, over `min_cell`."""

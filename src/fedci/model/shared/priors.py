@@ -62,21 +62,21 @@ TABLE: dict[str, Prior] = {
         reason="the effect differs between people less than the outcome does: by e⁻¹ = 0.37 of it, a factor e either "
                "way; common to all blocks"),
     "alike": Prior(
-        letter="ρ₀", shape=(), mean=1.0, sd=0.5,
-        reason="with ρ = 1 treatment leaves the shape of the outcome as it is; effects that grow with the outcome are "
-               "ρ ≠ 1; common to all blocks"),
+        letter="ρ₀", shape=(), mean=1.0, sd=0.2, law="Student's t",
+        reason="with ρ = 1 treatment leaves the shape of the outcome as it is, and few data are no reason to doubt it; "
+               "effects that grow with the outcome are ρ ≠ 1, and the tails let data say so; common to all blocks"),
     "hinges": Prior(
         letter="roots of the directions' blocks", shape=("K", 3), mean=(-0.3, 0.0, 0.0), sd=(1.0, 1.0, 0.7),
         start=(-0.5, 0.5, 0.0),
         reason="a bend may carry most of the outcome or next to nothing (e^−0.3 = 0.74, a factor e either way), and "
                "that of one arm only"),
     "linear": Prior(
-        letter="root of the lines", shape=(3,), mean=(-1.0, 0.0, 0.0), sd=(1.0, 0.7, 0.3), start=(-0.3, 0.0, 0.0),
+        letter="root of the lines", shape=(3,), mean=(-1.0, 0.0, 0.0), sd=(1.0, 0.7, 0.1), start=(-0.3, 0.0, 0.0),
         ridge=(-1.0, 1.0, -0.5),
         reason=f"x/√d has length 1, so e^−1 = 0.37 is the lines' own sd at a typical person, a factor e either way; "
                f"{OWN}"),
     "common": Prior(
-        letter="root of the common slope", shape=(3,), mean=(-1.0, 0.0, 0.0), sd=(1.0, 0.7, 0.3), option="common",
+        letter="root of the common slope", shape=(3,), mean=(-1.0, 0.0, 0.0), sd=(1.0, 0.7, 0.1), option="common",
         ridge=(-6.0, 0.0, 0.0),
         reason="as the lines; the ridge regression keeps it out (sd e⁻⁶), or it would take the part that all "
                "coefficients share from the directions"),
@@ -86,7 +86,7 @@ TABLE: dict[str, Prior] = {
     "pooled_effect": Prior(
         letter="own part of log sd e/sd b of each", shape=(3,), mean=0.0, sd=0.7, option="landmarks", reason=OWN),
     "pooled_alike": Prior(
-        letter="own part of ρ", shape=(), mean=0.0, sd=0.3, option="landmarks", reason=OWN),
+        letter="own part of ρ", shape=(), mean=0.0, sd=0.1, option="landmarks", reason=OWN),
     "relevance": Prior(
         letter="log r", shape=("d",), mean=-1.0, sd=1.0, option="landmarks",
         reason="most covariates matter little for thresholds: λ = e^−1 is one cut in three along a covariate's whole "

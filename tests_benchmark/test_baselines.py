@@ -20,6 +20,7 @@ from fedci.errors import UsageError
 CALLS = {
     "BART": ("stochtree:BARTModel", "sample", "predict"),
     "BART-T": ("stochtree:BARTModel", "sample", "predict"),
+    "ps-BART": ("stochtree:BARTModel", "sample", "predict"),
     "BCF": ("stochtree:BCFModel", "sample", "predict"),
     "X-Learner": ("causalml.inference.meta:BaseXRegressor", "fit", "predict"),
     "R-Learner": ("causalml.inference.meta:BaseRRegressor", "fit", "predict"),
@@ -32,8 +33,8 @@ CALLS = {
     "ridge T-learner": ("sklearn.linear_model:RidgeCV", "fit", "predict"),
 }
 """The class of the package behind each baseline, what fits it and what predicts."""
-HAS_INTERVALS = {"BART", "BART-T", "BCF", "OrthoRF", "OrthoRF (global residuals)", "CausalForestDML", "GP T-learner",
-                 "GP T-learner (ARD)"}
+HAS_INTERVALS = {"BART", "BART-T", "ps-BART", "BCF", "OrthoRF", "OrthoRF (global residuals)", "CausalForestDML",
+                 "GP T-learner", "GP T-learner (ARD)"}
 HAS_OUTCOMES = set(LEARNERS) - {"OrthoRF", "OrthoRF (global residuals)", "CausalForestDML"}
 
 
@@ -206,6 +207,22 @@ def test_gp_intervals_are_of_the_expected_outcome(fitted, monkeypatch):
 
 def test_forest_ate_is_the_packages(fitted, monkeypatch):
     dml = pytest.importorskip("econml.dml")
+def test_ps_bart_sees_the_treatment_probability_as_its_last_covariate(fitted, monkeypatch):
+    """Columns of what it is fitted on: x, the probability (of one logistic regression, here and there), w."""
+    stochtree = pytest.importorskip("stochtree")
+    from fedci.benchmark.learners.common import contained, propensity
+
+    seen, sample = [], stochtree.BARTModel.sample
+    monkeypatch.setattr(stochtree.BARTModel, "sample",
+                        lambda self, **given: (seen.append(given["X_train"]), sample(self, **given))[1])
+    x, w, y = fitted["rows"]
+    found = LEARNERS["ps-BART"].learn(x, w, y, fitted["seed"])(fitted["new_hard"].x)
+    with contained(fitted["seed"]):
+        treated = propensity(x, w, fitted["seed"])(x)
+    np.testing.assert_allclose(seen[0], np.column_stack([x, treated, w]))
+    np.testing.assert_allclose(found.cate, found.mu1 - found.mu0)
+
+
     forests, fit = [], dml.CausalForestDML.fit
     monkeypatch.setattr(dml.CausalForestDML, "fit",
                         lambda self, *rows, **more: (forests.append(self), fit(self, *rows, **more))[1])

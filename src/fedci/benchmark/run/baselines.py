@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedci.benchmark.learners.bayesian_trees import bart, bart_t, bcf
+from fedci.benchmark.learners.bayesian_trees import bart, bart_t, bcf, ps_bart
 from fedci.benchmark.learners.boosting import r_learner, x_learner
 from fedci.benchmark.learners.cevae import cevae
 from fedci.benchmark.learners.common import contained
@@ -81,6 +81,7 @@ LEARNERS: dict[str, Learner] = {learner.name: learner for learner in (
     _learner("BART-T", ("stochtree",), bart_t),
     _learner("BCF", ("stochtree", "sklearn"), bcf),
     _learner("CausalForestDML", ("econml",), causal_forest),
+    _learner("ps-BART", ("stochtree", "sklearn"), ps_bart),
     _learner("GP T-learner", ("sklearn",), gp),
     _learner("GP T-learner (ARD)", ("sklearn",), gp_ard),
     _learner("ridge T-learner", ("sklearn",), ridge),

@@ -60,7 +60,8 @@ PAPERS = --dataset data-1 --dataset data-2 --dataset ihdp
 MORE = --dataset heterogeneous --dataset overlap --dataset linear
 BEYOND = --dataset steps --dataset many-directions --dataset own-surfaces --dataset interactions
 COVER = $(GRID)/coverage --methods fedci --modes fed --replications 100 --no-imputation
-ABLATION = fedci,fedci-linear,fedci-one-direction,fedci-three-directions,fedci-gaussian-directions,fedci-no-common-slope
+ABLATION = fedci,fedci-linear,fedci-no-products-or-thresholds,fedci-no-directions,fedci-16-draws
+ABLATION := $(ABLATION),fedci-one-direction,fedci-three-directions,fedci-gaussian-directions,fedci-no-common-slope
 ABLATION := $(ABLATION),fedci-no-own-functions,fedci-point-estimates,fedci-standardised-0-1
 FAST = bart,x-learner,r-learner,bart-t,ps-bart,bcf,causalforestdml,gp-t-learner,gp-t-learner-ard,ridge-t-learner,oracle
 INTERVALS = fedci,bart,bart-t,ps-bart,bcf,causalforestdml,gp-t-learner,gp-t-learner-ard,oracle,orthorf
@@ -84,6 +85,7 @@ benchmark: .venv-benchmark
 	$(MAKE) docs
 
 # docs/benchmarks.md, docs/benchmarks/ and their figures, from the results on disk.
+	$(GRID)/ablation $(BEYOND) --dataset null --sources 5 --methods $(ABLATION) --modes fed --no-imputation
 docs: .venv
 	$(BIN)/python -m fedci.benchmark.pages.benchmark_page benchmarks/results docs/benchmarks.md
 

@@ -59,13 +59,16 @@ VARIANTS = {
     "FedCI (paper, no inter-dependency)": Variant("paper", ALONE),
 }
 ABLATIONS = {
-    "FedCI, linear": Variant("default", {"model": {"directions": 0}}),
+    "FedCI, linear": Variant("default", {"model": {"directions": 0, "landmarks": 0}}),
+    "FedCI, no products or thresholds": Variant("default", {"model": {"landmarks": 0}}),
+    "FedCI, no directions": Variant("default", {"model": {"directions": 0}}),
     "FedCI, one direction": Variant("default", {"model": {"directions": 1}}),
     "FedCI, three directions": Variant("default", {"model": {"directions": 3}}),
     "FedCI, Gaussian directions": Variant("default", {"model": {"tails": None}}),
     "FedCI, no common slope": Variant("default", {"model": {"common": False}}),
     "FedCI, no own functions": Variant("default", {"model": {"kernel": "constant(scale)"}}),
     "FedCI, point estimates": Variant("default", {"model": {"posterior": "point"}}),
+    "FedCI, 16 draws": Variant("default", {"optimiser": {"draws": 16}}),
     "FedCI, standardised 0/1": Variant("default", {"model": {"binary_sd": None}}),
 }
 """The default with one ingredient changed: what each brings."""

@@ -39,7 +39,7 @@ def test_where_fedci_loses_is_said_plainly_the_worst_first():
         "than FedCI: 1 of 1 peers, by ATE error 0 of 0.",
         "- **DATA-1** (the paper's first simulation: 20 covariates, softplus outcomes, five sources, 50 rows each to "
         "fit on): 1.50 where BART has 1.00, 50% more. Better than FedCI: 1 of 2 peers, by ATE error 1 of 2."]
-    assert "beyond FedCI's reach: Steps.\n" in shown
+    assert "FedCI is behind on: Steps.\n" in shown
     assert "- On no data set.\n" in front_page(cells([1.0]) + cells([2.0], "BART", "com"))
 
 

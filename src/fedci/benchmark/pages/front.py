@@ -1,4 +1,4 @@
-"""The front page of the benchmarks: what was compared, one picture, one table, where FedCI loses, what it costs."""
+"""The front page of the benchmarks: what was compared, one picture, one table, when not to use FedCI, what it costs."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from fedci.benchmark.pages import caution
 from fedci.benchmark.pages.archive import Archive
 from fedci.benchmark.pages.chapter import Chapter, slug
 from fedci.benchmark.pages.coverage import BEYOND, HIGH, LOW
@@ -49,9 +50,9 @@ LOSSES = """\
 By √PEHE, the worst first. All comparisons, one by one: [every comparison]({folder}/comparisons.md).
 """
 BEYOND_WORDS = """\
-FedCI learns lines and hinges along a few directions ([the model](model.md)). An effect that jumps, multiplies
-covariates or spreads over many directions is for trees, or for a kernel with a length for each covariate, where all
-rows may be brought together. Data made to lie beyond FedCI's reach: {names}.
+FedCI learns lines, hinges along a few directions, and products and thresholds through a few dozen landmarks ([the
+model](model.md)). Where all rows may be brought together, trees and kernels look at every row instead. Of the data made
+to be hard for it, FedCI is behind on: {names}.
 """
 COST = """\
 Mean seconds of a fit with its predictions, all sites on one machine{cores} and other fits at times beside it; rounds;
@@ -64,6 +65,7 @@ def page(results: Archive, standings: Sequence[Standing], chapters: Sequence[Cha
     sections = {"All data sets": _overview(standings, folder),
                 "Where FedCI loses": _losses(results.summaries, standings, folder),
                 "What it costs": _costs(results, standings),
+                "When should I not use it": caution.section(results.summaries, standings),
                 "Behind this page": _contents(chapters, folder)}
     texts = [f"## {heading}\n\n{text}" for heading, text in sections.items() if text]
     return "\n".join([INTRODUCTION.format(folder=folder, peers=_peer_names(standings)), *texts])

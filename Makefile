@@ -54,8 +54,9 @@ test-benchmark: .venv-benchmark
 
 # The whole grid behind docs/benchmarks.md: hours on two cores; interrupted, it goes on where it stopped.
 IHDP ?= ../shared/data/ihdp
+IHDP_MISSING ?= ../shared/data/ihdp-missing
 JOBS ?= 2
-GRID = .venv-benchmark/bin/fedci benchmark --jobs $(JOBS) --ihdp $(IHDP) --out benchmarks/results
+GRID = .venv-benchmark/bin/fedci benchmark --jobs $(JOBS) --ihdp $(IHDP) --ihdp-missing $(IHDP_MISSING) --out benchmarks/results
 PAPERS = --dataset data-1 --dataset data-2 --dataset ihdp
 MORE = --dataset heterogeneous --dataset overlap --dataset linear
 BEYOND = --dataset steps --dataset many-directions --dataset own-surfaces --dataset interactions
@@ -77,15 +78,17 @@ benchmark: .venv-benchmark
 	$(GRID) $(MORE) --sources 5 --modes fed,com --methods fedci,fedci-classic,$(FAST),orthorf,cevae
 	$(GRID) --dataset ihdp-shuffled --modes fed,com --methods fedci,$(FAST),orthorf,cevae
 	$(GRID) --dataset ihdp-sites --modes fed,com --methods fedci,$(FAST),orthorf,cevae
+	$(GRID) --dataset ihdp-causalrff --modes fed,com --methods fedci,$(FAST),orthorf,cevae
+	$(GRID) --dataset ihdp-missing --modes fed,com --methods fedci,$(FAST),orthorf,cevae
 	$(GRID) $(PAPERS) --methods orthorf-global-residuals --modes com
 	$(GRID) $(BEYOND) --sources 5 --modes fed,com --methods fedci,$(FAST)
 	$(COVER) --dataset data-1 --dataset data-2
 	$(COVER) $(MORE) $(BEYOND) --sources 5
 	$(GRID)/ablation $(PAPERS) --methods $(ABLATION) --modes fed --no-imputation
+	$(GRID)/ablation $(BEYOND) --dataset null --sources 5 --methods $(ABLATION) --modes fed --no-imputation
 	$(MAKE) docs
 
 # docs/benchmarks.md, docs/benchmarks/ and their figures, from the results on disk.
-	$(GRID)/ablation $(BEYOND) --dataset null --sources 5 --methods $(ABLATION) --modes fed --no-imputation
 docs: .venv
 	$(BIN)/python -m fedci.benchmark.pages.benchmark_page benchmarks/results docs/benchmarks.md
 

@@ -55,6 +55,13 @@ def test_what_is_near_and_what_the_intervals_miss_is_said_too():
     assert "leaves 0 out in 1 of 2 replications of No effect; it may in 5% " in text
 
 
+def test_what_other_authors_printed_stands_beside():
+    text = front_page(cells([1.0, 1.2], dataset="ihdp-causalrff") + cells([2.0, 2.0], "BART", "com",
+                                                                          dataset="ihdp-causalrff"))
+    assert "√PEHE. IHDP, as CausalRFF cut it, 3 sources: CausalRFF 1.2 ± 0.18, FedCI 1.10 ± 0.10.\n" in text
+    assert "other authors" not in front_page(cells([1.0]) + cells([2.0], "BART", "com"))
+
+
 def test_costs_are_those_of_the_fits_beside_the_best_peers():
     cost = {"seconds": 2.0, "rounds": 40.0, "bytes": 3e6}
     rows = cells([1.0], **cost) + cells([2.0], "BART", "com", seconds=11.0)

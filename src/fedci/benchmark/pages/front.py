@@ -13,6 +13,7 @@ from fedci.benchmark.pages.coverage import BEYOND, HIGH, LOW
 from fedci.benchmark.pages.markdown import NONE, in_words, number, plus_minus, share, table, title
 from fedci.benchmark.pages.measurement import description
 from fedci.benchmark.pages.panorama import NAME
+from fedci.benchmark.pages.published import others, published
 from fedci.benchmark.pages.standing import Peer, Standing
 from fedci.benchmark.pages.summary import (
     OURS,
@@ -25,6 +26,7 @@ from fedci.benchmark.pages.summary import (
     paired_to_ours,
     select,
 )
+from fedci.benchmark.pages.tables import as_printed
 
 INTRODUCTION = """\
 # Benchmarks
@@ -63,9 +65,9 @@ megabytes that a site sends and receives. What larger sites cost: [performance](
 def page(results: Archive, standings: Sequence[Standing], chapters: Sequence[Chapter], folder: str) -> str:
     """`folder`: where the chapters lie, relative to the page."""
     sections = {"All data sets": _overview(standings, folder),
+                "When should I not use it": caution.section(results.summaries, standings),
                 "Where FedCI loses": _losses(results.summaries, standings, folder),
                 "What it costs": _costs(results, standings),
-                "When should I not use it": caution.section(results.summaries, standings),
                 "Behind this page": _contents(chapters, folder)}
     texts = [f"## {heading}\n\n{text}" for heading, text in sections.items() if text]
     return "\n".join([INTRODUCTION.format(folder=folder, peers=_peer_names(standings)), *texts])
@@ -83,7 +85,19 @@ def _overview(standings: Sequence[Standing], folder: str) -> str:
               "the peer's coverage", "sources"]
     rows = [_overview_row(standing, folder) for standing in standings]
     picture = f"![{CAPTION}](figures/{NAME}.svg)\n\n*{CAPTION}.*\n"
-    return "\n".join([picture, TABLE, table(header, rows)]) if rows else ""
+    return "\n".join([picture, TABLE, table(header, rows), *_beside_print(standings)]) if rows else ""
+
+
+def _beside_print(standings: Sequence[Standing]) -> list[str]:
+    """Other papers' federated methods, as printed, beside FedCI on the same cut of the data."""
+    papers, texts = others(), []
+    for summary in (standing.ours for standing in standings):
+        group, statistic = summary.group, summary.of("pehe")
+        if printed := published().get((group.dataset, papers.get(group.dataset, ""), "fed", group.sources)):
+            texts.append(f"{title(group.dataset)}, {in_words(group.sources)}: {printed.method} "
+                         f"{as_printed(printed, 'pehe')}, FedCI {plus_minus(statistic.mean, statistic.se)}")
+    words = "Beside what other authors printed of their federated methods, √PEHE."
+    return [f"{words} {'; '.join(texts)}.\n"] if texts else []
 
 
 def _overview_row(standing: Standing, folder: str) -> list[str]:

@@ -17,7 +17,7 @@ import numpy as np
 from fedci.errors import SourceError
 from fedci.synthetic.datasets import SEED, Records, Split
 
-ROWS, THIRD, PART = 747, 249, 83
+ROWS, PART = 747, 83
 CAUSALRFF = 50, 100, 99
 """Of each third, to fit, test and validate on: the cut of CausalRFF (arXiv 2301.00346)."""
 CAUSALFI = 80, 24, 20

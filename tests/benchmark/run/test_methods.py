@@ -8,6 +8,7 @@ import pytest
 from fedci.benchmark.run import methods, protocols, suites
 from fedci.benchmark.run.baselines import Estimate
 from fedci.benchmark.run.cells import Cell
+from fedci.study.options import preset
 from fedci.synthetic.datasets import Records, Split, combined, synthetic
 from support.benchmarked import LINEAR, rows
 from tests_support import COVARIATES, frame
@@ -123,6 +124,19 @@ def test_fedci_is_asked_about_people_elsewhere_and_with_missing_values(mode, mon
 def test_the_limit_is_better_than_the_difference_of_means(learners):
     best, plain = rows("oracle", (5,)), rows("constant", (5,))
     assert one(best, protocol="P2").pehe < 0.7 * one(plain, protocol="P2", mode="com").pehe
+
+
+# --- what each ingredient brings
+
+
+@pytest.mark.parametrize("name", list(methods.ABLATIONS))
+def test_an_ablation_changes_one_ingredient_of_the_default(name):
+    """All but one of the options are the default's; only the linear function lacks two ways to bend."""
+    variant = methods.ABLATIONS[name]
+    usual, changed = (preset("default", changes).model_dump() for changes in ({}, dict(variant.options)))
+    differing = {(part, key) for part in usual for key in usual[part] if usual[part][key] != changed[part][key]}
+    assert len(differing) == (2 if name == "FedCI, linear" else 1)
+    assert methods.modes_of(name) == ("fed",)
 
 
 # --- failures

@@ -54,16 +54,18 @@ test-benchmark: .venv-benchmark
 
 # The whole grid behind docs/benchmarks.md: hours on two cores; interrupted, it goes on where it stopped.
 IHDP ?= ../shared/data/ihdp
+IHDP_MISSING ?= ../shared/data/ihdp-missing
 JOBS ?= 2
-GRID = .venv-benchmark/bin/fedci benchmark --jobs $(JOBS) --ihdp $(IHDP) --out benchmarks/results
+GRID = .venv-benchmark/bin/fedci benchmark --jobs $(JOBS) --ihdp $(IHDP) --ihdp-missing $(IHDP_MISSING) --out benchmarks/results
 PAPERS = --dataset data-1 --dataset data-2 --dataset ihdp
 MORE = --dataset heterogeneous --dataset overlap --dataset linear
 BEYOND = --dataset steps --dataset many-directions --dataset own-surfaces --dataset interactions
 COVER = $(GRID)/coverage --methods fedci --modes fed --replications 100 --no-imputation
-ABLATION = fedci,fedci-linear,fedci-one-direction,fedci-three-directions,fedci-gaussian-directions,fedci-no-common-slope
+ABLATION = fedci,fedci-linear,fedci-no-products-or-thresholds,fedci-no-directions,fedci-16-draws
+ABLATION := $(ABLATION),fedci-one-direction,fedci-three-directions,fedci-gaussian-directions,fedci-no-common-slope
 ABLATION := $(ABLATION),fedci-no-own-functions,fedci-point-estimates,fedci-standardised-0-1
-FAST = bart,x-learner,r-learner,bart-t,bcf,causalforestdml,gp-t-learner,gp-t-learner-ard,ridge-t-learner,oracle
-INTERVALS = fedci,bart,bart-t,bcf,causalforestdml,gp-t-learner,gp-t-learner-ard,oracle,orthorf
+FAST = bart,x-learner,r-learner,bart-t,ps-bart,bcf,causalforestdml,gp-t-learner,gp-t-learner-ard,ridge-t-learner,oracle
+INTERVALS = fedci,bart,bart-t,ps-bart,bcf,causalforestdml,gp-t-learner,gp-t-learner-ard,oracle,orthorf
 
 benchmark: .venv-benchmark
 	$(GRID) $(PAPERS) --methods fedci,fedci-classic,$(FAST),orthorf,cevae
@@ -76,11 +78,14 @@ benchmark: .venv-benchmark
 	$(GRID) $(MORE) --sources 5 --modes fed,com --methods fedci,fedci-classic,$(FAST),orthorf,cevae
 	$(GRID) --dataset ihdp-shuffled --modes fed,com --methods fedci,$(FAST),orthorf,cevae
 	$(GRID) --dataset ihdp-sites --modes fed,com --methods fedci,$(FAST),orthorf,cevae
+	$(GRID) --dataset ihdp-causalrff --modes fed,com --methods fedci,$(FAST),orthorf,cevae
+	$(GRID) --dataset ihdp-missing --modes fed,com --methods fedci,$(FAST),orthorf,cevae
 	$(GRID) $(PAPERS) --methods orthorf-global-residuals --modes com
 	$(GRID) $(BEYOND) --sources 5 --modes fed,com --methods fedci,$(FAST)
 	$(COVER) --dataset data-1 --dataset data-2
 	$(COVER) $(MORE) $(BEYOND) --sources 5
 	$(GRID)/ablation $(PAPERS) --methods $(ABLATION) --modes fed --no-imputation
+	$(GRID)/ablation $(BEYOND) --dataset null --sources 5 --methods $(ABLATION) --modes fed --no-imputation
 	$(MAKE) docs
 
 # docs/benchmarks.md, docs/benchmarks/ and their figures, from the results on disk.

@@ -20,6 +20,7 @@ from fedci.errors import UsageError
 CALLS = {
     "BART": ("stochtree:BARTModel", "sample", "predict"),
     "BART-T": ("stochtree:BARTModel", "sample", "predict"),
+    "ps-BART": ("stochtree:BARTModel", "sample", "predict"),
     "BCF": ("stochtree:BCFModel", "sample", "predict"),
     "X-Learner": ("causalml.inference.meta:BaseXRegressor", "fit", "predict"),
     "R-Learner": ("causalml.inference.meta:BaseRRegressor", "fit", "predict"),
@@ -32,8 +33,8 @@ CALLS = {
     "ridge T-learner": ("sklearn.linear_model:RidgeCV", "fit", "predict"),
 }
 """The class of the package behind each baseline, what fits it and what predicts."""
-HAS_INTERVALS = {"BART", "BART-T", "BCF", "OrthoRF", "OrthoRF (global residuals)", "CausalForestDML", "GP T-learner",
-                 "GP T-learner (ARD)"}
+HAS_INTERVALS = {"BART", "BART-T", "ps-BART", "BCF", "OrthoRF", "OrthoRF (global residuals)", "CausalForestDML",
+                 "GP T-learner", "GP T-learner (ARD)"}
 HAS_OUTCOMES = set(LEARNERS) - {"OrthoRF", "OrthoRF (global residuals)", "CausalForestDML"}
 
 
@@ -117,6 +118,27 @@ def test_small_arms(method, fitted):
     assert all(np.all(np.isfinite(part)) for part in parts(found))
 
 
+def test_missing_values_are_means_with_a_mark():
+    """As FedCI has them in a study that imputes: the mean of the rows fitted on, and a column that says where."""
+    from fedci.benchmark.learners.common import filler
+
+    filled = filler(np.array([[1.0, np.nan, 2.0], [3.0, 4.0, 2.0], [np.nan, 8.0, 5.0]]))
+    np.testing.assert_array_equal(filled(np.array([[np.nan, 1.0, np.nan], [0.0, np.nan, 1.0]])),
+                                  [[2.0, 1.0, 3.0, 1.0, 0.0], [0.0, 6.0, 1.0, 0.0, 1.0]])
+    whole = np.arange(6.0).reshape(3, 2)
+    np.testing.assert_array_equal(filler(whole)(whole), whole)
+    np.testing.assert_array_equal(filler(np.full((2, 1), np.nan))(np.array([[np.nan]])), [[0.0, 1.0]])
+
+
+@pytest.mark.parametrize("name", ["ridge T-learner", "BART", "X-Learner"])
+def test_people_with_missing_values_are_fitted_and_asked_about(name, fitted):
+    (x, w, y), new = fitted["rows"], fitted["new_hard"].x.copy()
+    x = x.copy()
+    x[::5, 1], new[::4, 2] = np.nan, np.nan
+    found = LEARNERS[name].learn(x, w, y, fitted["seed"])(new)
+    assert all(np.all(np.isfinite(part)) for part in parts(found))
+
+
 def test_same_seed_same_numbers_and_no_trace(method, fitted, capfd):
     """Fitted again after other methods ran; nothing printed, no global state changed."""
     predict, first = fitted["hard"](method.name)
@@ -183,6 +205,22 @@ def test_cevae_trains_every_parameter_and_predicts_as_the_package(fitted, monkey
     with cevae._alone(0):
         effect = network.ite(torch.as_tensor(new, dtype=torch.float32)).double().numpy()
     np.testing.assert_allclose(predict(new).cate, y.std() * effect, atol=1e-5)
+
+
+def test_ps_bart_sees_the_treatment_probability_as_its_last_covariate(fitted, monkeypatch):
+    """Columns of what it is fitted on: x, the probability (of one logistic regression, here and there), w."""
+    stochtree = pytest.importorskip("stochtree")
+    from fedci.benchmark.learners.common import contained, propensity
+
+    seen, sample = [], stochtree.BARTModel.sample
+    monkeypatch.setattr(stochtree.BARTModel, "sample",
+                        lambda self, **given: (seen.append(given["X_train"]), sample(self, **given))[1])
+    x, w, y = fitted["rows"]
+    found = LEARNERS["ps-BART"].learn(x, w, y, fitted["seed"])(fitted["new_hard"].x)
+    with contained(fitted["seed"]):
+        treated = propensity(x, w, fitted["seed"])(x)
+    np.testing.assert_allclose(seen[0], np.column_stack([x, treated, w]))
+    np.testing.assert_allclose(found.cate, found.mu1 - found.mu0)
 
 
 def test_gp_intervals_are_of_the_expected_outcome(fitted, monkeypatch):

@@ -23,6 +23,7 @@ def told(capsys, *arguments):
     (["--sources", "9", "--methods", "oracle"], "data-1 has 1 to 5 sources"),
     (["--reading", "sd"], "needs variance or std"),
     (["--dataset", "ihdp", "--ihdp", "nowhere"], "cannot be read as an IHDP replicate"),
+    (["--dataset", "ihdp-missing", "--ihdp-missing", "nowhere"], "'nowhere/ihdp_missing_npci_1.csv' cannot be read"),
 ])
 def test_a_wrong_call_is_one_line_and_leaves_nothing(arguments, words, tmp_path, capsys):
     code, _, err = told(capsys, *arguments, "--out", tmp_path / "out")

@@ -44,6 +44,7 @@ class Asked:
     parameters: str = "once"
     rows: int = 50
     ihdp: Path | None = None
+    ihdp_missing: Path | None = None
     seed: int = 0
     jobs: int = 1
     retry: bool = False
@@ -100,14 +101,18 @@ def planned(asked: Asked) -> Plan:
             raise UsageError(f"--modes {asked.modes}: {mode!r} is none of {', '.join(MODES)}")
     reading: Reading = _one_of("--reading", asked.reading, get_args(Reading))
     parameters: Parameters = _one_of("--parameters", asked.parameters, get_args(Parameters))
-    folder = str(asked.ihdp) if asked.ihdp else None
-    choices = [Choice(name=name, reading=reading, parameters=parameters, rows=asked.rows, folder=folder)
-               for name in asked.datasets]
+    choices = [Choice(name=name, reading=reading, parameters=parameters, rows=asked.rows,
+                      folder=_ihdp_folder(asked, name)) for name in asked.datasets]
     for choice in choices:
         suite(choice).load(0)
     return Plan(choices=choices, methods=_methods(asked.methods), replications=asked.replications,
                 slow_replications=asked.slow_replications, modes=modes, counts=_counts(asked.sources), seed=asked.seed,
                 imputation=not asked.no_imputation)
+
+
+def _ihdp_folder(asked: Asked, name: str) -> str | None:
+    chosen = asked.ihdp_missing if name == "ihdp-missing" else asked.ihdp
+    return str(chosen) if chosen else None
 
 
 def _one_of(option: str, value: str, known: Sequence[Any]) -> Any:

@@ -454,8 +454,8 @@ def demo(out: Out, seed: DemoSeed = 0, force: Force = False) -> None:
 def benchmark(
         dataset: Annotated[list[str], typer.Option(
             "--dataset", metavar="NAME", help="Once for each: data-1, data-2, ihdp, ihdp-shuffled, ihdp-sites, "
-            "heterogeneous, overlap, linear, steps, many-directions, own-surfaces, interactions, "
-            "null.")] = ["data-1"],  # noqa: B006
+            "ihdp-causalrff, ihdp-missing, heterogeneous, overlap, linear, steps, many-directions, "
+            "own-surfaces, interactions, null.")] = ["data-1"],  # noqa: B006
         methods: Annotated[str | None, typer.Option(
             "--methods", metavar="NAMES", help="Separated by commas; `--list` shows them. Without it, all.")] = None,
         replications: Annotated[int, typer.Option("--replications", metavar="NUMBER", min=1)] = 10,
@@ -473,6 +473,8 @@ def benchmark(
             "--parameters", help="True parameters of data-1 and data-2 drawn: once or per-replication.")] = "once",
         rows: Annotated[int, typer.Option("--rows", metavar="NUMBER", min=2, help="Training rows a source.")] = 50,
         ihdp: Annotated[Path | None, typer.Option("--ihdp", metavar="DIR", help="Where the IHDP files lie.")] = None,
+        ihdp_missing: Annotated[Path | None, typer.Option(
+            "--ihdp-missing", metavar="DIR", help="Where the files of ihdp-missing lie.")] = None,
         seed: Annotated[int, typer.Option("--seed", metavar="NUMBER", min=0, max=2**31 - 1,
                                           help="Of the methods; data have their own.")] = 0,
         jobs: Annotated[int, typer.Option("--jobs", metavar="NUMBER", min=1, help="Processes side by side.")] = 1,
@@ -496,8 +498,8 @@ def benchmark(
         return
     asked = grid.Asked(datasets=dataset, methods=methods, replications=replications,
                        slow_replications=slow_replications, out=out, sources=sources, modes=modes, reading=reading,
-                       parameters=parameters, rows=rows, ihdp=ihdp, seed=seed, jobs=jobs, retry=retry, again=again,
-                       no_imputation=no_imputation)
+                       parameters=parameters, rows=rows, ihdp=ihdp, ihdp_missing=ihdp_missing, seed=seed,
+                       jobs=jobs, retry=retry, again=again, no_imputation=no_imputation)
     grid.benchmark(grid.quick(asked) if quick else asked, quiet)
 
 

@@ -39,7 +39,7 @@ def test_where_fedci_loses_is_said_plainly_the_worst_first():
         "than FedCI: 1 of 1 peers, by ATE error 0 of 0.",
         "- **DATA-1** (the paper's first simulation: 20 covariates, softplus outcomes, five sources, 50 rows each to "
         "fit on): 1.50 where BART has 1.00, 50% more. Better than FedCI: 1 of 2 peers, by ATE error 1 of 2."]
-    assert "beyond FedCI's reach: Steps.\n" in shown
+    assert "FedCI is behind on: Steps.\n" in shown
     assert "- On no data set.\n" in front_page(cells([1.0]) + cells([2.0], "BART", "com"))
 
 
@@ -53,6 +53,13 @@ def test_what_is_near_and_what_the_intervals_miss_is_said_too():
     assert "(below 0.93): DATA-1 (0.90); more often than they claim (above 0.97: wider than they need be): " \
            "Linear (0.98).\n" in text
     assert "leaves 0 out in 1 of 2 replications of No effect; it may in 5% " in text
+
+
+def test_what_other_authors_printed_stands_beside():
+    text = front_page(cells([1.0, 1.2], dataset="ihdp-causalrff") + cells([2.0, 2.0], "BART", "com",
+                                                                          dataset="ihdp-causalrff"))
+    assert "√PEHE. IHDP, as CausalRFF cut it, 3 sources: CausalRFF 1.2 ± 0.18, FedCI 1.10 ± 0.10.\n" in text
+    assert "other authors" not in front_page(cells([1.0]) + cells([2.0], "BART", "com"))
 
 
 def test_costs_are_those_of_the_fits_beside_the_best_peers():

@@ -5,7 +5,7 @@ from decimal import Decimal
 
 import pytest
 
-from fedci.benchmark.pages.published import datasets, numbers_of_sources, published
+from fedci.benchmark.pages.published import OTHERS, datasets, numbers_of_sources, others, published
 from fedci.benchmark.pages.summary import Group
 
 BART = Group("data-1", "P2", "BART", "com", 3)
@@ -16,9 +16,19 @@ BART = Group("data-1", "P2", "BART", "com", 3)
 
 def test_the_paper_has_38_rows_of_figures_a_data_set():
     """Five baselines: loc and agg at two numbers of sources, com at three; FedCI at three."""
-    assert Counter(row.dataset for row in published().values()) == {"data-1": 38, "data-2": 38, "ihdp": 38}
+    rows = [row for row in published().values() if row.method not in OTHERS]
+    assert Counter(row.dataset for row in rows) == {"data-1": 38, "data-2": 38, "ihdp": 38}
     assert datasets() == ("data-1", "data-2", "ihdp")
-    assert Counter(row.mode for row in published().values()) == {"loc": 30, "agg": 30, "com": 45, "fed": 9}
+    assert Counter(row.mode for row in rows) == {"loc": 30, "agg": 30, "com": 45, "fed": 9}
+
+
+def test_other_papers_have_data_sets_of_their_own():
+    assert others() == {"ihdp-causalrff": "CausalRFF", "ihdp-missing": "CausalFI"}
+    assert (numbers_of_sources("ihdp-causalrff"), numbers_of_sources("ihdp-missing")) == ((1, 2, 3), (2, 4, 6))
+    for key, pehe, ate in ((("ihdp-causalrff", "CausalRFF", "fed", 3), "1.2 0.18", "0.5"),
+                           (("ihdp-missing", "CausalFI", "fed", 2), "3.67 1.7", "0.73")):
+        assert published()[key].of("pehe") == tuple(Decimal(text) for text in pehe.split())
+        assert published()[key].of("ate_error") == (Decimal(ate), None)
 
 
 def test_numbers_of_sources_of_the_paper():

@@ -37,6 +37,20 @@ def test_paper_layout_of_a_baseline_that_failed():
     assert found["BART, com"][0] == "failed every time (2 of 2): ValueError: a / b"
 
 
+def test_what_another_paper_printed_stands_above_what_was_measured():
+    """Of expected effects (P2), each method in its main mode; its error of the ATE has no ±."""
+    text = tables.other_paper_table(summarise(
+        cells([1.0, 2.0], dataset="ihdp-missing", sources=2, ate_error=0.5)
+        + cells([3.0, 5.0], "BART", "com", dataset="ihdp-missing", sources=2)
+        + cells([9.0], "BART", "agg", dataset="ihdp-missing", sources=2)), "ihdp-missing")
+    found = rows(text)
+    assert list(found)[2:] == ["*CausalFI, fed*", "FedCI, fed", "BART, com"]
+    assert found["*CausalFI, fed*"][:4] == ["*3.67 ± 1.7*", "*3.33 ± 1.4*", "*2.99 ± 1.2*", "*0.73*"]
+    assert found["FedCI, fed"][:4] == ["**1.50 ± 0.50 (1.50)**", "–", "–", "**0.50 ± 0.00 (0.50)**"]
+    assert "CausalFI (arXiv 2308.13047)" in text
+    assert tables.other_paper_table(summarise(cells([1.0])), "data-1") == ""
+
+
 def test_no_rows_no_table():
     summaries = summarise(cells([1.0], dataset="linear"))
     assert tables.paper_table(summaries, "data-1") == ""

@@ -8,6 +8,7 @@ import pytest
 from fedci.benchmark.run import methods, protocols, suites
 from fedci.benchmark.run.baselines import Estimate
 from fedci.benchmark.run.cells import Cell
+from fedci.study.options import preset
 from fedci.synthetic.datasets import Records, Split, combined, synthetic
 from support.benchmarked import LINEAR, rows
 from tests_support import COVARIATES, frame
@@ -82,9 +83,60 @@ def test_fedci_in_its_modes_and_each_fit_is_made_once(monkeypatch):
     assert 0 < row.coverage <= 1
 
 
+def scored_everywhere(missing=False) -> suites.Suite:
+    """`small_suite` with a third source, which is fitted by nobody, and its people scored."""
+    two = small_suite().load(0)
+    third = Split(two[0].train, two[1].validation, two[0].validation)
+    splits = [*two, third]
+    if missing:
+        for split in splits:
+            split.train.x[::7, 1] = np.nan
+            split.test.x[::5, 1] = np.nan
+    return suites.Suite(label="small", load=lambda replication: splits, counts=(2,), most=3, everywhere=True)
+
+
+def test_a_baseline_is_asked_about_people_of_sources_it_has_not_seen(learners):
+    suite = scored_everywhere()
+    found = list(methods.cells("constant", suite, 0, (1, 2), suite.modes, 0))
+    splits = suite.load(0)
+    people = combined([split.test for split in splits])
+    effects = [s.train.y[s.train.w == 1].mean() - s.train.y[s.train.w == 0].mean() for s in splits[:2]]
+    for count in (1, 2):
+        row = one(found, mode="agg", sources=count, protocol="P2")
+        assert row.pehe == pytest.approx(np.sqrt(np.mean((np.mean(effects[:count]) - people.cate) ** 2)))
+    assert one(found, mode="com", sources=1, protocol="P2").pehe == one(found, mode="agg", sources=1,
+                                                                        protocol="P2").pehe
+
+
+@pytest.mark.parametrize("mode", ["fed", "com"])
+def test_fedci_is_asked_about_people_elsewhere_and_with_missing_values(mode, monkeypatch):
+    """In a fit of two sources the third's people are of no site; on combined rows all are of the one site. Realised
+    effects are imputed at sites of the study alone."""
+    quick = methods.Variant("classic", {"optimiser": {"rounds": 2}, "prediction": {"draws": 16}})
+    monkeypatch.setitem(methods.OURS, "FedCI", quick)
+    suite = scored_everywhere(missing=True)
+    found = [row for row in methods.cells("FedCI", suite, 0, (2,), (mode,), 0) if isinstance(row, Cell)]
+    assert [row.failed for row in found if row.failed] == []
+    assert {row.protocol for row in found} == ({"P2", "P3"} if mode == "fed" else {"P1", "P2", "P3"})
+    assert 0 < one(found, protocol="P2").coverage <= 1
+
+
 def test_the_limit_is_better_than_the_difference_of_means(learners):
     best, plain = rows("oracle", (5,)), rows("constant", (5,))
     assert one(best, protocol="P2").pehe < 0.7 * one(plain, protocol="P2", mode="com").pehe
+
+
+# --- what each ingredient brings
+
+
+@pytest.mark.parametrize("name", list(methods.ABLATIONS))
+def test_an_ablation_changes_one_ingredient_of_the_default(name):
+    """All but one of the options are the default's; only the linear function lacks two ways to bend."""
+    variant = methods.ABLATIONS[name]
+    usual, changed = (preset("default", changes).model_dump() for changes in ({}, dict(variant.options)))
+    differing = {(part, key) for part in usual for key in usual[part] if usual[part][key] != changed[part][key]}
+    assert len(differing) == (2 if name == "FedCI, linear" else 1)
+    assert methods.modes_of(name) == ("fed",)
 
 
 # --- failures

@@ -35,6 +35,23 @@ def test_data_sets_that_do_not_exist(choice, words):
         suites.suite(choice)
 
 
+def test_people_of_all_sources_are_scored_where_a_paper_did_so():
+    """Then a source alone, which says nothing of the others' people, is no mode."""
+    missing, other = suites.suite(Choice(name="ihdp-missing")), suites.suite(Choice(name="ihdp-causalrff"))
+    assert (missing.counts, missing.everywhere, missing.modes) == ((2, 4, 6), True, ("fed", "com", "agg"))
+    assert (other.counts, other.everywhere, other.modes) == ((1, 2, 3), False, ("fed", "com", "loc", "agg"))
+    assert (missing.form, other.form) == (None, ("IHDP", "variance"))
+
+
+def test_missing_values_are_not_constant():
+    splits = synthetic("DATA-1", 0)[:2]
+    splits[0].train.x[:, 3] = np.nan
+    splits[1].test.x[0, 5] = np.nan
+    assert suites.varying(splits).all()
+    assert np.flatnonzero(~suites.varying(splits[:1])).tolist() == [3]
+    assert np.flatnonzero(suites.incomplete(splits)).tolist() == [3, 5]
+
+
 def test_constant_covariates_stay_out_of_a_study():
     splits = synthetic("DATA-1", 0)[:2]
     for split in splits:

@@ -1,4 +1,4 @@
-"""BART and BCF by stochtree: posterior draws, so every output has an interval.
+"""BART, ps-BART and BCF by stochtree: posterior draws, so every output has an interval.
 
 Nothing is tuned: priors and numbers of trees are the package's (200; BCF 250 + 100). Several chains from the root,
 because one chain on an arm of 20 rows now and then runs into noise variance 0 (stochtree's prior of it is improper)
@@ -31,6 +31,20 @@ def bart_t(x: np.ndarray, w: np.ndarray, y: np.ndarray, seed: int) -> Predictor:
     """One BART in each arm (T-learner); their posteriors are independent, so any pairing of draws will do."""
     arms = [_sampled(x[w == j], y[w == j], seed + j) for j in (0, 1)]
     return lambda new: of_draws(*(arm(new) for arm in arms))
+
+
+def ps_bart(x: np.ndarray, w: np.ndarray, y: np.ndarray, seed: int) -> Predictor:
+    """One BART of the outcome on (x, π̂(x), w), asked twice: effect = f(x, π̂, 1) − f(x, π̂, 0).
+
+    With π̂ among the covariates the prior of the trees does not shrink confounding away (Hahn, Murray, Carvalho 2020).
+    """
+    treated = propensity(x, w, seed)
+
+    def scored(people: np.ndarray) -> np.ndarray:
+        return np.column_stack([people, treated(people)])
+
+    predict = bart(scored(x), w, y, seed)
+    return lambda new: predict(scored(new))
 
 
 def bcf(x: np.ndarray, w: np.ndarray, y: np.ndarray, seed: int) -> Predictor:

@@ -62,6 +62,7 @@ def dataset_chapter(summaries: Summaries, dataset: str) -> Chapter:
     return Chapter(
         slug(dataset), title(dataset), measurement.description(dataset), _sentence(measurement.description(dataset)),
         {"Expected effects, protocol P2": tables.protocol_table(summaries, dataset, "P2"),
+         "Beside what was printed": tables.other_paper_table(summaries, dataset),
          "Differences to FedCI under P2": tables.paired_table(summaries, dataset),
          "Intervals under P2": intervals.interval_table(summaries, dataset),
          "Cost": intervals.cost_table(summaries, dataset),

@@ -150,7 +150,7 @@ def _error_panel(panel: Axes, summaries: Summaries, lines: Sequence[Line], proto
 def _published_points(panel: Axes, error: str) -> tuple[float, str, str]:
     """The paper's FedCI as open circles."""
     rows = [row for row in published().values() if (row.dataset, row.method) == (DATASET, OURS)]
-    means, bars = ([float(row.of(error)[part]) for row in rows] for part in (0, 1))
+    means, bars = ([float(row.of(error)[part] or 0) for row in rows] for part in (0, 1))
     panel.errorbar([row.sources for row in rows], means, bars, color="black", marker="o", markerfacecolor="white",
                    linestyle="none", markersize=5, linewidth=1, capsize=3)
     return means[-1], "published", "black"

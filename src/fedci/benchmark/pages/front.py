@@ -1,4 +1,4 @@
-"""The front page of the benchmarks: what was compared, one picture, one table, where FedCI loses, what it costs."""
+"""The front page of the benchmarks: what was compared, one picture, one table, when not to use FedCI, what it costs."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from fedci.benchmark.pages import caution
 from fedci.benchmark.pages.archive import Archive
 from fedci.benchmark.pages.chapter import Chapter, slug
 from fedci.benchmark.pages.coverage import BEYOND, HIGH, LOW
 from fedci.benchmark.pages.markdown import NONE, in_words, number, plus_minus, share, table, title
 from fedci.benchmark.pages.measurement import description
 from fedci.benchmark.pages.panorama import NAME
+from fedci.benchmark.pages.published import others, published
 from fedci.benchmark.pages.standing import Peer, Standing
 from fedci.benchmark.pages.summary import (
     OURS,
@@ -24,6 +26,7 @@ from fedci.benchmark.pages.summary import (
     paired_to_ours,
     select,
 )
+from fedci.benchmark.pages.tables import as_printed
 
 INTRODUCTION = """\
 # Benchmarks
@@ -49,9 +52,9 @@ LOSSES = """\
 By √PEHE, the worst first. All comparisons, one by one: [every comparison]({folder}/comparisons.md).
 """
 BEYOND_WORDS = """\
-FedCI learns lines and hinges along a few directions ([the model](model.md)). An effect that jumps, multiplies
-covariates or spreads over many directions is for trees, or for a kernel with a length for each covariate, where all
-rows may be brought together. Data made to lie beyond FedCI's reach: {names}.
+FedCI learns lines, hinges along a few directions, and products and thresholds through a few dozen landmarks ([the
+model](model.md)). Where all rows may be brought together, trees and kernels look at every row instead. Of the data made
+to be hard for it, FedCI is behind on: {names}.
 """
 COST = """\
 Mean seconds of a fit with its predictions, all sites on one machine{cores} and other fits at times beside it; rounds;
@@ -62,6 +65,7 @@ megabytes that a site sends and receives. What larger sites cost: [performance](
 def page(results: Archive, standings: Sequence[Standing], chapters: Sequence[Chapter], folder: str) -> str:
     """`folder`: where the chapters lie, relative to the page."""
     sections = {"All data sets": _overview(standings, folder),
+                "When should I not use it": caution.section(results.summaries, standings),
                 "Where FedCI loses": _losses(results.summaries, standings, folder),
                 "What it costs": _costs(results, standings),
                 "Behind this page": _contents(chapters, folder)}
@@ -81,7 +85,19 @@ def _overview(standings: Sequence[Standing], folder: str) -> str:
               "the peer's coverage", "sources"]
     rows = [_overview_row(standing, folder) for standing in standings]
     picture = f"![{CAPTION}](figures/{NAME}.svg)\n\n*{CAPTION}.*\n"
-    return "\n".join([picture, TABLE, table(header, rows)]) if rows else ""
+    return "\n".join([picture, TABLE, table(header, rows), *_beside_print(standings)]) if rows else ""
+
+
+def _beside_print(standings: Sequence[Standing]) -> list[str]:
+    """Other papers' federated methods, as printed, beside FedCI on the same cut of the data."""
+    papers, texts = others(), []
+    for summary in (standing.ours for standing in standings):
+        group, statistic = summary.group, summary.of("pehe")
+        if printed := published().get((group.dataset, papers.get(group.dataset, ""), "fed", group.sources)):
+            texts.append(f"{title(group.dataset)}, {in_words(group.sources)}: {printed.method} "
+                         f"{as_printed(printed, 'pehe')}, FedCI {plus_minus(statistic.mean, statistic.se)}")
+    words = "Beside what other authors printed of their federated methods, √PEHE."
+    return [f"{words} {'; '.join(texts)}.\n"] if texts else []
 
 
 def _overview_row(standing: Standing, folder: str) -> list[str]:

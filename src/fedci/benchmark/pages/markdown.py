@@ -9,7 +9,8 @@ from fedci.benchmark.pages.summary import LIMIT, main_mode
 
 ERRORS = {"pehe": "√PEHE", "ate_error": "ATE error"}
 TITLES = {"data-1": "DATA-1", "data-2": "DATA-2", "ihdp": "IHDP, contiguous thirds", "ihdp-shuffled": "IHDP, shuffled",
-          "ihdp-sites": "IHDP, the trial's sites", "heterogeneous": "Heterogeneous sites", "overlap": "Poor overlap",
+          "ihdp-sites": "IHDP, the trial's sites", "ihdp-causalrff": "IHDP, as CausalRFF cut it",
+          "ihdp-missing": "IHDP, missing values", "heterogeneous": "Heterogeneous sites", "overlap": "Poor overlap",
           "linear": "Linear", "steps": "Steps", "many-directions": "Many directions", "own-surfaces": "Own surfaces",
           "interactions": "Interactions", "null": "No effect"}
 VARIATIONS = {"std": "standard deviation 2", "per-replication": "parameters drawn anew in each replication"}

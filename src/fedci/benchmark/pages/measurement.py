@@ -39,6 +39,12 @@ DESCRIPTIONS = {
             "order as the paper's authors did",
     "ihdp-shuffled": "the children of IHDP, shuffled before they are cut",
     "ihdp-sites": "the children of IHDP at the trial's eight real sites",
+    "ihdp-causalrff": "IHDP in the thirds of file order, as the authors of CausalRFF cut them: 50 rows to fit on and "
+                      "100 to test on",
+    "ihdp-missing": "IHDP in six sources of 80 rows to fit on, as the authors of CausalFI cut them; of four covariates "
+                    "0.3% (replicate 9) to 93% (replicate 3) of the values are missing; the test people of all six "
+                    "sources are scored, also of those that are not fitted. FedCI and every peer fill a missing value "
+                    "with the mean and mark it in a column more",
     "heterogeneous": "sites that differ in their people, in whom they treat and in how well treatment works",
     "overlap": "treatment nearly decided by the covariates, and confounded",
     "linear": "outcome and effect linear in the covariates",

@@ -1,4 +1,4 @@
-"""The figures the paper printed: its three full tables, DATA-1, DATA-2 and IHDP, as data (`published.csv`)."""
+"""Printed figures as data (`published.csv`): the paper's three full tables, and other papers' on IHDP."""
 
 from __future__ import annotations
 
@@ -8,16 +8,21 @@ from decimal import Decimal
 from functools import cache
 from importlib import resources
 
+from fedci.benchmark.pages.summary import OURS
+
 METHODS = ("BART", "X-Learner", "R-Learner", "OrthoRF", "CEVAE")
 BLOCKS = ("loc", "agg", "com")
 """The paper's order of rows: a block for each mode, the five baselines within it; FedCI last."""
+OTHERS = {"CausalRFF": "arXiv 2301.00346", "CausalFI": "arXiv 2308.13047"}
+"""Federated methods of other papers, whose figures are of expected effects (P2), and where they were printed."""
 FEDCI_PROTOCOL, BASELINE_PROTOCOL = "P1", "P3"
 """FedCI saw the outcome of a test person, the baselines did not."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Published:
-    """One row of a table at one number of sources: mean and standard error over 10 replications.
+    """One row of a table at one number of sources: mean and standard error over 10 replications, or what was printed
+    after ±.
 
     Decimals keep the digits as printed (18.0 ± 0.4). With one source all modes of a baseline are the same fit; the
     paper prints it once, in mode com.
@@ -30,9 +35,10 @@ class Published:
     pehe: Decimal
     pehe_se: Decimal
     ate_error: Decimal
-    ate_se: Decimal
+    ate_se: Decimal | None
+    """None where none is at hand."""
 
-    def of(self, figure: str) -> tuple[Decimal, Decimal]:
+    def of(self, figure: str) -> tuple[Decimal, Decimal | None]:
         """(mean, standard error) of 'pehe' or 'ate_error'."""
         return {"pehe": (self.pehe, self.pehe_se), "ate_error": (self.ate_error, self.ate_se)}[figure]
 
@@ -46,15 +52,21 @@ def published() -> dict[tuple[str, str, str, int], Published]:
 
 
 def _row(line: dict[str, str]) -> Published:
-    figures = {name: Decimal(line[name]) for name in ("pehe", "pehe_se", "ate_error", "ate_se")}
+    figures = {name: Decimal(line[name]) for name in ("pehe", "pehe_se", "ate_error")}
     return Published(dataset=line["dataset"], method=line["method"], mode=line["mode"], sources=int(line["sources"]),
-                     **figures)
+                     ate_se=Decimal(line["ate_se"]) if line["ate_se"] else None, **figures)
 
 
 def datasets() -> tuple[str, ...]:
-    return tuple(dict.fromkeys(dataset for dataset, *_ in published()))
+    """The paper's."""
+    return tuple(dict.fromkeys(dataset for dataset, method, *_ in published() if method == OURS))
+
+
+def others() -> dict[str, str]:
+    """Data set of another paper → its method."""
+    return {dataset: method for dataset, method, *_ in published() if method in OTHERS}
 
 
 def numbers_of_sources(dataset: str) -> tuple[int, ...]:
-    """1, 3, 5 or, for IHDP, 1, 2, 3; none for a data set the paper does not have."""
+    """1, 3, 5 or, for IHDP, 1, 2, 3; none for a data set that no paper has."""
     return tuple(sorted({sources for name, _, _, sources in published() if name == dataset}))

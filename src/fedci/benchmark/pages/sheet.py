@@ -46,7 +46,8 @@ def _published(summary: Summary | None, figure: str) -> list[tuple[str, float]]:
     """Beside the protocol the paper used."""
     same = summary is not None and summary.group.protocol == paper_protocol(summary.group.method)
     value = printed(summary.group) if summary is not None and same else None
-    mean, se = map(float, value.of(figure)) if value else (math.nan, math.nan)
+    figures = value.of(figure) if value else (None, None)
+    mean, se = (math.nan if number is None else float(number) for number in figures)
     return [(f"{figure}_published", mean), (f"{figure}_published_se", se)]
 
 

@@ -21,11 +21,11 @@ FIGURES = ("pehe", "ate_error", "coverage", "width", "ate_covered", "ate_width",
 OURS, PAPER, LIMIT = "FedCI", "FedCI (paper)", "oracle"
 METHODS = (OURS, "FedCI (classic)", PAPER, "FedCI (no inter-dependency)", "FedCI (classic, no inter-dependency)",
            "FedCI (paper, no inter-dependency)", "BART", "X-Learner", "R-Learner", "OrthoRF",
-           "OrthoRF (global residuals)", "CEVAE", "BART-T", "BCF", "CausalForestDML", "GP T-learner",
-           "GP T-learner (ARD)", "ridge T-learner")
+           "OrthoRF (global residuals)", "CEVAE", "BART-T", "ps-BART", "BCF", "CausalForestDML",
+           "GP T-learner", "GP T-learner (ARD)", "ridge T-learner")
 """The order of rows; methods not named here follow by name, the limit comes last."""
-DATASETS = ("data-1", "data-2", "ihdp", "ihdp-shuffled", "ihdp-sites", "heterogeneous", "overlap", "linear",
-            "steps", "many-directions", "own-surfaces", "interactions", "null")
+DATASETS = ("data-1", "data-2", "ihdp", "ihdp-shuffled", "ihdp-sites", "ihdp-causalrff", "ihdp-missing",
+            "heterogeneous", "overlap", "linear", "steps", "many-directions", "own-surfaces", "interactions", "null")
 """The order of tables; a variation ('data-1/std') follows its data set."""
 
 

@@ -21,7 +21,9 @@ from fedci.benchmark.pages.markdown import (
 )
 from fedci.benchmark.pages.published import BASELINE_PROTOCOL, BLOCKS, FEDCI_PROTOCOL, Published, published
 from fedci.benchmark.pages.published import METHODS as PAPER_METHODS
+from fedci.benchmark.pages.published import OTHERS as OTHER_PAPERS
 from fedci.benchmark.pages.published import numbers_of_sources as published_sources
+from fedci.benchmark.pages.published import others as other_datasets
 from fedci.benchmark.pages.standing import peers
 from fedci.benchmark.pages.summary import (
     LIMIT,
@@ -143,10 +145,34 @@ def printed(group: Group) -> Published | None:
 
 
 def _beside(measured: str, printed: Published | None, figure: str) -> str:
-    if printed is None:
-        return measured
+    return measured if printed is None else f"{measured}<br>*{as_printed(printed, figure)}*"
+
+
+def as_printed(printed: Published, figure: str) -> str:
     mean, se = printed.of(figure)
-    return f"{measured}<br>*{mean} ± {se}*"
+    return f"{mean}" if se is None else f"{mean} ± {se}"
+
+
+def other_paper_table(summaries: Summaries, dataset: str, protocol: str = "P2") -> str:
+    """What another paper printed of its own method on this data set, and below it what was measured here."""
+    name, sources = other_datasets().get(dataset, ""), published_sources(dataset)
+    present = [s for s in select(summaries, dataset=dataset, protocol=protocol)
+               if s.group.mode == main_mode(s.group.method) and s.group.sources in sources]
+    if not name or not present:
+        return ""
+    columns, usual, notes = _columns(sources), usual_count(present), Notes()
+    best = {(figure, count): leaders([s for s in present if s.group.sources == count and s.group.method != LIMIT],
+                                     figure, 1) for figure, count in columns}
+    theirs = [f"*{name}, fed*", *(f"*{as_printed(published()[dataset, name, 'fed', count], figure)}*"
+                                  for figure, count in columns)]
+    rows = [[label(*row), *(error_cell(summaries, Group(dataset, protocol, *row, count), figure, usual,
+                                       best[figure, count], notes, median=True) for figure, count in columns)]
+            for row in rows_of(present)]
+    above = (f"*In italics, what was printed of {name} ({OTHER_PAPERS[name]})*, a federated method, on the same people "
+             f"cut in the same way; {name} was not run here. Below it, measured here: mean ± standard error (median) "
+             f"over {usual} replications, or [n]. Bold: the least mean measured of a column, the parametric limit "
+             f"aside.\n\n")
+    return above + table(_header(columns), [theirs, *rows]) + notes.lines()
 
 
 # --- 2: one protocol

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedci.benchmark.learners.bayesian_trees import bart, bart_t, bcf
+from fedci.benchmark.learners.bayesian_trees import bart, bart_t, bcf, ps_bart
 from fedci.benchmark.learners.boosting import r_learner, x_learner
 from fedci.benchmark.learners.cevae import cevae
-from fedci.benchmark.learners.common import contained
+from fedci.benchmark.learners.common import contained, filler
 from fedci.benchmark.learners.estimate import Estimate, Predictor
 from fedci.benchmark.learners.forests import causal_forest, ortho_forest, ortho_forest_global
 from fedci.benchmark.learners.regression import gp, gp_ard, ridge
@@ -51,16 +51,18 @@ class Learner:
 
 
 def _contained(learn: Learn) -> Learn:
-    """`learn`, with plain arrays in and no trace left: no output, no change of a global random state."""
+    """`learn`, with plain arrays in, missing values filled, and no trace left: no output, no change of a global random
+    state."""
 
     def learn_alone(x: np.ndarray, w: np.ndarray, y: np.ndarray, seed: int) -> Predictor:
-        seed = int(seed) % SEEDS
+        seed, x = int(seed) % SEEDS, np.array(x, float)
+        filled = filler(x)
         with contained(seed):
-            predict = learn(np.array(x, float), np.array(w, int), np.array(y, float), seed)
+            predict = learn(filled(x), np.array(w, int), np.array(y, float), seed)
 
         def predict_alone(new: np.ndarray) -> Estimate:
             with contained(seed):
-                return predict(np.array(new, float))
+                return predict(filled(np.array(new, float)))
 
         return predict_alone
 
@@ -79,6 +81,7 @@ LEARNERS: dict[str, Learner] = {learner.name: learner for learner in (
     _learner("OrthoRF (global residuals)", ("econml",), ortho_forest_global, slow=True),
     _learner("CEVAE", ("torch", "pyro"), cevae, install=TORCH, slow=True),
     _learner("BART-T", ("stochtree",), bart_t),
+    _learner("ps-BART", ("stochtree", "sklearn"), ps_bart),
     _learner("BCF", ("stochtree", "sklearn"), bcf),
     _learner("CausalForestDML", ("econml",), causal_forest),
     _learner("GP T-learner", ("sklearn",), gp),

@@ -24,7 +24,7 @@ from fedci.benchmark.run import oracle
 from fedci.benchmark.run.baselines import LEARNERS, Estimate, Learner, check_installed
 from fedci.benchmark.run.cells import Cell, SiteEffect
 from fedci.benchmark.run.protocols import Answer, Average, of_estimate, scores
-from fedci.benchmark.run.suites import Suite, is_binary, varying
+from fedci.benchmark.run.suites import Suite, incomplete, is_binary, varying
 from fedci.effect import Effect
 from fedci.errors import FedciError, UsageError
 from fedci.study.options import nearest, preset
@@ -59,13 +59,16 @@ VARIANTS = {
     "FedCI (paper, no inter-dependency)": Variant("paper", ALONE),
 }
 ABLATIONS = {
-    "FedCI, linear": Variant("default", {"model": {"directions": 0}}),
+    "FedCI, linear": Variant("default", {"model": {"directions": 0, "landmarks": 0}}),
+    "FedCI, no products or thresholds": Variant("default", {"model": {"landmarks": 0}}),
+    "FedCI, no directions": Variant("default", {"model": {"directions": 0}}),
     "FedCI, one direction": Variant("default", {"model": {"directions": 1}}),
     "FedCI, three directions": Variant("default", {"model": {"directions": 3}}),
     "FedCI, Gaussian directions": Variant("default", {"model": {"tails": None}}),
     "FedCI, no common slope": Variant("default", {"model": {"common": False}}),
     "FedCI, no own functions": Variant("default", {"model": {"kernel": "constant(scale)"}}),
     "FedCI, point estimates": Variant("default", {"model": {"posterior": "point"}}),
+    "FedCI, 16 draws": Variant("default", {"optimiser": {"draws": 16}}),
     "FedCI, standardised 0/1": Variant("default", {"model": {"binary_sd": None}}),
 }
 """The default with one ingredient changed: what each brings."""
@@ -112,6 +115,8 @@ class Fits:
     splits: Sequence[Split]
     seed: int
     imputation: bool = True
+    everywhere: bool = False
+    """Whether people of sources that are not fitted are asked about too."""
     made: dict[tuple[Any, ...], Any] = field(default_factory=dict)
 
     def once(self, key: tuple[Any, ...], make: Callable[[], Any]) -> Any:
@@ -129,6 +134,13 @@ class Fits:
     def first(self, count: int) -> Sequence[Split]:
         return self.splits[:count]
 
+    def others(self, count: int) -> Sequence[Split]:
+        """Beyond the first `count`, those whose people are asked about."""
+        return self.splits[count:] if self.everywhere else ()
+
+    def scored(self, count: int) -> range:
+        return range(len(self.splits) if self.everywhere else count)
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -145,7 +157,7 @@ def cells(name: str, suite: Suite, replication: int, counts: Sequence[int], mode
           seed: int, imputation: bool = True) -> Iterator[Cell | SiteEffect]:
     """All rows of a method on one replication. What fails is a row that says why."""
     splits = suite.load(replication)
-    fits = Fits(splits, seed + replication, imputation)
+    fits = Fits(splits, seed + replication, imputation, suite.everywhere)
     for count in counts:
         for mode in modes:
             key: dict[str, Any] = {"dataset": suite.label, "method": name, "mode": mode, "sources": count,
@@ -155,7 +167,8 @@ def cells(name: str, suite: Suite, replication: int, counts: Sequence[int], mode
             except Exception as error:  # whatever a package raises becomes its row
                 yield Cell(**key, protocol="P2", failed=_reason(error))
                 continue
-            for protocol, figures in scores(outcome.answers, fits.first(count), outcome.averages).items():
+            for protocol, figures in scores(outcome.answers, [splits[s] for s in fits.scored(count)],
+                                             outcome.averages).items():
                 facts: dict[str, Any] = {**key, **figures, **outcome.cost}
                 yield Cell(protocol=protocol, **facts)
             if outcome.effect and mode == "fed":
@@ -186,14 +199,16 @@ def fedci(variant: Variant, fits: Fits, mode: str, count: int) -> Outcome:
         alone = [fits.once(("fed", s), partial(fitted, [fits.splits[s]]))[0] for s in range(count)]
         return _side_by_side(alone)
     if mode == "com":
-        return fits.once(("com", count), lambda: fitted(fits.first(count), together=True))[0]
+        return fits.once(("com", count), lambda: fitted(fits.first(count), together=True,
+                                                          others=fits.others(count)))[0]
     key = ("fed", 0) if count == 1 else ("all", count)
-    return fits.once(key, lambda: fitted(fits.first(count)))[0]
+    return fits.once(key, lambda: fitted(fits.first(count), others=fits.others(count)))[0]
 
 
 def fedci_fit(variant: Variant, splits: Sequence[Split], seed: int, together: bool = False,
-              imputation: bool = True) -> Outcome:
-    """One fit and its effects for the test people; `together`: all rows at one site."""
+              imputation: bool = True, others: Sequence[Split] = ()) -> Outcome:
+    """One fit and its effects for the test people, also those of `others`, which the fit does not see: people of a site
+    outside the study, whose realised effects nobody imputes. `together`: all rows at one site, which all belong to."""
     from fedci.estimator import FedCI
     from fedci.study.study import Study
     from fedci.table.table import Source
@@ -204,16 +219,19 @@ def fedci_fit(variant: Variant, splits: Sequence[Split], seed: int, together: bo
     columns = varying(splits) | binary
     parts = [_with_columns(split.train, columns) for split in splits]
     parts = [combined(parts)] if together else parts
-    types = [{"type": "binary"} if column else {} for column in binary[columns]]
-    covariates = dict(zip(parts[0].names, types, strict=True))
+    holes = incomplete([*splits, *others])
+    covariates = {name: ({"type": "binary"} if zero_one else {}) | ({"missing": "impute"} if hole else {})
+                  for name, zero_one, hole in zip(parts[0].names, binary[columns], holes[columns], strict=True)}
     study = Study(treatment="w", outcome="y", covariates=covariates, policy="simulation", preset=variant.preset,
                   options=dict(variant.options), diagnostics={"enabled": False})
     result = FedCI(study, seed=seed).fit([Source(f"s{s}", part.frame()) for s, part in enumerate(parts)])
-    tests = [(_with_columns(split.test, columns).frame(), "s0" if together else f"s{s}")
-             for s, split in enumerate(splits)]
+    places = ["s0" if together else f"s{s}" if s < len(splits) else None for s in range(len(splits) + len(others))]
+    tests = [(_with_columns(split.test, columns).frame(), place)
+             for split, place in zip([*splits, *others], places, strict=True)]
     cates = [result.effect_posterior(*test) for test in tests]
     seconds = time.perf_counter() - start
-    answers = [_answer(result, cate, imputation, *test) for cate, test in zip(cates, tests, strict=True)]
+    imputes = imputation and None not in places
+    answers = [_answer(result, cate, imputes, *test) for cate, test in zip(cates, tests, strict=True)]
     ate, first = result.ate(), result.ate("s0")
     traffic = sum(t.sent + t.received for t in result.traffic.values()) / len(result.traffic)
     cost = {"seconds": seconds, "rounds": float(len(result.outcome.fit.rounds)), "bytes": traffic}
@@ -227,9 +245,9 @@ def _with_columns(people: Records, columns: np.ndarray) -> Records:
                    mu1=people.mu1)
 
 
-def _answer(result: Result, cate: Effect, imputation: bool, frame: pd.DataFrame, site: str) -> Answer:
+def _answer(result: Result, cate: Effect, imputation: bool, frame: pd.DataFrame, site: str | None) -> Answer:
     realised = result.effect_posterior(frame, site, outcome_noise=True)
-    if not imputation:
+    if site is None or not imputation:
         return Answer(cate.mean, cate.interval(), realised.interval())
     imputed = result.impute(frame, site, draws=IMPUTED_DRAWS)
     return Answer(cate.mean, cate.interval(), realised.interval(), imputed.mean, imputed.interval())
@@ -247,14 +265,13 @@ def _side_by_side(alone: Sequence[Outcome]) -> Outcome:
 def _learner(learner: Learner, fits: Fits, mode: str, count: int) -> Outcome:
     check_installed(learner)
     if mode == "com" or count == 1:
-        return _combined(learner, fits, count)
-    alone = [_combined(learner, fits, 1, s) for s in range(count)]
+        return _combined(learner, fits, 0, count, fits.scored(count))
+    alone = [_combined(learner, fits, s, 1, range(s, s + 1)) for s in range(count)]
     return _side_by_side(alone) if mode == "loc" else _bagged(learner, fits, alone, count)
 
 
-def _combined(learner: Learner, fits: Fits, count: int, start: int = 0) -> Outcome:
-    """One fit on sources start … start + count − 1, asked about their test people."""
-    sources = range(start, start + count)
+def _combined(learner: Learner, fits: Fits, start: int, count: int, sources: range) -> Outcome:
+    """One fit on sources start … start + count − 1, asked about the test people of `sources`."""
     asked = [_asked(learner, fits, start, count, s) for s in sources]
     seconds = _predictor(learner, fits, start, count)[1] + sum(seconds for _, seconds in asked)
     answers = [of_estimate(estimate, fits.splits[s].test) for (estimate, _), s in zip(asked, sources, strict=True)]
@@ -287,8 +304,8 @@ def _average(learner: Learner, fits: Fits, start: int, count: int) -> Average:
 
 def _bagged(learner: Learner, fits: Fits, alone: Sequence[Outcome], count: int) -> Outcome:
     """The mean of the sources' estimates for each person; no interval follows from theirs."""
-    each = [[_asked(learner, fits, k, 1, s)[0] for k in range(count)] for s in range(count)]
-    answers = [of_estimate(_mean_estimate(estimates), fits.splits[s].test) for s, estimates in enumerate(each)]
+    each = {s: [_asked(learner, fits, k, 1, s)[0] for k in range(count)] for s in fits.scored(count)}
+    answers = [of_estimate(_mean_estimate(estimates), fits.splits[s].test) for s, estimates in each.items()]
     return Outcome(answers, cost={"seconds": float(np.mean([outcome.cost["seconds"] for outcome in alone]))})
 
 

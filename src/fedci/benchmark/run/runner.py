@@ -88,7 +88,7 @@ def _task(plan: Plan, choice: Choice, method: str, replication: int, finished: s
     beyond = any(limit is not None and replication >= limit for limit in limits)
     if method == methods.ORACLE and data.form is None or beyond:
         return None
-    modes = tuple(mode for mode in methods.modes_of(method) if mode in plan.modes)
+    modes = tuple(mode for mode in methods.modes_of(method) if mode in plan.modes and mode in data.modes)
     counts = tuple(count for count in _counts(plan, data) if any(
         (choice.label, method, mode, count, replication) not in finished for mode in modes))
     return Task(choice=choice, method=method, replication=replication, counts=counts, modes=modes, seed=plan.seed,

@@ -9,14 +9,15 @@ from typing import Any, Literal
 
 import numpy as np
 
+from fedci.benchmark.run.cells import MODES
 from fedci.benchmark.run.oracle import FORMULAS
 from fedci.errors import UsageError
 from fedci.study.options import nearest
 from fedci.synthetic import datasets, ihdp
 from fedci.synthetic.datasets import SEED, Sizes, Split, combined
 
-NAMES = ("data-1", "data-2", "ihdp", "ihdp-shuffled", "ihdp-sites", "heterogeneous", "overlap", "linear", "steps",
-         "many-directions", "own-surfaces", "interactions", "null")
+NAMES = ("data-1", "data-2", "ihdp", "ihdp-shuffled", "ihdp-sites", "ihdp-causalrff", "ihdp-missing", "heterogeneous",
+         "overlap", "linear", "steps", "many-directions", "own-surfaces", "interactions", "null")
 PAPER_SETS = {"data-1": "DATA-1", "data-2": "DATA-2"}
 GENERATORS = {"heterogeneous": datasets.heterogeneous, "overlap": datasets.overlap, "linear": datasets.linear,
               "steps": datasets.steps, "many-directions": datasets.many_directions,
@@ -65,6 +66,13 @@ class Suite:
     """How many there are; None: as many as one likes."""
     form: tuple[str, str] | None = None
     """(generator, reading) for the parametric limit."""
+    everywhere: bool = False
+    """Whether the test people of all sources are scored, also of those that are not fitted."""
+
+    @property
+    def modes(self) -> tuple[str, ...]:
+        """A source alone says nothing of the people of others."""
+        return tuple(mode for mode in MODES if mode != "loc") if self.everywhere else MODES
 
 
 def suite(choice: Choice) -> Suite:
@@ -99,6 +107,12 @@ def _ihdp(choice: Choice) -> Suite:
     if choice.name == "ihdp-sites":
         return Suite(label=choice.label, load=partial(ihdp.trial_sites, folder=choice.folder, seed=choice.seed),
                      counts=(8,), most=8, replications=10)
+    if choice.name == "ihdp-causalrff":
+        return Suite(label=choice.label, load=partial(ihdp.causalrff, folder=choice.folder), counts=(1, 2, 3), most=3,
+                     replications=10, form=("IHDP", "variance"))
+    if choice.name == "ihdp-missing":
+        return Suite(label=choice.label, load=partial(ihdp.incomplete, folder=choice.folder), counts=(2, 4, 6), most=6,
+                     replications=10, everywhere=True)
     load = partial(ihdp.thirds, folder=choice.folder, shuffled=choice.name == "ihdp-shuffled", seed=choice.seed)
     return Suite(label=choice.label, load=load, counts=(1, 2, 3), most=3, replications=10, form=("IHDP", "variance"))
 
@@ -117,4 +131,11 @@ def is_binary(splits: Sequence[Split]) -> np.ndarray:
 
 def varying(splits: Sequence[Split]) -> np.ndarray:
     """[d] which covariates are not constant over the rows fitted on."""
-    return np.ptp(combined([split.train for split in splits]).x, axis=0) > 0
+    x = combined([split.train for split in splits]).x
+    missing = np.isnan(x)
+    return np.where(missing, -np.inf, x).max(0) > np.where(missing, np.inf, x).min(0)
+
+
+def incomplete(splits: Sequence[Split]) -> np.ndarray:
+    """[d] which covariates have missing values, NaN, among the people fitted on or asked about."""
+    return np.isnan(combined([part for split in splits for part in (split.train, split.test)]).x).any(0)

@@ -16,7 +16,7 @@ from fedci.cli import commands
 SECRET_NUMBER = "987654321.125"
 SECRET_TEXT = "SECRETCELL"
 ROWS = 80
-CLEAR = 'policy = { name = "custom", secure_sum = "auto", statistics_per_row = 1.0, numbers_per_person = 1e9 }\n'
+CLEAR = 'policy = { name = "custom", secure_sum = "auto", statistics_per_row = 2.0, numbers_per_person = 1e9 }\n'
 """`standard` but for what one site of 80 people does not have."""
 STUDY = f"""
 treatment = "treated"

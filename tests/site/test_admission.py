@@ -42,6 +42,10 @@ def people(rows: int, treated: int, columns: int, seed: int = 0) -> pd.DataFrame
 
 
 def plan(columns: int, **changes) -> Study:
+    """Without landmarks, but where a preset is asked for: sums of fewer columns may be of fewer people."""
+    if "preset" not in changes:
+        options = changes.get("options", {})
+        changes |= {"options": options | {"model": {"landmarks": 0} | options.get("model", {})}}
     return Study(**({"treatment": "w", "outcome": "y", "covariates": [f"x{k}" for k in range(columns)],
                      "diagnostics": {"enabled": False}, "policy": STANDARD_OTHERWISE} | changes))
 
@@ -185,7 +189,7 @@ def test_a_third_site_is_enough():
 def test_under_standard_few_people_are_not_told_of_in_many_sums(preset):
     """Three sites of 170: a listener rebuilt rows from their totals. Fails where masks are taken to be enough."""
     asked = of(170, 85, 4, 3, policy="standard", preset=preset)
-    (against,) = reasons(asked)
+    against = reasons(asked)[-1]
     assert "for each; the policy allows none" in str(against)
     assert "can be solved for" in str(against)
     assert isinstance(opened(asked), DisclosureError)

@@ -32,7 +32,8 @@ def plan(names=NAMES, **changes) -> Study:
     covariates = {"age": {}, "bmi": {}, "sex": {"type": "binary"}, "smoker": {"type": "binary"}}
     return Study(**({"treatment": "w", "outcome": "y", "covariates": covariates, "sites": names,
                      "policy": STANDARD_OTHERWISE,
-                     "options": {"optimiser": {"rounds": 2, "draws": 2}, "prediction": {"draws": 16}}} | changes))
+                     "options": {"model": {"landmarks": 4}, "optimiser": {"rounds": 2, "draws": 2},
+                                 "prediction": {"draws": 16}}} | changes))
 
 
 class Doors:

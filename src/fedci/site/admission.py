@@ -256,6 +256,10 @@ def _fewer_columns(asked: Situation, accepts: Accepts) -> Advice | None:
     return None if then is None else Advice(words.format(then, asked), then)
 
 
+def _fewer_landmarks(asked: Situation, accepts: Accepts) -> Advice | None:
+    return _less_of(asked, accepts, "landmarks", 0)
+
+
 def _fewer_knots(asked: Situation, accepts: Accepts) -> Advice | None:
     return _less_of(asked, accepts, "knots", 1)
 
@@ -335,8 +339,8 @@ def _simulation(asked: Situation, accepts: Accepts) -> Advice | None:
     return None
 
 
-KEEPING: tuple[Remedy, ...] = (_more_people, _more_sites, _fewer_columns, _fewer_knots, _fewer_directions,
-                               _fewer_rounds, _other_preset, _stricter_study)
+KEEPING: tuple[Remedy, ...] = (_more_people, _more_sites, _fewer_columns, _fewer_landmarks, _fewer_knots,
+                               _fewer_directions, _fewer_rounds, _other_preset, _stricter_study)
 """Under which the policy stays as strict as it is."""
 LOOSENING: tuple[Remedy, ...] = (_simulation, _consent)
 

@@ -43,7 +43,7 @@ WITHOUT_COUNTS = {
     "size": "too few rows, in all or in an arm, for the study's policy, or too many for its memory",
     "data": "its table does not fit the study",
     "source": "its file cannot be read as the study's table",
-    "disclosure": "its policy does not let this leave; ask for less, such as fewer covariates or knots",
+    "disclosure": "its policy does not let this leave; ask for less, such as fewer covariates or landmarks",
 }
 """What is told in place of a reason with numbers in it: a count below the policy's minimum is what the policy hides."""
 CIPHERTEXT = {"shares", "opened", "wrapped"}

@@ -54,6 +54,25 @@ def test_a_wide_table_on_two_cores_does_not_wait_for_ever():
     assert found.stdout.split() == ["done"], found.stderr
 
 
+@pytest.mark.parametrize(("count", "cores", "size"), [
+    (1, 2, 1), (8, 1, 4), (8, 2, 4), (8, 4, 2), (8, 8, 1), (8, 3, 2), (8, 100, 1), (64, 2, 4), (64, 16, 4), (63, 2, 3),
+    (7, 2, 1), (2, 2, 1)])
+def test_parts_have_one_size_where_they_can(monkeypatch, count, cores, size):
+    assert parallel.part_size(count, cores) == size
+    monkeypatch.setattr(parallel, "cores", lambda: cores)
+    lengths = []
+
+    def compute(part):
+        lengths.append(len(part["a"]))
+        return {"b": part["a"] + 1.0, "c": part["d"]}
+
+    draws = {"a": jnp.arange(float(count)), "d": np.arange(2.0 * count).reshape(count, 2)}
+    found = parallel.over_draws(compute, draws)
+    assert lengths == [size] * (count // size)
+    np.testing.assert_array_equal(found["b"], np.arange(count) + 1.0)
+    np.testing.assert_array_equal(found["c"], draws["d"])
+
+
 @pytest.mark.parametrize("rows", [pytest.param(exact.SMALL - 1, marks=pytest.mark.slow), exact.SMALL + 1])
 def test_draws_shared_out_among_cores_give_the_same_numbers(monkeypatch, rows):
     """Parts are programs of another length: XLA may order a sum in another way, no more."""

@@ -68,6 +68,18 @@ def test_what_the_study_leads_to_is_followed_and_all_before_the_rounds_and_the_l
     assert course.places == {}  # replaced, never changed
 
 
+def test_what_the_last_step_asked_is_remembered_as_it_would_be_worked_out_again(course):
+    for count in (1, 3, len(OPENING) + 1, len(OPENING) + 4):
+        after, _ = walked(course, count)
+        number, ask = after.asked
+        place, again = courses.now(after.contract, after.places[number])
+        assert (number, ask.name) == (count, again.name)
+        assert place is after.places[number]
+        assert ask.arrays.keys() == again.arrays.keys()
+        for name, part in again.arrays.items():
+            np.testing.assert_array_equal(ask.arrays[name], part)
+
+
 def test_another_step_is_refused_with_the_round_and_what_was_expected(course):
     after, requests = walked(course, 8)
     for name in ("AskEffects", "PullBack", "AskColumns", "x" * 60):

@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.stats import norm
 
-from fedci.diagnostics import balance, fit, heterogeneity, propensity, refuters, sensitivity
+from fedci.diagnostics import balance, fit, heterogeneity, plausibility, propensity, refuters, sensitivity
 from fedci.diagnostics.findings import Diagnostics
 from support.asked import came_to
 
@@ -102,6 +102,8 @@ def record() -> Diagnostics:
     return Diagnostics(
         balance=balance.summary(arms, {"a": arms}, ("u", "v", "x")),
         fit=summed_up("converged", {"a": predictions()}),
+        plausibility=plausibility.summary(2.0, 0.4, (1.0, 0.5), (plausibility.Average(
+            over=plausibility.EVERYBODY, mean=1.0, low=0.6, high=1.4),), 0.5),
         heterogeneity=heterogeneity.summary(sums, model_effects(sums, 0.3)),
         sensitivity=sensitivity.summary(1.0, 0.2, 0.6, 1.4, 2.0, 100, 0.3, (1.0, 0.5), ()),
         refuters=(refuters.refuter("placebo", 0.1, 0.1, -0.1, 0.3, "converged", 1.0, 0.1),), notes=("so it is",))

@@ -1,4 +1,4 @@
-"""What the coordinator makes of the diagnostics' sums: balance, overlap, fit, heterogeneity, sensitivity.
+"""What the coordinator makes of the diagnostics' sums: balance, overlap, fit, plausibility, heterogeneity, sensitivity.
 
 Which sums are asked for, the course says (`protocol.course`). Under masks only sums over all sites are seen; in the
 clear, and of what a site tells of itself, the report has each site's part too.
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from fedci.coordinator.talk import GIVEN_UP, Talk, Total
-from fedci.diagnostics import balance, fit, heterogeneity, overlap, sameness, sensitivity
+from fedci.diagnostics import balance, fit, heterogeneity, overlap, plausibility, sameness, sensitivity
 from fedci.diagnostics.findings import Diagnostics
 from fedci.diagnostics.propensity import Propensity
 from fedci.effect import EffectSums
@@ -57,6 +57,9 @@ def summary(talk: Talk, contract: Contract, opened: Opening, model: Propensity |
         "overlap": lambda: _overlap(talk, opened, model, names),
         "fit": lambda: fit.summary(fitted.trace, fitted.cap, fitted.ended,
                                    {name: own["residuals"] for name, own in outcome.sites.items()}, everyone),
+        "plausibility": lambda: plausibility.summary(
+            opened.outcome[1], opened.share, _noise_sd(fitted, opened), _averages(contract, fitted),
+            fit.line(everyone.line)[2] if everyone else None),
         "heterogeneity": lambda: heterogeneity.summary(effects, {name: _site_effect(fitted.sums[name])
                                                                  for name in effects if name in fitted.sums}),
         "sameness": lambda: sameness.summary(outcome.sums["sameness"]) if "sameness" in outcome.sums else None,
@@ -136,6 +139,19 @@ def tried(sections: Mapping[str, Callable[[], Any]]) -> tuple[dict[str, Any], tu
     return made, tuple(failed)
 
 
+def _averages(contract: Contract, fitted: Fitted) -> tuple[plausibility.Average, ...]:
+    """Over all people and over each site's; none where noise for privacy is in them."""
+    if contract.study.policy.noises("effects"):
+        return ()
+    sums = {plausibility.EVERYBODY: fitted.total, **fitted.sums}
+    return plausibility.averages_of({over: EffectSums((part,)).expected() for over, part in sums.items()})
+
+
+def _noise_sd(fitted: Fitted, opened: Opening) -> tuple[float, float]:
+    draws = fitted.model.draws_at(fitted.draws, 0)
+    return leave_one_out.mean_noise_sd(fitted.model, fitted.theta, draws, opened.scales.y_sd)
+
+
 def _site_effect(sums: Mapping[str, np.ndarray]) -> heterogeneity.Interval:
     effect = EffectSums((sums,)).expected()
     low, high = effect.interval()
@@ -146,14 +162,12 @@ def _sensitivity(fitted: Fitted, opened: Opening, columns: int, share: np.ndarra
     sums = EffectSums((fitted.total,))
     effect = sums.expected()
     low, high = effect.interval()
-    noise = np.asarray(leave_one_out.noise_sd(fitted.model, fitted.theta, fitted.model.draws_at(fitted.draws, 0)))
-    noise_sd = opened.scales.y_sd * np.sqrt(np.mean(noise**2, axis=0))
     dof = float(sums.people()) - columns - len(fitted.people) - 1
     # where no site tells its mean propensity, the share of the treated: the two agree on average
     treated = float(share[1] / share[0]) if share[0] > 0 else opened.share
     return sensitivity.summary(
         effect=effect.mean, se=effect.sd, low=low, high=high, outcome_sd=opened.outcome[1], dof=dof, mean_e=treated,
-        noise_sd=(float(noise_sd[0]), float(noise_sd[1])), correlations=_correlations(sums, fitted.correlations))
+        noise_sd=_noise_sd(fitted, opened), correlations=_correlations(sums, fitted.correlations))
 
 
 def _correlations(sums: EffectSums, correlations: np.ndarray) -> tuple[sensitivity.NoiseCorrelation, ...]:

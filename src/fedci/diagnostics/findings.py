@@ -17,6 +17,7 @@ from fedci.diagnostics.balance import Balance
 from fedci.diagnostics.fit import Fitting
 from fedci.diagnostics.heterogeneity import Heterogeneity
 from fedci.diagnostics.overlap import Overlap
+from fedci.diagnostics.plausibility import Plausibility
 from fedci.diagnostics.refuters import Refuter
 from fedci.diagnostics.sameness import Sameness
 from fedci.diagnostics.sensitivity import Sensitivity
@@ -24,8 +25,9 @@ from fedci.diagnostics.verdict import FINE, LOOK, PROBLEM, UNKNOWN, Plain, Verdi
 from fedci.errors import OutputError
 
 FORMAT = 1
-TITLES = {"balance": "Balance", "overlap": "Overlap", "fit": "Fit", "heterogeneity": "Heterogeneity",
-          "sameness": "Same effect for all", "sensitivity": "Sensitivity", "refuters": "Refuters"}
+TITLES = {"balance": "Balance", "overlap": "Overlap", "fit": "Fit", "plausibility": "Plausibility",
+          "heterogeneity": "Heterogeneity", "sameness": "Same effect for all", "sensitivity": "Sensitivity",
+          "refuters": "Refuters"}
 """In the order in which they are read: what is known before the effects comes first."""
 SEALED = ("heterogeneity", "sameness", "sensitivity")
 """Sections that tell the effect."""
@@ -38,6 +40,8 @@ class Diagnostics(Plain):
     balance: Balance | None = None
     overlap: Overlap | None = None
     fit: Fitting | None = None
+    plausibility: Plausibility | None = None
+    """None: of a version without it, or it could not be computed."""
     heterogeneity: Heterogeneity | None = None
     """None: one site, or blinded."""
     sameness: Sameness | None = None
@@ -69,7 +73,9 @@ class Diagnostics(Plain):
     def sealed(self) -> Diagnostics:
         """Without anything that tells the effect: what a blinded study shows."""
         rows = tuple(row.model_copy(update={"estimate": None, "reference": None}) for row in self.refuters)
-        return self.model_copy(update=dict.fromkeys(SEALED) | {"refuters": rows, "blinded": True})
+        plausible = self.plausibility.sealed() if self.plausibility is not None else None
+        return self.model_copy(update=dict.fromkeys(SEALED) | {"refuters": rows, "plausibility": plausible,
+                                                               "blinded": True})
 
     def __str__(self) -> str:
         lines = [self.headline()]

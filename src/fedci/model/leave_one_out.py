@@ -48,3 +48,10 @@ def left_out(model: Family, vector: Vector, rows: Rows, draws: Draws, beta: Beta
 def noise_sd(model: Family, vector: Vector, draws: Draws) -> Float[Array, "L 2"]:
     """√Σ_jj of each draw, in model units."""
     return jax.lax.map(lambda draw: jnp.sqrt(jnp.diag(model.law(vector, draw, jnp.asarray(0)).sigma)), draws)
+
+
+def mean_noise_sd(model: Family, vector: Vector, draws: Draws, unit: float) -> tuple[float, float]:
+    """(σ₀, σ₁) in the outcome's units, `unit` of them to one of the model's: roots of the draws' mean variances."""
+    untreated, treated = unit * np.sqrt(np.mean(np.asarray(noise_sd(model, vector, draws)) ** 2, axis=0))
+    return float(untreated), float(treated)
+

@@ -1,7 +1,8 @@
 """Draws side by side: on a processor each of its cores takes a part of them; a GPU takes all at once.
 
 XLA keeps one program's small steps on one core, and releases Python's lock while it computes, so threads do. A draw's
-numbers do not depend on which part it is in.
+numbers do not depend on which part it is in, and parts have one size where they can: the draws of a round and the many
+draws of the effects then share one program, which takes longer to compile than to run.
 
 Within a thread draws go one after the other. Side by side they would be slower (their covariances leave the cache:
 twice, at 256 rows) and could wait for ever: XLA shares a batch of factorisations out among its threads, and where two
@@ -17,6 +18,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+
+PART = 4
+"""Draws in a part, where there are enough of them for all cores."""
 
 
 def cores() -> int:
@@ -37,13 +42,17 @@ def each(compute: Callable[[Any], Any], draws: Any, at_once: int | None = None) 
 def over_draws(compute: Callable[[Any], Any], draws: Any) -> Any:
     """compute(draws), the leading axis of `draws` and of what comes back shared out among the cores."""
     count = jax.tree.leaves(draws)[0].shape[0]
-    parts = min(cores(), count) if on_processor() else 1
-    while count % parts:  # parts of one size: one compilation
-        parts -= 1
-    if parts == 1:
+    size = part_size(count, cores()) if on_processor() else count
+    if size == count:
         return compute(draws)
-    size = count // parts
-    shared = [jax.tree.map(lambda leaf, k=k: leaf[k * size:(k + 1) * size], draws) for k in range(parts)]
-    with ThreadPoolExecutor(parts) as pool:
-        computed = list(pool.map(lambda part: jax.block_until_ready(compute(part)), shared))
-    return jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *computed)
+    whole = jax.tree.map(np.asarray, draws)  # cut and joined by NumPy: JAX would compile each cut
+    shared = [jax.tree.map(lambda leaf, at=at: jnp.asarray(leaf[at:at + size]), whole) for at in range(0, count, size)]
+    with ThreadPoolExecutor(min(cores(), len(shared))) as pool:
+        computed = list(pool.map(lambda part: jax.device_get(compute(part)), shared))
+    return jax.tree.map(lambda *leaves: jnp.asarray(np.concatenate(leaves)), *computed)
+
+
+def part_size(count: int, workers: int) -> int:
+    """The most draws up to PART that divide `count` and leave no worker without a part."""
+    most = min(PART, max(count // workers, 1))
+    return next(size for size in range(most, 0, -1) if count % size == 0)

@@ -10,9 +10,9 @@ The bands hold the uncertainty of that part, not what is a single site's own.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -36,8 +36,11 @@ def aggregates(result: Result, folder: Path | None = None,
     if folder is not None and (stored := _read(folder / FILE, result)) is not None:
         return stored
     made: dict[str, Any] = {"format": FORMAT, "run": result.outcome.run}
+    along, people = _paths(result), _people(result)
+    at = sum(len(path.x) for path in along)
+    drawn = result.effects_at(np.vstack([*(path.x for path in along), people])).means  # at once: one program
     parts: dict[str, Callable[[], Any]] = {
-        "curves": lambda: list(curves(result)), "population": lambda: population(result),
+        "curves": lambda: list(_curves(along, drawn[:, :at])), "population": lambda: _spread(drawn[:, at:]),
         "drivers": lambda: _drivers(result)}
     for steps, (name, make) in enumerate(parts.items(), 2):
         made[name] = make()
@@ -79,13 +82,25 @@ class Pooled:
             at = self.places[covariate.name].stop
 
 
-def curves(result: Result) -> Iterator[dict[str, Any]]:
-    """One for each covariate: where, the effect there, and its band."""
+class _Path(NamedTuple):
+    """Where effects along a covariate are computed."""
+
+    covariate: Covariate
+    values: list[Any]
+    """Of the covariate."""
+    x: np.ndarray
+    """The rows of the design there."""
+
+
+def _paths(result: Result) -> list[_Path]:
     pooled = Pooled(result)
-    made = [(covariate, *_path(covariate, pooled)) for covariate in result.study.covariates]
-    drawn = result.effects_at(np.vstack([x for _, _, x in made])).means
+    return [_Path(covariate, *_path(covariate, pooled)) for covariate in result.study.covariates]
+
+
+def _curves(along: Sequence[_Path], drawn: np.ndarray) -> Iterator[dict[str, Any]]:
+    """One for each covariate: where, the effect there, and its band. `drawn` [L, rows of all paths]."""
     at = 0
-    for covariate, values, x in made:
+    for covariate, values, x in along:
         part, at = drawn[:, at:at + len(x)], at + len(x)
         low, high = np.quantile(part, BAND, axis=0)
         yield {"covariate": covariate.name, "type": covariate.type, "at": values, "effect": part.mean(0).tolist(),
@@ -108,9 +123,9 @@ def _path(covariate: Covariate, pooled: Pooled) -> tuple[list[Any], np.ndarray]:
     return values.tolist(), x
 
 
-def population(result: Result) -> dict[str, Any]:
-    """How effects are spread over people like the study's: shares in bins, averaged over the draws, with bands."""
-    drawn = result.effects_at(_people(result)).means
+def _spread(drawn: np.ndarray) -> dict[str, Any]:
+    """How effects [L, people] are spread over people like the study's: shares in bins, averaged over the draws, with
+    bands."""
     low, high = np.quantile(drawn, [0.001, 0.999])
     edges = np.linspace(low, high, BINS + 1) if high > low else np.linspace(low - 0.5, low + 0.5, BINS + 1)
     shares = np.stack([np.histogram(np.clip(draw, edges[0], edges[-1]), edges)[0] / drawn.shape[1] for draw in drawn])

@@ -22,6 +22,9 @@ from fedci.site import ledger
 from fedci.site.release import numbers_told
 
 WAITING = "This result holds no {what}. {how}"
+TITLES = {"answer": "The answer", "sources": "As sources are added", "sites": "Site by site",
+          "people": "For whom, and what drives it", "sensitivity": "What if an assumption is wrong?"}
+"""Of the sections that tell effects."""
 OVER = {population.estimand: population.who for population in POPULATIONS}
 DIAGNOSTICS = ("It is shown here when the study asks for it (docs/diagnostics.md) and its diagnostics lie beside the "
                "result (diagnostics.json).")
@@ -71,13 +74,14 @@ class Extra:
 
 
 def sections(result: Result, extra: Extra, alpha: float) -> list[Section]:
-    effect_on = f"effect on {result.study.outcome}"
+    effect_on, degenerate = f"effect on {result.study.outcome}", result.degenerate
+    sensitivity = (_sensitivity(result, extra.slots, effect_on, alpha) if degenerate is None else
+                   _untold("sensitivity"))
     return [
-        _answer(result, alpha), _sources(result, extra, effect_on), _sites(result, alpha, effect_on),
-        _with_verdicts(_people(extra.aggregates, effect_on), extra.slots, "sameness"),
+        *(_effects(result, extra, effect_on, alpha) if degenerate is None else _no_effects(result, degenerate)),
         *(_with_verdicts(section, extra.slots) for section in (
-            _balance(extra.slots), _overlap(extra.slots), _heterogeneity(extra.slots, effect_on),
-            _sensitivity(result, extra.slots, effect_on, alpha), _refuters(extra.slots), _fit(result, extra.slots))),
+            _balance(extra.slots), _overlap(extra.slots), _heterogeneity(extra.slots, effect_on), sensitivity,
+            _refuters(extra.slots), _fit(result, extra.slots))),
         _left(result, extra.ledgers), _assumptions(result, extra.slots), _made(result)]
 
 
@@ -88,6 +92,22 @@ def _with_verdicts(section: Section, slots: Slots, kind: str | None = None) -> S
         return section
     table = Table(["verdict", "of", "in words"], [[verdict.verdict, verdict.name, verdict.words] for verdict in said])
     return Section(section.id, section.title, [table, *section.parts])
+
+
+def _effects(result: Result, extra: Extra, effect_on: str, alpha: float) -> list[Section]:
+    return [_answer(result, alpha), _sources(result, extra, effect_on), _sites(result, alpha, effect_on),
+            _with_verdicts(_people(extra.aggregates, effect_on), extra.slots, "sameness")]
+
+
+def _no_effects(result: Result, degenerate: str) -> list[Section]:
+    """In place of what would be read as a finding."""
+    answer = Section("answer", TITLES["answer"], [degenerate, *[f"Note: {text}" for text in result.warnings()]])
+    return [answer, *(_untold(name) for name in ("sources", "sites", "people"))]
+
+
+def _untold(name: str) -> Section:
+    return Section(name, TITLES[name], ["Not shown: the fit is degenerate, as the answer says. The numbers stand in "
+                                        "effects.csv beside the result, and are not to be used."])
 
 
 # ── the answer ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -107,7 +127,7 @@ def _answer(result: Result, alpha: float) -> Section:
                     f"What is known of the average effect over all people. The shaded part is the {level} "
                     f"interval; the dashed line marks no effect, where it is near.",
                     _effects_table(result, alpha, ("all",)))
-    return Section("answer", "The answer", [words, figure, *[f"Note: {text}" for text in result.warnings()]])
+    return Section("answer", TITLES["answer"], [words, figure, *[f"Note: {text}" for text in result.warnings()]])
 
 
 def _chance(value: float) -> str:
@@ -143,7 +163,7 @@ def _sources(result: Result, extra: Extra, effect_on: str) -> Section:
         parts = ["The effects of single sites are not told in this study."]
     else:
         parts = ["There is one source only."]
-    return Section("sources", "As sources are added", parts)
+    return Section("sources", TITLES["sources"], parts)
 
 
 def _by_draw(result: Result) -> bool:
@@ -176,7 +196,7 @@ def _sites(result: Result, alpha: float, effect_on: str) -> Section:
     figure = Figure(plots.forest(list(made.values()), overall, effect_on.capitalize(), people),
                     "The average effect over each site's own people, and over all (diamond). Sites share what the "
                     "model learns, so that small sites borrow from the others.", _effects_table(result, alpha))
-    return Section("sites", "Site by site", [figure])
+    return Section("sites", TITLES["sites"], [figure])
 
 
 # ── who profits ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -207,7 +227,7 @@ def _people(made: dict[str, Any], effect_on: str) -> Section:
     if len(steep) > 12:
         parts.append(f"{len(steep) - 12} more covariates change the effect less and are not drawn; "
                      f"aggregates.json beside the result holds them.")
-    return Section("people", "For whom, and what drives it", parts)
+    return Section("people", TITLES["people"], parts)
 
 
 def _curve_table(curve: dict[str, Any]) -> Table:
@@ -287,7 +307,7 @@ def _sensitivity(result: Result, slots: Slots, effect_on: str, alpha: float) -> 
         parts.append(Figure(plots.sensitivity(curve, effect_on), f"{curve.name}.", table))
     if not slots.sensitivity:
         parts.append(_absent(slots, "sensitivity", "analysis of a hidden confounder"))
-    return Section("sensitivity", "What if an assumption is wrong?", parts)
+    return Section("sensitivity", TITLES["sensitivity"], parts)
 
 
 def _realised(result: Result, effect_on: str, alpha: float) -> list[Part]:

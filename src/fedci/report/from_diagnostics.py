@@ -12,6 +12,8 @@ from typing import Any
 from fedci.report.svg import number
 
 SECTIONS = ("balance", "overlap", "fit", "heterogeneity", "sameness", "sensitivity", "refuters")
+WITH = {"fit": ("plausibility",)}
+"""Section → parts of the record whose verdicts stand in it too."""
 
 
 def is_record(record: Mapping[str, Any]) -> bool:
@@ -32,7 +34,9 @@ def slots_of(record: Mapping[str, Any]) -> dict[str, Any]:
     slots = {name: slot for name, slot in slots.items() if slot}
     notes = record["notes"]
     slots["notes"] = [_cut(text) for text in notes] if isinstance(notes, list) else notes
-    return slots | {"verdicts": {name: rows for name in SECTIONS if (rows := _verdicts(record.get(name)))}}
+    said = {name: rows for name in SECTIONS if (rows := [row for part in (name, *WITH.get(name, ()))
+                                                         for row in _verdicts(record.get(part))])}
+    return slots | {"verdicts": said}
 
 
 def _tried(make: Callable[[Any], Any], part: Any) -> Any:

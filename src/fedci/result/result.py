@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedci.coordinator.coordinator import Outcome
+from fedci.diagnostics import plausibility
 from fedci.diagnostics.findings import Diagnostics
+from fedci.diagnostics.plausibility import Plausibility
 from fedci.diagnostics.sensitivity import half_width
 from fedci.effect import CORRELATIONS, POPULATIONS, Effect, EffectSums, Population, check_alpha
 from fedci.errors import UsageError
-from fedci.model import padding
+from fedci.model import leave_one_out, padding
 from fedci.protocol import optimise
 from fedci.protocol.engine import Traffic
 from fedci.result import words
@@ -83,6 +85,26 @@ class Result:
         """
         known = self.outcome.diagnostics
         return known.sealed() if known is not None and self.blinded else known
+
+    @property
+    def degenerate(self) -> str | None:
+        """Where noise, effects or intervals have sizes that the outcome leaves no room for: what was seen and what to
+        do, in words. The numbers can be asked for, and are not to be used. None: no such thing was seen."""
+        known = self.diagnostics
+        seen = known.plausibility if known is not None else None
+        return (seen or self._plausibility()).degenerate
+
+    def _plausibility(self) -> Plausibility:
+        """Of a study without diagnostics, or of a version without this one."""
+        layout, effects = self.outcome.layout, self.outcome.effects
+        draws = layout.model.draws_at(effects.draws, 0)
+        noise = leave_one_out.mean_noise_sd(layout.model, self.outcome.fit.theta, draws, layout.scales.y_sd)
+        sums = {} if self.study.policy.noises("effects") else {
+            plausibility.EVERYBODY: self._sums(), **{site: self._sums(site) for site in effects.sums}}
+        found = plausibility.summary(
+            layout.scales.y_sd, sum(site.treated for site in layout.people.values()) / layout.rows, noise,
+            plausibility.averages_of({over: part.expected() for over, part in sums.items()}), None)
+        return found.sealed() if self.blinded else found
 
     @property
     def blinded(self) -> bool:
@@ -308,6 +330,7 @@ class Result:
         return {"study": self.study.name, "treatment": self.study.treatment, "outcome": self.study.outcome,
                 "run": self.outcome.run, "seed": self.outcome.seed, "verdict": self.verdict,
                 "rounds": len(self.outcome.fit.rounds), "alpha": alpha, "blinded": self.blinded,
+                "degenerate": self.degenerate,
                 "effects": None if self.blinded else self.table(alpha).to_dict("records"),
                 "warnings": list(self.warnings())}
 

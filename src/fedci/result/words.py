@@ -23,25 +23,33 @@ COUNTS = ("No direction carries", "One direction carries", "Two directions carry
 
 
 def summary(result: Result, alpha: float) -> str:
-    """The result in words and one table."""
-    study, outcome, ate = result.study, result.outcome, result.ate()
-    low, high = ate.interval(alpha)
+    """The result in words and one table; where the fit is degenerate, that in their place."""
+    study, outcome, degenerate = result.study, result.outcome, result.degenerate
+    told = (_effects(result, alpha) if degenerate is None else
+            (f"{degenerate} The numbers stand in result.table().", []))
     lines = [
         f"Study '{study.name}': effect of '{study.treatment}' on '{study.outcome}', {_people_at_sites(outcome)}.",
         *linkage(outcome.excluded, study.linkage.keep),
-        f"On average treatment changes the outcome by {ate.mean:.4g} ({100 * (1 - alpha):g}% interval {low:.4g} to "
-        f"{high:.4g}).",
+        told[0],
         f"The fit {outcome.fit.verdict}: {len(outcome.fit.rounds)} rounds, objective {outcome.fit.objective:.3f}, "
         f"{sum(outcome.seconds.values()):.1f} s, seed {outcome.seed}.",
         "",
-        _aligned(result.table(alpha)),
-        "",
-        *drivers(result.outcome.layout.model.driver_parts, result.drivers()),
+        *told[1],
         *account.in_words(study, outcome),
-        *_sensitivity(result, alpha),
+        *(_sensitivity(result, alpha) if degenerate is None else ()),
     ]
     warned = [f"warning: {text}" for text in result.warnings()]
     return "\n".join(lines + (["", *warned] if warned else []))
+
+
+def _effects(result: Result, alpha: float) -> tuple[str, list[str]]:
+    """(the average effect in words, the table and what carries it)."""
+    ate = result.ate()
+    low, high = ate.interval(alpha)
+    return (f"On average treatment changes the outcome by {ate.mean:.4g} ({100 * (1 - alpha):g}% interval {low:.4g} to "
+            f"{high:.4g}).",
+            [_aligned(result.table(alpha)), "",
+             *drivers(result.outcome.layout.model.driver_parts, result.drivers())])
 
 
 def sealed_summary(result: Result) -> str:
@@ -51,6 +59,7 @@ def sealed_summary(result: Result) -> str:
         f"Study '{result.study.name}': {_people_at_sites(result.outcome)}.",
         f"The fit {fit.verdict}: {len(fit.rounds)} rounds. Its effects are sealed (the study is blinded): read the "
         f"diagnostics, then open them with result.unblind(by=…), or `fedci unblind RESULT --by NAME`.",
+        *([result.degenerate] if result.degenerate else ()),
         *(f"warning: {text}" for text in result.warnings())])
 
 

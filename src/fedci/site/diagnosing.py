@@ -167,7 +167,7 @@ def _left_out(here: Here, q: Posterior, beta_mean: np.ndarray,
     n, count = here.table.rows, len(beta_mean)
     every = jax.tree.leaves(q.draws)[0].shape[0]
     which = leave_one_out.chosen(every)[:count]
-    draws = jax.tree.map(lambda leaf: leaf[jnp.asarray(which)], q.draws)
+    draws = jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf)[which]), q.draws)
     beta = BetaLaw(jnp.asarray(beta_mean), jnp.asarray(beta_root))
     left_out = jax.device_get(leave_one_out.left_out(here.model, q.vector, here.arrays, draws, beta, q.jitter))
     arms, means, var = left_out.arms[:, :n], left_out.mean[:, :n], left_out.var[:, :n]

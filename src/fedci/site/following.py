@@ -30,6 +30,8 @@ class Course:
     """Round of the talk → where the study stood at its step."""
     earlier: Mapping[int, Mapping[str, np.ndarray]] = field(default_factory=dict)
     """The same of a process before this one, as `packed` gave it."""
+    asked: tuple[int, Ask] | None = None
+    """The last step's round and what it asked, so that it need not be worked out again."""
 
     def followed(self, request: Step, answered: Answered) -> tuple[Course, Ask]:
         """(the course with this step, what it asks); SiteError unless it is the next one."""
@@ -40,7 +42,7 @@ class Course:
             raise SiteError(f"site '{self.site}': the coordinator left the agreed course of the study in round "
                             f"{number} (a {request.name[:40]} instead of {expected}): it follows neither from the "
                             f"study nor from the sums. Nothing was answered. Stop the study, and ask the coordinator")
-        return replace(self, places=_newest({**self.places, number: place})), ask
+        return replace(self, places=_newest({**self.places, number: place}), asked=(number, ask)), ask
 
     def _place(self, number: int, request: Step, answered: Answered) -> tuple[Place, Ask | None]:
         if number in self.places:  # walked before: a coordinator that goes on from its checkpoint
@@ -55,7 +57,7 @@ class Course:
             if later := [at for at in self.earlier if last < at < number]:  # answered before the restart, the last
                 last = max(later)
                 walked = course.unpack(self.contract, walked, self.earlier[last])
-        before, ask = course.now(self.contract, walked)
+        before, ask = self._now(last, walked)
         if ask is None:
             return before, None
         row = REQUESTS[ask.name]
@@ -65,6 +67,11 @@ class Course:
         while ask is not None and ask.name != request.name and REQUESTS[ask.name].optional and not request.previous:
             place, ask = course.after(self.contract, place, {})  # a diagnostic that another site refused
         return place, ask
+
+    def _now(self, number: int, place: Place) -> tuple[Place, Ask | None]:
+        if self.asked is not None and self.asked[0] == number and place is self.places.get(number):
+            return place, self.asked[1]
+        return course.now(self.contract, place)
 
     def place(self, number: int) -> Place:
         return self.places[number]

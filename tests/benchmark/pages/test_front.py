@@ -73,3 +73,10 @@ def test_costs_are_those_of_the_fits_beside_the_best_peers():
     text = section(front_page(rows + more, runs=[{"cores": 2}, {}]), "What it costs")
     assert "FedCI (paper): 2.00 s, 40 rounds, 3.00 MB, √PEHE 5.00 ([presets](presets.md)).\n" in text
     assert "one machine and" in text
+
+
+def test_the_page_says_of_which_version_its_figures_are_where_it_is_not_this_one():
+    from fedci.version import __version__
+
+    assert front._made([]) == front._made([{"versions": {"fedci": __version__}}]) == ""
+    assert "those of fedci 0.1.0**, not of this version" in front._made([{"versions": {"fedci": "0.1.0"}}])

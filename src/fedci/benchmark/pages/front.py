@@ -71,7 +71,8 @@ def page(results: Archive, standings: Sequence[Standing], chapters: Sequence[Cha
                 "What it costs": _costs(results, standings),
                 "Behind this page": _contents(chapters, folder)}
     texts = [f"## {heading}\n\n{text}" for heading, text in sections.items() if text]
-    return "\n".join([INTRODUCTION.format(folder=folder, peers=_peer_names(standings), made=_made(results.runs)), *texts])
+    above = INTRODUCTION.format(folder=folder, peers=_peer_names(standings), made=_made(results.runs))
+    return "\n".join([above, *texts])
 
 
 def _made(runs: Sequence[dict[str, Any]]) -> str:

@@ -105,8 +105,8 @@ class ExactRows(NamedTuple):
         weights = person_weights(np.asarray(self.w), np.asarray(self.mask))
         return weighted_effects(model, vector, self, draws, weights, correlations, jitter)
 
-    def realised(self, model: Any, vector: Vector, draws: Draws, correlations: Vector,
-                 jitter: Scalar) -> Iterator[tuple[np.ndarray, Moments]]:
+    def realised(self, model: Any, vector: Vector, draws: Draws, correlations: Vector, jitter: Scalar,
+                 known: Any = None) -> Iterator[tuple[np.ndarray, Moments]]:
         each = jax.device_get(realised_each(model, vector, self, draws, correlations, jitter))
         places = np.arange(self.people())
         yield places, Moments(each.mean[..., places], each.var[..., places])

@@ -117,9 +117,10 @@ class Rows(Protocol):
         """Sums over everyone, the treated, the controls."""
         ...
 
-    def realised(self, model: Any, vector: Vector, draws: Draws, correlations: Vector,
-                 jitter: Scalar) -> Iterator[tuple[np.ndarray, Moments]]:
-        """(places of some people among the rows, their τ_i [L, C, people]), until all were there. Stays at the site."""
+    def realised(self, model: Any, vector: Vector, draws: Draws, correlations: Vector, jitter: Scalar,
+                 known: Any = None) -> Iterator[tuple[np.ndarray, Moments]]:
+        """(places of some people among the rows, their τ_i [L, C, people]), until all were there. Stays at the site.
+        `known`: that of these rows and draws, where it is there already."""
         ...
 
     def left_out(self, model: Any, vector: Vector, draws: Draws, beta: BetaLaw, jitter: Scalar) -> LeftOut:

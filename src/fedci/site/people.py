@@ -52,7 +52,8 @@ class People:
     def ite(self, noise_correlation: float | None = None) -> Effect:
         """Realised effects of the site's own people, in the table's order."""
         ready, everybody = self.ready, slice(0, len(self.table.y))
-        return _squeezed(_each(ready.model, self.q, ready.rows, _given(noise_correlation), ready.units.y_sd, everybody))
+        return _squeezed(_each(ready.model, self.q, ready.rows, _given(noise_correlation), ready.units.y_sd, everybody,
+                               self.known))
 
     def impute(self, x: np.ndarray, w: np.ndarray, y: np.ndarray, noise_correlation: float | None = None,
                draws: int | None = None) -> Effect:
@@ -67,9 +68,10 @@ class People:
         return _squeezed(_each(ready.model, q, both, _given(noise_correlation), ready.units.y_sd, others))
 
 
-def _each(model: Family, q: Posterior, rows: Rows, correlations: np.ndarray, y_sd: float, which: slice) -> Effect:
+def _each(model: Family, q: Posterior, rows: Rows, correlations: np.ndarray, y_sd: float, which: slice,
+          known: Known | None = None) -> Effect:
     """Realised effects [L, C, people] in outcome units, in the order of the rows."""
-    parts = list(rows.realised(model, q.vector, q.draws, correlations, q.jitter))
+    parts = list(rows.realised(model, q.vector, q.draws, correlations, q.jitter, known))
     order = np.argsort(np.concatenate([places for places, _ in parts]))[which]
     mean, var = (np.concatenate([getattr(moments, name) for _, moments in parts], -1)[..., order]
                  for name in ("mean", "var"))

@@ -11,6 +11,7 @@ the effect, h = μ₁ − μ₀. Parts may move together, so that shares describ
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -47,8 +48,13 @@ def parts_of(model: SharedModel) -> list[Part]:
 
 def drivers(model: SharedModel, draws: SharedDraws) -> Drivers:
     x = jnp.asarray(np.random.default_rng(0).standard_normal((PEOPLE, model.covariates)))
-    by_draw = jax.vmap(lambda theta, beta: _of_theta(model, theta, beta, x))(draws.theta, draws.beta)
-    return Drivers(*(np.asarray(values).mean(0) for values in by_draw))
+    return Drivers(*(np.asarray(values).mean(0) for values in _by_draw(model, draws, x)))
+
+
+@partial(jax.jit, static_argnames="model")
+def _by_draw(model: SharedModel, draws: SharedDraws, x: Float[Array, "n d"]) -> Drivers:
+    """One program: step by step they would be two hundred."""
+    return jax.vmap(lambda theta, beta: _of_theta(model, theta, beta, x))(draws.theta, draws.beta)
 
 
 def _of_theta(model: SharedModel, vector: Float[Array, "p"], beta: Float[Array, "B q"],

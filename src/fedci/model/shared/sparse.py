@@ -98,10 +98,11 @@ class Blocks(NamedTuple):
         return over_draws(lambda part: _effects(model, self, part, correlations, jitter), draws)
 
     def realised(self, model: SharedModel, vector: Vector, draws: SharedDraws, correlations: Vector,
-                 jitter: Scalar) -> Iterator[tuple[np.ndarray, Moments]]:
-        known = self.known(model, draws, jitter)
+                 jitter: Scalar, known: Learnt | None = None) -> Iterator[tuple[np.ndarray, Moments]]:
+        known = self.known(model, draws, jitter) if known is None else known
+        blocks = [np.asarray(part) for part in (self.x, self.y, self.weight, self.arm)]
         for i, (place, mask) in enumerate(zip(np.asarray(self.row), np.asarray(self.mask) > 0, strict=True)):
-            block = Block(self.x[i], self.y[i], self.weight[i], self.arm[i])
+            block = Block(*(jnp.asarray(part[i]) for part in blocks))
             each = jax.device_get(over_draws(partial(_realised, model, block, correlations, self.added), known))
             yield place[mask], Moments(each.mean[..., mask], each.var[..., mask])
 

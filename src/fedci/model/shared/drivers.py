@@ -21,6 +21,7 @@ from jaxtyping import Array, Float
 
 from fedci.model import kernels
 from fedci.model.family import Theta
+from fedci.model.parallel import each
 from fedci.model.shared.basis import Part
 from fedci.model.shared.evidence import SharedDraws
 from fedci.model.shared.shared import SharedModel, own_root
@@ -53,8 +54,9 @@ def drivers(model: SharedModel, draws: SharedDraws) -> Drivers:
 
 @partial(jax.jit, static_argnames="model")
 def _by_draw(model: SharedModel, draws: SharedDraws, x: Float[Array, "n d"]) -> Drivers:
-    """One program: step by step they would be two hundred."""
-    return jax.vmap(lambda theta, beta: _of_theta(model, theta, beta, x))(draws.theta, draws.beta)
+    """One program: step by step they would be two hundred. One draw after the other: batches of factorisations may wait
+    for each other (`model.parallel`)."""
+    return each(lambda draw: _of_theta(model, draw.theta, draw.beta, x), draws)
 
 
 def _of_theta(model: SharedModel, vector: Float[Array, "p"], beta: Float[Array, "B q"],

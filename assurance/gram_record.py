@@ -66,7 +66,7 @@ def planned(covariates: int, secure: bool, rounds: int | None = None, policy: st
     columns: dict[str, Any] = {name: {"type": "binary"} if name in BINARY else {} for name in COLUMNS[:covariates]}
     return Study(treatment="w", outcome="y", covariates=columns, preset="default", diagnostics={"enabled": False},
                  policy={"name": policy, "secure_sum": secure} if policy == "simulation" else policy,
-                 options={} if rounds is None else {"optimiser": {"rounds": rounds}})
+                 options={"model": {"landmarks": 0}} | ({} if rounds is None else {"optimiser": {"rounds": rounds}}))
 
 
 @contextmanager

@@ -131,7 +131,7 @@ def colluding(quick: bool) -> Row:
     return _rows(heard, "column", starts=2 if quick else 6, known_rows=sum(heard.fit.sizes[:2]))
 
 
-WHOLE = {"model": {"knots": 1, "directions": 0, "inducing": 16},
+WHOLE = {"model": {"knots": 1, "directions": 0, "landmarks": 0, "inducing": 16},
          "optimiser": {"rounds": 1, "draws": 1, "first_rows": 0}, "prediction": {"draws": 8}}
 """As few numbers as a fit can tell, of large sites: their sums are cheap to differentiate."""
 

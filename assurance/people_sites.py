@@ -28,10 +28,11 @@ from fedci.site.ledger import Ledger, numbers
 from fedci.site.site import Site
 
 COVARIATES = ("age", "bmi")
-FEW = {"model": {"knots": 1, "directions": 0, "exact_rows": 4000}, "optimiser": {"rounds": 1, "draws": 1},
-       "prediction": {"draws": 8}}
+FEW = {"model": {"knots": 1, "directions": 0, "landmarks": 0, "exact_rows": 4000},
+       "optimiser": {"rounds": 1, "draws": 1}, "prediction": {"draws": 8}}
 """As few numbers as a fit can tell: with one covariate some 200."""
-MANY = {"model": {"knots": 3, "directions": 1}, "optimiser": {"rounds": 12, "draws": 4}, "prediction": {"draws": 8}}
+MANY = {"model": {"knots": 3, "directions": 1, "landmarks": 0}, "optimiser": {"rounds": 12, "draws": 4},
+        "prediction": {"draws": 8}}
 NO_LIMIT: dict[str, Any] = {"name": "custom", "numbers_per_person": 1e9}
 """`standard` in all but the number of sums."""
 

@@ -55,8 +55,8 @@ def test_a_wide_table_on_two_cores_does_not_wait_for_ever():
 
 
 @pytest.mark.parametrize(("count", "cores", "size"), [
-    (1, 2, 1), (8, 1, 4), (8, 2, 4), (8, 4, 2), (8, 8, 1), (8, 3, 2), (8, 100, 1), (64, 2, 4), (64, 16, 4), (63, 2, 3),
-    (7, 2, 1), (2, 2, 1)])
+    (1, 2, 1), (8, 1, 4), (8, 2, 4), (8, 4, 2), (8, 8, 2), (8, 3, 2), (8, 100, 2), (64, 2, 4), (64, 16, 4), (63, 2, 3),
+    (7, 2, 7), (2, 2, 2)])
 def test_parts_have_one_size_where_they_can(monkeypatch, count, cores, size):
     assert parallel.part_size(count, cores) == size
     monkeypatch.setattr(parallel, "cores", lambda: cores)

@@ -53,6 +53,7 @@ def over_draws(compute: Callable[[Any], Any], draws: Any) -> Any:
 
 
 def part_size(count: int, workers: int) -> int:
-    """The most draws up to PART that divide `count` and leave no worker without a part."""
-    most = min(PART, max(count // workers, 1))
-    return next(size for size in range(most, 0, -1) if count % size == 0)
+    """The most draws up to PART that divide `count` and leave no worker without a part, but two at least: a loop of one
+    is another program, with other bits. All, where none divides."""
+    most = min(PART, max(count // workers, 2))
+    return next((size for size in range(most, 1, -1) if count % size == 0), count)

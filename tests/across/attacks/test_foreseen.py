@@ -186,7 +186,8 @@ def test_a_cohort_that_is_not_the_studys_is_refused(doors):
         masked_sums.agree(talk)
 
 
-@pytest.mark.parametrize("change", [{"seed": 1}, {"preset": "classic"}, {"options": {"optimiser": {"rounds": 3}}},
+@pytest.mark.parametrize("change", [{"seed": 1}, {"preset": "classic", "options": {}},
+                                    {"options": {"optimiser": {"rounds": 3}}},
                                     {"quorum": 2}, {"runs": 100}])
 def test_seed_preset_options_quorum_and_runs_are_the_studys(doors, change):
     """H6: any seed, another preset. All of it is in the hash that both sides compare."""

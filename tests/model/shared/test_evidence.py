@@ -102,7 +102,7 @@ def test_the_objective_and_its_gradient():
         return values.mean() - kl.sum()
 
     heavy = MODEL.heavy_tailed
-    assert 0 < heavy.sum() == D * MODEL.options.directions
+    assert 0 < heavy.sum() == D * MODEL.options.directions + 1  # and ρ₀
     vectors = jnp.asarray(evidence.draw(q, normals))
     values, by_theta = jax.jit(jax.vmap(jax.value_and_grad(dense_evidence)))(vectors)
     value, gradient = evidence.objective(MODEL, q, normals, np.asarray(values), np.asarray(by_theta))

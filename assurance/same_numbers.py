@@ -22,7 +22,8 @@ import pandas as pd
 from fedci import FedCI, Result, Source, Study
 
 LIMIT = 1e-12
-TIMES = {"seconds", "made", "versions", "run", "traffic", "study_hash"}
+TIMES = {"seconds", "made", "versions", "run", "traffic", "study_hash", "files", "digest"}
+"""What differs between two runs of the same: times, names, and the digests of files that hold them."""
 LARGE = {"exact_rows": 60, "inducing": 24}
 
 

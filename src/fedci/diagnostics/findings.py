@@ -84,7 +84,7 @@ class Diagnostics(Plain):
             if verdicts:
                 lines += ["", title, *(f"  {row.verdict:<8} {row.name}: {row.words}" for row in verdicts)]
         if self.blinded:
-            lines += ["", "Blinded: heterogeneity and sensitivity tell the effect; they are shown once it is opened."]
+            lines += ["", "Blinded: what tells the effect (heterogeneity, sensitivity, …) is shown once it is opened."]
         return "\n".join([*lines, *(["", *(f"note: {text}" for text in self.notes)] if self.notes else [])])
 
     def headline(self) -> str:

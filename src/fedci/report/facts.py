@@ -447,7 +447,7 @@ def _assumptions(result: Result, slots: Slots) -> Section:
         ["A primary key identifies a person across sources", links],
         ["Overlap: everybody could have been treated or not (needed for effects without the model's help)",
          f"Checked: {said['overlap']}." if "overlap" in said else "Not checked: the result holds no such diagnostics."],
-        ["The model: smooth functions along few directions, Gaussian noise, sites alike but for their own function",
+        ["The model: few directions, products and thresholds, Gaussian noise, sites alike but for their own function",
          f"Checked in part: {said['fit']}. What the model cannot express, its page in the documentation says."
          if "fit" in said else "Not checked: the result holds no such diagnostics."]]
     unread = [f"The diagnostics' {name} cannot be shown ({slots.problems[name]})." for name in ("verdicts", "notes")

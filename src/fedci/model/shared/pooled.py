@@ -26,8 +26,6 @@ from scipy.special import ndtri
 
 from fedci.model.family import Theta
 
-KERNELS = ("products", "thresholds", "interacting thresholds")
-"""In the order of the scales s."""
 JITTER = 1e-6
 """Of K_UU, relative: landmarks that the relevances bring together would make it singular."""
 STREAM = 7
@@ -37,7 +35,7 @@ class Pooled(NamedTuple):
     """One covariance."""
 
     log_scale: Float[Array, "3"]
-    """log s."""
+    """log s of products, thresholds, interacting thresholds."""
     log_relevance: Float[Array, "d"]
     """log r."""
     log_steepness: Float[Array, ""]

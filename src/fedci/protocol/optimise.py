@@ -158,7 +158,8 @@ class _Lbfgs(NamedTuple):
     moves: tuple[np.ndarray, ...]
     changes: tuple[np.ndarray, ...]
     forecast: float
-    """½ ∇LᵀH∇L at the last launch with curvature: the gain a whole quasi-Newton step promised."""
+    """½ ∇LᵀH∇L at the last launch with curvature: the gain a whole quasi-Newton step promised. Without curvature, at
+    most what the slope promises of the first trial."""
 
     @staticmethod
     def start(theta: np.ndarray) -> _Lbfgs:
@@ -191,7 +192,8 @@ def _shorter(rule: _Lbfgs, objective: float, slope: float) -> float:
 
 
 def _search(state: State, rule: _Lbfgs, length: float) -> State:
-    stuck = rule.high - rule.low < 1e-10 * max(rule.high, 1e-300) or length < 1e-14
+    unseen = length * (rule.gradient @ rule.direction) <= _rounding(rule.objective)
+    stuck = rule.high - rule.low < 1e-10 * max(rule.high, 1e-300) or length < 1e-14 or unseen
     if stuck and rule.moves:  # forget the curvature and start again along the gradient
         return _launch(state, rule._replace(moves=(), changes=()))
     if stuck:  # no step gains even along the gradient: at the top to rounding, or the gradient is wrong
@@ -216,7 +218,12 @@ def _accept(state: State, rule: _Lbfgs, objective: float, gradient: np.ndarray) 
 def _flat(objective: float, gradient: np.ndarray) -> bool:
     """At the top to rounding: no step along the gradient could change the objective's last digits."""
     norm = np.linalg.norm(gradient)
-    return bool(min(norm, norm**2) <= 4.0 * np.finfo(float).eps * (1.0 + abs(objective)))
+    return bool(min(norm, norm**2) <= _rounding(objective))
+
+
+def _rounding(objective: float) -> float:
+    """A gain that the objective's last digits hide."""
+    return 4.0 * float(np.finfo(float).eps) * (1.0 + abs(objective))
 
 
 def _settled(state: State) -> bool:
@@ -229,7 +236,8 @@ def _launch(state: State, rule: _Lbfgs) -> State:
     metric = _metric(state, rule.theta)
     direction = _two_loop(rule.gradient, rule.moves, rule.changes, metric)
     length = 1.0 if rule.moves else min(1.0, 1.0 / float(np.linalg.norm(np.sqrt(metric) * rule.gradient)))
-    forecast = 0.5 * float(rule.gradient @ direction) if rule.moves else rule.forecast
+    slope = float(rule.gradient @ direction)
+    forecast = 0.5 * slope if rule.moves else min(rule.forecast, length * slope)
     rule = rule._replace(direction=direction, length=length, low=0.0, high=np.inf, forecast=forecast)
     return state._replace(query=rule.theta + length * direction, rule=rule)
 

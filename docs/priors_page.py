@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from marks import marked, rewrite
@@ -18,6 +19,8 @@ def number(value: float) -> str:
 def numbers(value: Value | None) -> str:
     if value is None:
         return ""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{number(of_kind)} ({name.replace('_', ' ')})" for name, of_kind in value.items())
     return number(value) if isinstance(value, float) else f"({', '.join(map(number, value))})"
 
 

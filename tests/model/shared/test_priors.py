@@ -1,5 +1,6 @@
 """The priors of θ are the table's, entry by entry; and docs/model.md shows that table."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,9 @@ def model_of(choice: dict, d: int = 4) -> SharedFamily:
 
 
 def entry(value: priors.Value, name: str) -> float:
-    """Of a part's entry: a root's number stands where its last index says."""
+    """Of a part's entry: a root's number stands where its last index says, a scale's under its name."""
+    if isinstance(value, Mapping):
+        return value[name.partition("[")[0].rpartition(".")[2]]
     return value[int(name.rstrip("]").split(",")[-1].split("[")[-1])] if isinstance(value, tuple) else value
 
 

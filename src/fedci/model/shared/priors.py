@@ -7,9 +7,10 @@ three numbers, (log sd of b, own part of log sd e/sd b, own part of ρ), where t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from types import MappingProxyType
+from typing import Any, Literal
 
 import jax
 import numpy as np
@@ -18,8 +19,8 @@ from fedci.model import kernels
 from fedci.model.family import Theta
 from fedci.study.options import SharedOptions
 
-Value = float | tuple[float, float] | tuple[float, float, float]
-"""Of every entry; or of the two or three on the last axis."""
+Value = float | tuple[float, float] | tuple[float, float, float] | Mapping[str, float]
+"""Of every entry; or of the two or three on the last axis; or of each kind of k's scales, by its name."""
 Law = Literal["Gaussian", "Student's t"]
 
 
@@ -62,7 +63,7 @@ TABLE: dict[str, Prior] = {
         reason="the effect differs between people less than the outcome does: by e⁻¹ = 0.37 of it, a factor e either "
                "way; common to all blocks"),
     "alike": Prior(
-        letter="ρ₀", shape=(), mean=1.0, sd=0.2, law="Student's t",
+        letter="ρ₀", shape=(), mean=1.0, sd=0.1, law="Student's t",
         reason="with ρ = 1 treatment leaves the shape of the outcome as it is, and few data are no reason to doubt it; "
                "effects that grow with the outcome are ρ ≠ 1, and the tails let data say so; common to all blocks"),
     "hinges": Prior(
@@ -98,14 +99,16 @@ TABLE: dict[str, Prior] = {
         letter="log g", shape=(), mean=0.0, sd=0.7, option="landmarks",
         reason="how many cuts interact, for all covariates together"),
     "phi": Prior(
-        letter="Φ^{1/2}, in units of the noise", shape=(3,), mean=(-0.5, -0.5, 0.0), sd=(0.5, 0.5, 0.5),
+        letter="Φ^{1/2}, in units of the noise", shape=(3,), mean=(-0.2, -0.3, 0.0), sd=(0.35, 0.4, 0.5),
         reason="a function too rough to learn from the rows there are looks like noise to the evidence, so only a "
                "prior can say how much of the noise may be function: narrow. Sites' own effects are not tied to η: a "
                "shared effect may be simple where those of the sites are not"),
     "kernel": Prior(
-        letter="log length-scale and log scales of k", shape=("k",), mean=0.0, sd=0.6,
+        letter="log length-scale and log scales of k", shape=("k",), mean=0.0,
+        sd=MappingProxyType({"log_length": 0.6, "log_scale": 1.2}),
         reason="around where k starts: the length-scale √d, because the typical distance of standardised inputs "
-               "grows like that, and scales of 1, because Φ carries the size"),
+               "grows like that, and scales of 1, because Φ carries the size. Those of levels and slopes are wide: "
+               "sites that are alike in these must not make the rest of f^s small"),
     "noise": Prior(
         letter="log sd of ε; half the difference of the arms' log sds", shape=(2,), mean=(-1.5, 0.0), sd=(1.2, 0.3),
         start=(-1.0, 0.0), ridge=(-1.0, 0.0),
@@ -150,8 +153,15 @@ def _around(options: SharedOptions, d: int, column: Callable[[Prior], Value]) ->
 def _filled(options: SharedOptions, d: int, column: Callable[[Prior], Value]) -> Theta:
     """θ with every entry from one column of the table."""
     centres = _centres(options, d)
-    return {part: jax.tree.map(lambda leaf, value=column(prior): np.broadcast_to(value, leaf.shape).copy(),
-                               centres[part]) for part, prior in table(options).items()}
+    return {part: _with(column(prior), centres[part]) for part, prior in table(options).items()}
+
+
+def _with(value: Value, leaves: Theta | np.ndarray) -> Any:
+    """Every leaf filled with the value, or with that of its own name."""
+    def filled(path: tuple[jax.tree_util.DictKey, ...], leaf: np.ndarray) -> np.ndarray:
+        return np.broadcast_to(value[path[-1].key] if isinstance(value, Mapping) else value, leaf.shape).copy()
+
+    return jax.tree_util.tree_map_with_path(filled, leaves)
 
 
 def _centres(options: SharedOptions, d: int) -> Theta:

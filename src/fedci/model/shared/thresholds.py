@@ -45,7 +45,7 @@ HALF, AROUND, ENDS = 3, 12, 6
 """
 STEEPER, LARGE = 1.75, 0.15
 PROBABLE = 0.9
-"""From this probability on a threshold is told: with it 1 in 90 fits to smooth data had one (docs/model.md)."""
+"""From this probability on a threshold is told: 1 of 61 fits to smooth data had one (docs/model.md)."""
 MOST = 3
 """Thresholds told of the outcome, and of the effect."""
 

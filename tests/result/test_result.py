@@ -1,16 +1,20 @@
-"""A result that is blinded, and its opening."""
+"""A result that is blinded, and its opening; thresholds in the data's units."""
 
 import json
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from fedci import Result
 from fedci.diagnostics.findings import Diagnostics
 from fedci.errors import UsageError
+from fedci.model.shared.thresholds import Known, Threshold
 from support.commanded import told
-from tests_support import frame
+from tests_support import frame, made_result, study
 
 ASK = [lambda r: r.ate(), lambda r: r.att(), lambda r: r.table(), lambda r: r.sensitivity(), lambda r: r.drivers(),
+       lambda r: r.thresholds(),
        lambda r: r.effect(frame(3, 1)), lambda r: r.ite("site-0"), lambda r: r.ate_interval(),
        lambda r: r.impute(frame(3, 1), "site-0"), lambda r: r.effect_bounds(frame(3, 1), 2.0, "site-0")]
 
@@ -96,3 +100,30 @@ def test_the_commands_show_and_open(blinded, tmp_path, capsys):
 def test_nobody_to_predict_for_is_said_in_words(refuted, site):
     with pytest.raises(UsageError, match="has no rows"):
         refuted.effect(frame(3, 1).iloc[:0], site)
+
+
+def test_thresholds_are_told_in_the_datas_units_along_numeric_columns_that_were_told(monkeypatch):
+    plan = study(preset="default")
+    result = made_result(plan, {"a": frame(40, 0), "b": frame(30, 1)})
+    layout, asked = result.outcome.layout, []
+
+    def found(self, draws, columns, alpha):
+        asked.append((list(columns), alpha))
+        return [Threshold(of="effect", column=1, place=Known(0.5, 0.0, 1.0), change=Known(-1.0, -2.0, -0.5),
+                          probability=0.97)]
+
+    monkeypatch.setattr(type(layout.model), "thresholds", found)
+    table = result.thresholds(0.1)
+    mean, sd, y_sd = layout.scales.x_mean[1], layout.scales.x_sd[1], layout.scales.y_sd
+    assert table.to_dict("records") == [{
+        "of": "effect", "covariate": "bmi", "place": mean + sd * 0.5, "place_low": mean, "place_high": mean + sd,
+        "change": -y_sd, "change_low": -2 * y_sd, "change_high": -y_sd / 2, "probability": 0.97}]
+    hidden = replace(result, outcome=replace(result.outcome, layout=replace(layout, withheld=np.arange(3) == 0)))
+    hidden.thresholds()
+    assert asked == [([0, 1], 0.1), ([1], 0.05)]  # sex is 0/1; age stayed at the sites
+    with pytest.raises(UsageError, match="no error rate"):
+        result.thresholds(2.0)
+
+
+def test_the_papers_model_tells_no_thresholds(classic):
+    assert classic.thresholds() is None

@@ -49,6 +49,29 @@ def test_a_direction_carries_from_a_twentieth_of_the_outcome_or_the_effect_on(re
     assert none.startswith("No direction carries the outcome. ")
 
 
+THRESHOLD = {"of": "effect", "covariate": "age", "place": 60.04, "place_low": 57.7, "place_high": 62.4, "change": 1.9,
+             "change_low": 1.1, "change_high": 2.7, "probability": 0.934}
+
+
+def test_where_thresholds_are():
+    falls = THRESHOLD | {"of": "outcome", "covariate": "bmi", "place": -0.04, "place_low": -12.0, "place_high": 1.0,
+                         "change": -1200.0, "change_low": -2000.0, "change_high": 50.0, "probability": 1.0}
+    assert words.thresholds([THRESHOLD, falls], 0.05) == [
+        "Abrupt changes along one covariate, averaged over the others (95% intervals):",
+        "The effect rises by 1.9 [1.1, 2.7] where age passes 60.0 [57.7, 62.4] (probability 93%).",
+        "The outcome without treatment falls by 1,200 [−50, 2,000] where bmi passes 0 [−12, 1] (probability above "
+        "99%)."]
+    assert words.thresholds([], 0.05) == [
+        "Neither the outcome without treatment nor the effect is seen to change abruptly along one covariate."]
+
+
+def test_thresholds_stand_in_the_summary(result, monkeypatch):
+    monkeypatch.setattr(type(result), "thresholds", lambda self, alpha: pd.DataFrame([THRESHOLD]))
+    assert "\nThe effect rises by 1.9 [1.1, 2.7] where age passes" in result.summary()
+    monkeypatch.setattr(type(result), "thresholds", lambda self, alpha: None)
+    assert "abrupt" not in result.summary()
+
+
 def test_everything_to_be_warned_of_in_one_order(result):
     """The sites' own words first; then diagnostics, who is absent, the fit, linkage, jitter."""
     outcome = result.outcome

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 USERS = {
-    "classic": ("across/test_public_api.py", "coordinator/test_coordinator.py", "result/test_storage.py",
-                "site/test_people.py"),
+    "classic": ("across/test_public_api.py", "coordinator/test_coordinator.py", "result/test_result.py",
+                "result/test_storage.py", "site/test_people.py"),
     "refuted": ("coordinator/test_refits.py", "result/test_result.py"),
     "place": ("cli/test_workflow.py", "result/test_comparison.py", "result/test_prediction.py", "site/test_release.py"),
 }

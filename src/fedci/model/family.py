@@ -9,7 +9,7 @@ questions have names (`Ask.name`), which the protocol turns into messages.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -216,6 +216,11 @@ class Family(ABC):
 
     def drivers(self, draws: Draws) -> Any:
         """What carries the outcome and the effect, by part (`model.shared.drivers`); None where there are none."""
+        return None
+
+    def thresholds(self, draws: Draws, columns: Sequence[int], alpha: float) -> Any:
+        """Where outcome and effect change abruptly along these columns (`model.shared.thresholds`); None where it
+        cannot be told."""
         return None
 
 

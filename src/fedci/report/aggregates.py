@@ -22,7 +22,7 @@ from fedci.result.result import Result
 from fedci.study.study import Covariate
 
 FILE = "aggregates.json"
-FORMAT = 2
+FORMAT = 3
 GRID = 25
 PEOPLE = 800
 BINS = 24
@@ -31,8 +31,8 @@ BAND = (0.025, 0.975)
 
 def aggregates(result: Result, folder: Path | None = None,
                done: Callable[[int], None] = lambda steps: None) -> dict[str, Any]:
-    """{'curves': […], 'population': {…}, 'drivers': […] or None}; kept in the result's folder, and found again there
-    for the same run."""
+    """{'curves': […], 'population': {…}, 'drivers': […] or None, 'thresholds': […] or None}; kept in the result's
+    folder, and found again there for the same run."""
     if folder is not None and (stored := _read(folder / FILE, result)) is not None:
         return stored
     made: dict[str, Any] = {"format": FORMAT, "run": result.outcome.run}
@@ -41,7 +41,7 @@ def aggregates(result: Result, folder: Path | None = None,
     drawn = result.effects_at(np.vstack([*(path.x for path in along), people])).means  # at once: one program
     parts: dict[str, Callable[[], Any]] = {
         "curves": lambda: list(_curves(along, drawn[:, :at])), "population": lambda: _spread(drawn[:, at:]),
-        "drivers": lambda: _drivers(result)}
+        "drivers": lambda: _drivers(result), "thresholds": lambda: _thresholds(result)}
     for steps, (name, make) in enumerate(parts.items(), 2):
         made[name] = make()
         done(steps)
@@ -57,6 +57,12 @@ def _drivers(result: Result) -> list[dict[str, Any]] | None:
     return None if table is None else [
         {"part": row.part, "outcome": float(row.outcome), "effect": float(row.effect), "covariates": row.covariates}
         for row in table.itertuples()]
+
+
+def _thresholds(result: Result) -> list[dict[str, Any]] | None:
+    """`Result.thresholds` as plain rows."""
+    table = result.thresholds(BAND[0] + 1.0 - BAND[1])
+    return None if table is None else table.to_dict("records")
 
 
 def _read(path: Path, result: Result) -> dict[str, Any] | None:

@@ -18,6 +18,7 @@ from fedci.report import plots
 from fedci.report.slots import Curve, Interval, Slots
 from fedci.report.svg import number
 from fedci.result.result import Result
+from fedci.result.words import thresholds
 from fedci.site import ledger
 from fedci.site.release import numbers_told
 
@@ -220,6 +221,8 @@ def _people(made: dict[str, Any], effect_on: str) -> Section:
         parts.append(Table(["part of the model", "share of the outcome", "share of the effect", "largest weights"], [
             [row["part"], f"{row['outcome']:.0%}", f"{row['effect']:.0%}", row["covariates"]] for row in drivers],
             "What carries the outcome and the effect"))
+    if made["thresholds"] is not None:
+        parts.extend(thresholds(made["thresholds"], 0.05))
     steep = sorted(made["curves"], key=lambda curve: min(curve["effect"]) - max(curve["effect"]))
     parts.append("The effect along each covariate, the others at their pooled means; those that change the effect most "
                  "come first. Bands hold 95% of what is known of the function that all sites share.")

@@ -18,8 +18,8 @@ from fedci.result.result import Result
 from fedci.version import __version__
 
 FILE = "report.html"
-STEPS = 5
-"""The result, three kinds of effects, the page."""
+STEPS = 6
+"""The result, four kinds of aggregates, the page."""
 
 
 def render(result: Result, extra: Extra, alpha: float = 0.05) -> str:

@@ -283,7 +283,7 @@ class Result:
 
         One row per part: its share of the variation of the outcome and of the effect, and the covariates with the
         largest weights in a direction, or of the greatest relevance to products and thresholds (either of length 1).
-        None for the paper's model.
+        `thresholds` says where abrupt changes are. None for the paper's model.
         """
         import pandas as pd
 
@@ -300,6 +300,29 @@ class Result:
                    if part.weights else "" for part, weights in zip(parts, carried.weights.T, strict=True)]
         return pd.DataFrame({"part": [part.name for part in parts], "outcome": carried.shares[0],
                              "effect": carried.shares[1], "covariates": largest})
+
+    def thresholds(self, alpha: float = 0.05) -> pd.DataFrame | None:
+        """Where the outcome without treatment, and the effect, change abruptly along a numeric covariate, averaged over
+        the others, in the data's units; at most three of each, those of probability 0.9 or more (docs/model.md).
+
+        One row per threshold: of ('outcome' or 'effect'), covariate, place, change (from below the place to above it),
+        the ends of their intervals, probability. None for the paper's model.
+        """
+        import pandas as pd
+
+        self._check_open()
+        layout = self.outcome.layout
+        names, kinds = design_columns(self.study)
+        columns = [c for c, kind in enumerate(kinds) if kind == "numeric" and not layout.withheld[c]]
+        draws = layout.model.draws_at(self.outcome.effects.draws, 0)
+        found = layout.model.thresholds(draws, columns, check_alpha(alpha))
+        if found is None:
+            return None
+        means, sds, _, y_sd = layout.scales
+        rows = [(one.of, names[one.column], *one.place.scaled(sds[one.column], means[one.column]),
+                 *one.change.scaled(y_sd), one.probability) for one in found]
+        return pd.DataFrame(rows, columns=["of", "covariate", "place", "place_low", "place_high",
+                                           "change", "change_low", "change_high", "probability"])
 
     def sensitivity(self, alpha: float = 0.05) -> pd.DataFrame:
         """How realised effects depend on the noise correlation that no data inform.

@@ -1,7 +1,8 @@
-"""A result in words: its summary, what carries the effects, whom linkage left out, and what to be warned of."""
+"""A result in words: its summary, what carries the effects, abrupt changes, whom linkage left out, and warnings."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,8 @@ CARRIES = 0.05
 """Share from which on a part is said to carry something."""
 COUNTS = ("No direction carries", "One direction carries", "Two directions carry", "Three directions carry",
           "Four directions carry")
+
+SUBJECTS = {"outcome": "The outcome without treatment", "effect": "The effect"}
 
 
 def summary(result: Result, alpha: float) -> str:
@@ -49,7 +52,7 @@ def _effects(result: Result, alpha: float) -> tuple[str, list[str]]:
     return (f"On average treatment changes the outcome by {ate.mean:.4g} ({100 * (1 - alpha):g}% interval {low:.4g} to "
             f"{high:.4g}).",
             [_aligned(result.table(alpha)), "",
-             *drivers(result.outcome.layout.model.driver_parts, result.drivers())])
+             *drivers(result.outcome.layout.model.driver_parts, result.drivers()), *_abrupt(result, alpha)])
 
 
 def sealed_summary(result: Result) -> str:
@@ -98,6 +101,35 @@ def drivers(parts: Sequence[Any], table: pd.DataFrame | None) -> list[str]:
              *(f"{words} {row.outcome:.0%} and {row.effect:.0%}" + (f" (of {row.covariates})" if row.covariates else "")
                for words, row in others)]
     return [f"{count} the outcome{': ' + shares if shares else ''}. {', '.join(carry)}.", ""]
+
+
+def _abrupt(result: Result, alpha: float) -> list[str]:
+    table = result.thresholds(alpha)
+    return [] if table is None else [*thresholds(table.to_dict("records"), alpha), ""]
+
+
+def thresholds(rows: Sequence[Mapping[str, Any]], alpha: float) -> list[str]:
+    """'The effect rises by 1.9 [1.1, 2.7] where x4 passes 0.0 [−0.2, 0.1]', from the rows of `Result.thresholds`."""
+    if not rows:
+        return ["Neither the outcome without treatment nor the effect is seen to change abruptly along one covariate."]
+    return [f"Abrupt changes along one covariate, averaged over the others ({100 * (1 - alpha):g}% intervals):",
+            *(_threshold(row) for row in rows)]
+
+
+def _threshold(row: Mapping[str, Any]) -> str:
+    way = 1 if row["change"] > 0 else -1
+    change = _with_interval(way * row["change"], *sorted((way * row["change_low"], way * row["change_high"])))
+    place = _with_interval(row["place"], row["place_low"], row["place_high"])
+    sure = "above 99%" if row["probability"] > 0.99 else f"{row['probability']:.0%}"
+    return (f"{SUBJECTS[row['of']]} {'rises' if way > 0 else 'falls'} by {change} where {row['covariate']} passes "
+            f"{place} (probability {sure}).")
+
+
+def _with_interval(mean: float, low: float, high: float) -> str:
+    """As many decimals as show the interval's width to two digits."""
+    decimals = max(1 - math.floor(math.log10(high - low)), 0) if high > low else 3
+    told = [f"{round(value, decimals) + 0.0:,.{decimals}f}".replace("-", "−") for value in (mean, low, high)]
+    return f"{told[0]} [{told[1]}, {told[2]}]"
 
 
 def _sensitivity(result: Result, alpha: float) -> list[str]:

@@ -65,6 +65,17 @@ def test_hinges_are_straight_beyond_the_knots():
     np.testing.assert_allclose(np.diff(z, 2, axis=0), 0.0, atol=1e-8 * np.abs(z).max())
 
 
+def test_rows_along_a_covariate_are_averages_of_the_peoples_rows():
+    theta, (x, _) = random_theta(MODEL), random_people()
+    grid = jnp.array([-1.0, 0.2, 0.9])
+    found = MODEL.layout.along(theta, basis.Paths(x, grid))
+    assert found.shape == (2, D, 3, MODEL.columns)
+    for h, arms in enumerate(((1.0, 0.0), (-1.0, 1.0))):
+        for c, g in np.ndindex(D, 3):
+            rows = MODEL.layout.rows(theta, x.at[:, c].set(grid[g]), jnp.tile(jnp.array(arms), (len(x), 1)))
+            np.testing.assert_allclose(found[h, c, g], rows.mean(0), rtol=1e-8, atol=1e-10)
+
+
 def squares(options, d):
     """A block that the model does not have."""
     yield basis.Block(name="squares", width=d, part=basis.Part("squares", "squares"),

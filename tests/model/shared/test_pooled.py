@@ -46,6 +46,20 @@ def test_the_formula():
             assert k[i, j] == pytest.approx(np.exp(2 * scales) @ parts, rel=1e-12)
 
 
+def test_averages_along_a_covariate_are_those_over_the_people():
+    """The shorter way is the same sum in another order."""
+    rng = np.random.default_rng(5)
+    law = Pooled(jnp.array(rng.normal(size=3)), jnp.array(rng.normal(size=D)), jnp.array(0.4))
+    people, grid, at = points(7), jnp.linspace(-1.0, 1.0, 3), pooled.landmarks(6, D)
+    mean = pooled.covariance_along(law, people, grid, jnp.asarray(at))
+    psi = pooled.features_along(law, people, grid, at)
+    for c in range(D):
+        for g, value in enumerate(grid):
+            moved = people.at[:, c].set(value)
+            np.testing.assert_allclose(mean[c, g], pooled.covariance(law, moved, jnp.asarray(at)).mean(0), rtol=1e-12)
+            np.testing.assert_allclose(psi[c, g], pooled.features(law, moved, at).mean(0), rtol=1e-8, atol=1e-10)
+
+
 def test_landmarks_carry_the_covariance_where_they_stand():
     """ψ(u)ᵀψ(u') = k(u, u') at the landmarks themselves, but for the jitter."""
     at = pooled.landmarks(12, D)

@@ -18,7 +18,7 @@ A new block is a function in BLOCKS, and a row of `priors.TABLE` for what it add
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
@@ -27,7 +27,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from fedci.model.family import Theta
 from fedci.model.shared import pooled
@@ -69,6 +69,13 @@ class Points(NamedTuple):
     """xA."""
 
 
+class Paths(NamedTuple):
+    """Along each covariate in turn: people who take the values of the grid there and keep their others."""
+
+    people: Float[Array, "n d"]
+    grid: Float[Array, "G"]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Block:
     """Columns of ω that share a root of β's prior."""
@@ -84,6 +91,8 @@ class Block:
     """None where the block does not vary from person to person."""
     copies: int = 2
     """How many times its columns stand in z: once each for b and e, or for one of them only."""
+    along: Callable[[Theta, Paths], jax.Array] | None = None
+    """[d, G, b] averages of ω_b over the people of paths, where there is a shorter way than person by person."""
 
 
 @dataclass(frozen=True)
@@ -126,9 +135,34 @@ class Layout:
 
     def rows(self, theta: Theta, x: Float[Array, "n d"], arms: Float[Array, "n 2"]) -> Float[Array, "n q"]:
         """z of each person, `arms` picking (or weighing) the two outcomes: [1 − w, w] observed, [−1, 1] the effect."""
+        return self._weighed(theta, self.omega(theta, x), arms)
+
+    def along(self, theta: Theta, paths: Paths) -> Float[Array, "2 d G q"]:
+        """Averages over people of the rows z of (the outcome without treatment, the effect) along each covariate."""
+        d, count = paths.people.shape[1], paths.grid.shape[0]
+        omega = [_along_paths(block, theta, paths).reshape(d * count, -1) for block in self.blocks]
+        arms = (jnp.broadcast_to(jnp.array(arm), (d * count, 2)) for arm in ((1.0, 0.0), (-1.0, 1.0)))
+        return jnp.stack([self._weighed(theta, omega, arm) for arm in arms]).reshape(2, d, count, -1)
+
+    def _weighed(self, theta: Theta, omega: Sequence[Float[Array, "n _"]],
+                 arms: Float[Array, "n 2"]) -> Float[Array, "n q"]:
         weights = [arms @ root for root in self.roots(theta).values()]
         return jnp.concatenate([weight[:, i:i + 1] * omega_b for weight, omega_b
-                                in zip(weights, self.omega(theta, x), strict=True) for i in range(weight.shape[1])], 1)
+                                in zip(weights, omega, strict=True) for i in range(weight.shape[1])], 1)
+
+
+def _along_paths(block: Block, theta: Theta, paths: Paths) -> Float[Array, "d G b"]:
+    """mean_i ω_b(x_i with x_ic = grid_g)."""
+    if block.along is not None:
+        return block.along(theta, paths)
+    people, count = paths.people, paths.grid.shape[0]
+
+    def of(c: Int[Array, ""]) -> Float[Array, "G b"]:
+        x = jnp.tile(people, (count, 1)).at[:, c].set(jnp.repeat(paths.grid, people.shape[0]))
+        columns = block.columns(theta, Points(x, x @ directions(theta)))
+        return jnp.mean(columns.reshape(count, people.shape[0], -1), 1)
+
+    return jax.lax.map(of, jnp.arange(people.shape[1]))
 
 
 def _one_after_the_other(widths: Mapping[str, int]) -> dict[str, slice]:
@@ -184,9 +218,11 @@ def bends(options: SharedOptions, d: int) -> Iterator[Block]:
         at = pooled.landmarks(options.landmarks, d)
         yield Block(name="pooled outcome", width=options.landmarks, copies=1, part=BENDS,
                     columns=lambda theta, points: pooled.features(pooled.of_outcome(theta), points.x, at),
+                    along=lambda theta, paths: pooled.features_along(pooled.of_outcome(theta), *paths, at),
                     root=lambda theta: jnp.array([[1.0], [theta["alike"] + theta["pooled_alike"]]]))
         yield Block(name="pooled effect", width=options.landmarks, copies=1, part=BENDS,
                     columns=lambda theta, points: pooled.features(pooled.of_effect(theta), points.x, at),
+                    along=lambda theta, paths: pooled.features_along(pooled.of_effect(theta), *paths, at),
                     root=lambda theta: jnp.array([[0.0], [1.0]]))
 
 

@@ -80,8 +80,46 @@ def covariance(of: Pooled, x: Float[Array, "n d"], z: Float[Array, "m d"]) -> Fl
 
 def features(of: Pooled, x: Float[Array, "n d"], at: Float[np.ndarray, "M d"]) -> Float[Array, "n M"]:
     """ψ(x) of each person."""
+    return covariance(of, x, jnp.asarray(at)) @ _inverse_root(of, at).T
+
+
+def _inverse_root(of: Pooled, at: Float[np.ndarray, "M d"]) -> Float[Array, "M M"]:
+    """K_UU^{−1/2}."""
     count, u = at.shape[0], jnp.asarray(at)
     k = covariance(of, u, u)
     root = jnp.linalg.cholesky(k + JITTER * jnp.trace(k) / count * jnp.eye(count))
-    inverse = solve_triangular(root, jnp.eye(count), lower=True)
-    return covariance(of, x, u) @ inverse.T
+    return solve_triangular(root, jnp.eye(count), lower=True)
+
+
+def features_along(of: Pooled, people: Float[Array, "n d"], grid: Float[Array, "G"],
+                   at: Float[np.ndarray, "M d"]) -> Float[Array, "d G M"]:
+    """mean_i ψ(x_i with x_ic = grid_g) for each covariate c."""
+    return covariance_along(of, people, grid, jnp.asarray(at)) @ _inverse_root(of, at).T
+
+
+def covariance_along(of: Pooled, people: Float[Array, "n d"], grid: Float[Array, "G"],
+                     z: Float[Array, "m d"]) -> Float[Array, "d G m"]:
+    """mean_i k(x_i with x_ic = grid_g, z_j): d times less work than person by person, because c's own part stands apart
+    in the sums and is a factor of the Mondrian term."""
+    products, thresholds, mondrian = jnp.exp(2.0 * of.log_scale)
+    relevance = jnp.exp(2.0 * (of.log_relevance - jnp.max(of.log_relevance)))
+    share = (relevance / jnp.sum(relevance))[None, None]
+    steep = jnp.exp(of.log_relevance + of.log_steepness)[None, None]
+    own = jnp.broadcast_to(grid[:, None], (grid.shape[0], z.shape[1]))
+    apart, own_apart = (jnp.abs(ndtr(x)[:, None] - ndtr(z)[None]) for x in (people, own))
+    times, own_times = (share * x[:, None] * z[None] for x in (people, own))
+    rest, far, level = (_others(part) for part in (times, apart * steep, apart * share))
+    return jnp.moveaxis(
+        products * (_mean(rest**2) + 2.0 * _mean(rest) * own_times + own_times**2)
+        + thresholds * (1.0 - _mean(level) - own_apart * share)
+        + mondrian * _mean(jnp.exp(-far)) * jnp.exp(-own_apart * steep), -1, 0)
+
+
+def _mean(values: Float[Array, "n m d"]) -> Float[Array, "1 m d"]:
+    """Over people."""
+    return jnp.mean(values, 0, keepdims=True)
+
+
+def _others(parts: Float[Array, "n m d"]) -> Float[Array, "n m d"]:
+    """Their sum without c."""
+    return jnp.sum(parts, -1, keepdims=True) - parts

@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -19,7 +19,7 @@ from fedci.model import kernels
 from fedci.model.family import Answer, Arrays, Ask, Rules, Sums
 from fedci.model.law import Law
 from fedci.model.rows import BetaLaw, Rows, Vector
-from fedci.model.shared import basis, drivers, evidence, exchanges, inducing
+from fedci.model.shared import basis, drivers, evidence, exchanges, inducing, thresholds
 from fedci.model.shared.evidence import SharedDraws, Statistics
 from fedci.model.shared.exchanges import EFFECTS, PULL_BACK, STATISTICS
 from fedci.model.shared.shared import SharedModel
@@ -177,3 +177,6 @@ class SharedFamily(SharedModel):
 
     def drivers(self, draws: SharedDraws) -> drivers.Drivers:
         return drivers.drivers(self, draws)
+
+    def thresholds(self, draws: SharedDraws, columns: Sequence[int], alpha: float) -> list[thresholds.Threshold]:
+        return thresholds.thresholds(self, draws, columns, alpha)

@@ -1,4 +1,4 @@
-"""A study by files: kits, three small sites, and the two commands in turns, all in this process."""
+"""A study by files: kits, three small sites that share people, and the two commands in turns, all in this process."""
 
 from __future__ import annotations
 
@@ -16,16 +16,21 @@ from tests_support import frame, study
 
 SITES = ("lyon", "oslo", "turin")
 SECURE = {"name": "simulation", "secure_sum": "auto"}
-FEW = {"optimiser": {"rounds": 2}, "prediction": {"draws": 16}}
+FEW = {"optimiser": {"rounds": 3}, "prediction": {"draws": 16}}
+TWICE = 6
+"""People of each site who are at the next one as well."""
 
 
 def plan(**changes) -> Study:
     """Under masks, of the quickest preset."""
-    return study(**({"sites": SITES, "policy": SECURE, "options": FEW} | changes))
+    return study(**({"sites": SITES, "policy": SECURE, "options": FEW, "ids": ["pid"]} | changes))
 
 
 def tables() -> dict[str, pd.DataFrame]:
-    return {site: frame(rows, number) for number, (site, rows) in enumerate(zip(SITES, (40, 37, 39), strict=True))}
+    made = {site: frame(34, number).assign(pid=[f"{site}-{i}" for i in range(34)]) for number, site in enumerate(SITES)}
+    after = dict(zip(SITES, (*SITES[1:], SITES[0]), strict=True))
+    return {site: pd.concat([table, *(made[one].iloc[:TWICE] for one in SITES if after[one] == site)],
+                            ignore_index=True) for site, table in made.items()}
 
 
 class Mailed:
@@ -70,9 +75,9 @@ class Mailed:
 
     def files(self, party: str) -> dict[str, bytes]:
         """All that a kit holds, and of a site its store: to compare before and after. Locks and events apart."""
-        folders = [self.kits[party], self.out / party / "store"]
-        return {str(path.relative_to(self.out)): path.read_bytes() for folder in folders for path in
-                sorted(folder.rglob("*")) if path.is_file() and not path.name.startswith(("command-", "events", "lock"))}
+        paths = [path for folder in (self.kits[party], self.out / party / "store") for path in folder.rglob("*")]
+        return {str(path.relative_to(self.out)): path.read_bytes() for path in paths if path.is_file()
+                and not path.name.startswith(("command-", "events", "lock", "site.log"))}
 
     def found(self) -> Result:
         return Result.load(self.result)

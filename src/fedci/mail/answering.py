@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -79,7 +79,6 @@ def answer(folder: str | Path, data: str, request: Path, out: Path | None = None
                               "store": str(store.place(keep)), "apart": apart})
         with _linking(own, asked), _site(own, ask) as site:
             rebuild(site, asked)
-            _check_cohort(site, header, asked)
             if row_of(asked).phase == replay.LINKAGE:
                 replay.keep(own.folder, asked, message)  # the door keeps all others
             back = site.answer(message)
@@ -98,15 +97,16 @@ def _read(own: Kit, post: Post, path: Path) -> tuple[Header, bytes, Message]:
         asked = decode(message)
         if (asked.run, asked.round, asked.site) != (header.run, header.step, own.name):
             raise HandshakeError("its message is of another run, step or site than its header")
-        _check_sequence(own, asked, sha256(message))
+        entries = ledger.read(own.folder)
+        _check_sequence(own, Memory.of(entries), asked, sha256(message))
+        _check_cohort(own, entries, header, asked)
     except FedciError as problem:
         raise named(problem, path.name) from None
     return header, message, asked
 
 
-def _check_sequence(own: Kit, asked: Message, digest: str) -> None:
+def _check_sequence(own: Kit, memory: Memory, asked: Message, digest: str) -> None:
     """SiteError where it is not the next request, nor the last one again."""
-    memory = Memory.of(ledger.read(own.folder))
     if memory.runs and asked.run == memory.runs[-1] and asked.round < max(memory.answered):
         raise SiteError(f"it is an old one: step {asked.round}, and this site has answered step "
                         f"{max(memory.answered)} of this run. An earlier step is not answered again; if the "
@@ -114,11 +114,21 @@ def _check_sequence(own: Kit, asked: Message, digest: str) -> None:
     memory.check(asked, digest, own.study.runs)
 
 
-def _check_cohort(site: SiteParty, header: Header, asked: Message) -> None:
-    sites = asked.sites if isinstance(asked, Hello) else site.site.run.contract.sites
-    if header.cohort != letter.cohort_of(sites):
-        raise HandshakeError(f"site '{site.kit.name}': the request is for another cohort than this run's. Nothing was "
-                             f"answered")
+def _check_cohort(own: Kit, entries: Sequence[Entry], header: Header, asked: Message) -> None:
+    """HandshakeError where the letter is for another cohort than its run, as the handshake named it."""
+    hello = asked if isinstance(asked, Hello) else _hello(own, entries, asked.run)
+    if hello is not None and header.cohort != letter.cohort_of(hello.sites):
+        raise HandshakeError("it is for another cohort than this run's")
+
+
+def _hello(own: Kit, entries: Sequence[Entry], run: str) -> Hello | None:
+    """The handshake of a run that this site answered; None where it was not kept, which `rebuild` then says."""
+    for entry in entries:
+        if entry["run"] == run and entry["request"] == Hello.__name__ and entry["reply"] != REFUSAL:
+            with suppress(OSError, FedciError):
+                hello = decode(letter.read(replay.kept(own.folder, run, entry["round"])))
+                return hello if isinstance(hello, Hello) else None
+    return None
 
 
 # --- the site, as it stood
@@ -181,7 +191,7 @@ def _linking(own: Kit, asked: Message) -> Iterator[None]:
 def _forget_linkage(own: Kit, run: str) -> None:
     for entry in ledger.read(own.folder):
         if entry["run"] == run and entry["phase"] == replay.LINKAGE:
-            (own.folder / replay.ANSWERED / run / f"{entry['round']}.msg").unlink(missing_ok=True)
+            replay.kept(own.folder, run, entry["round"]).unlink(missing_ok=True)
 
 
 # --- the answer

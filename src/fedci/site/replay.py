@@ -29,16 +29,21 @@ Linked = Callable[[str], np.ndarray | None]
 """Run of the study → the rows that its linkage left; None: there was none, or it goes on."""
 
 
+def kept(folder: Path, run: str, number: int) -> Path:
+    """Where the request of a round stands."""
+    return folder / ANSWERED / run / f"{number}.msg"
+
+
 def keep(folder: Path, request: Message, data: bytes) -> None:
     """A request that is about to be answered; asked again, it is the same."""
-    place = folder / ANSWERED / request.run
+    place = kept(folder, request.run, request.round)
     try:
-        place.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with whole_file(place / f"{request.round}.msg") as file:
+        place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with whole_file(place) as file:
             file.write(data)
     except OSError as problem:
-        raise OutputError(f"the request could not be kept in '{place}': {problem.strerror}. Nothing was sent; free "
-                          f"some space and start the same command again") from None
+        raise OutputError(f"the request could not be kept in '{place.parent}': {problem.strerror}. Nothing was sent; "
+                          f"free some space and start the same command again") from None
 
 
 class Line(NamedTuple):
@@ -100,7 +105,7 @@ def _verdict(folder: Path, entry: Entry, site: Site, linked: Linked, said: dict[
 
 def _recomputed(folder: Path, entry: Entry, site: Site, linked: Linked, said: dict[str, str]) -> str:
     try:
-        data = (folder / ANSWERED / entry["run"] / f"{entry['round']}.msg").read_bytes()
+        data = kept(folder, entry["run"], entry["round"]).read_bytes()
     except OSError:
         return "its request was not kept"
     if sha256(data) != entry["request_sha256"]:

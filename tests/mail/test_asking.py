@@ -15,6 +15,7 @@ from fedci.protocol.codec import decode, encode
 from fedci.protocol.engine import Traffic
 from fedci.site import ledger
 from support.mailed import SITES, Mailed, plan
+from tests_support import small
 
 APART = ("time", "hash", "previous", "n")
 """Of a ledger's line: when it was written, and where it stands."""
@@ -210,3 +211,18 @@ def test_a_kit_of_a_network_is_for_other_commands(tmp_path, stage):
     pytest.importorskip("nvflare")
     with pytest.raises(UsageError, match="made for files: use `fedci coordinator next`"):
         run_coordinator(study.kits[COORDINATOR], study.study, tmp_path, print)
+
+
+def test_the_preset_default_with_diagnostics_and_a_refuter_too(tmp_path):
+    """Two exchanges a round, and a second run whose files bear the refuter's name."""
+    changes = {"preset": "default", "options": small(2), "policy": "simulation", "ids": [],
+               "diagnostics": {"refute": ["placebo"]}}
+    study = Mailed(tmp_path, plan(**changes))
+    assert study.go().result == study.result
+    names = {path.name for path in (study.requests / "lyon").iterdir()}
+    assert {"request-1.fedci", "request-placebo-1.fedci"} <= names
+    found, here = study.found(), FedCI(plan(**changes)).fit([Source(site, table) for site, table in study.data.items()])
+    same(found, here)
+    assert found.diagnostics.refuters == here.diagnostics.refuters
+    assert [verdict.value for verdict in found.diagnostics.verdicts] == [
+        verdict.value for verdict in here.diagnostics.verdicts]

@@ -133,3 +133,10 @@ def test_a_file_is_read_within_bounds_and_a_pipe_not_at_all(tmp_path):
 def test_the_order_in_which_sites_are_named_is_none():
     assert cohort_of(("oslo", "lyon")) == cohort_of(("lyon", "oslo")) != cohort_of(("lyon",))
     assert cohort_of(("lyo", "noslo")) != cohort_of(("lyon", "oslo"))
+
+
+@given(st.binary(max_size=400))
+def test_any_bytes_are_a_letter_or_refused(data):
+    for one in (data, MAGIC + data, MAGIC + struct.pack(">H", len(data)) + data + bytes(200)):
+        with pytest.raises(MessageError):
+            opened(one, LYON[0], COORDINATOR[1])

@@ -66,6 +66,15 @@ def _network_extra() -> None:
         raise UsageError("the network needs the engine NVIDIA FLARE: run `pip install 'fedci[network]'`")
 
 
+def _for_network(kit: Path, role: str) -> None:
+    """UsageError where the kit is made for files, or the engine is not installed."""
+    from fedci.network.kit import read
+    from fedci.network.operations import check_way
+
+    check_way(read(kit, role), by_files=False)
+    _network_extra()
+
+
 @network_app.command("new")
 def network_new(
         study: StudyFile,
@@ -196,7 +205,7 @@ def site_run(
 
     Ctrl-C stops, and nothing leaves any more; the same command goes on later. `fedci ledger lyon` shows what left.
     """
-    _network_extra()
+    _for_network(kit, "site")
     ask = (lambda text: typer.confirm(f"{text}\nLet this leave?", default=False)) if approve else None
     with _goes_on():
         from fedci.network.operations import run_site
@@ -309,7 +318,7 @@ def coordinator_run(
 
     Interrupted, the same command goes on from its checkpoint.
     """
-    _network_extra()
+    _for_network(kit, "coordinator")
     place = check_folder(out, force) if out else kit / "out" / "result"
     with _goes_on():
         from fedci.network.operations import run_coordinator

@@ -121,14 +121,16 @@ def test_a_changed_kit_and_a_kit_of_another_party_are_refused(study):
 
 
 def test_what_is_no_letter_is_not_replaced_nor_is_the_request(study):
-    (study.out / "notes.txt").write_text("mine")
+    (study.out / "notes.fedci").write_text("mine")
     with pytest.raises(OutputError, match="is no letter: choose another --out"):
-        study.answer("lyon", study.asked, out=study.out / "notes.txt")
+        study.answer("lyon", study.asked, out=study.out / "notes.fedci")
+    with pytest.raises(UsageError, match=r"whose names end in \.fedci"):
+        study.answer("lyon", study.asked, out=study.out / "answers.zip")
     with pytest.raises(OutputError, match="is no folder"):
         study.answer("lyon", study.asked, out=study.out / "none" / "answer.fedci")
     with pytest.raises(UsageError, match="would replace its request"):
         study.answer("lyon", study.asked, out=study.asked)
-    assert (study.out / "notes.txt").read_text() == "mine"
+    assert (study.out / "notes.fedci").read_text() == "mine"
 
 
 # --- killed, lost, gone on

@@ -230,7 +230,7 @@ def site_answer(
     """
     from fedci.mail.answering import answer
 
-    ask = (lambda text: typer.confirm(f"{text}\nLet this leave?", default=False)) if approve else None
+    ask = (lambda text: typer.confirm(f"{text}\nLet this leave?", default=False, err=as_json)) if approve else None
     with _goes_on():
         told = answer(kit, data, request, out, ask, linkage_key=linkage_key, policy=policy, keep=store, apart=apart)
     if as_json:

@@ -160,8 +160,8 @@ def rebuild(site: SiteParty, asked: Message) -> None:
         wrong = replay.resumed(own.folder, before, site.site, linked, {})
     if wrong is not None:
         raise SiteError(f"site '{own.name}': line {wrong.number} of its ledger ({wrong.request}) does not come out of "
-                        f"these data: {wrong.verdict}. Give the data, the store, the policy and the version of fedci "
-                        f"with which the site answered before. Nothing was answered")
+                        f"these data: {wrong.verdict}. Give the data, the store, the policy, the linkage key and the "
+                        f"version of fedci with which the site answered before. Nothing was answered")
     site.keep_linked()  # a crash may have come between the ledger's line and this
 
 
@@ -206,6 +206,9 @@ def _place(request: Path, out: Path | None, header: Header) -> Path:
     """Where the answer goes; what is there and is no letter is not replaced."""
     name = f"{header.receiver}-{file_name(letter.ANSWER, header.run, header.step)}"
     place = request.parent / name if out is None else out / name if out.is_dir() else out
+    if place.suffix != SUFFIX:
+        raise UsageError(f"--out {place.name}: the coordinator looks for files whose names end in {SUFFIX}. Give it such a "
+                         f"name, or name a folder that is there")
     if not place.parent.is_dir():
         raise OutputError(f"'{place.parent}' is no folder: make it, or choose another --out")
     if place.is_symlink() or (place.exists() and (not place.is_file() or _begins(place) != MAGIC)):

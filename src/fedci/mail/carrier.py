@@ -109,6 +109,8 @@ class MailEngine:
 
     def exchange(self, requests: Mapping[str, Message]) -> Mapping[str, Message]:
         self.take()
+        if not requests:
+            return {}
         run, step = next((request.run, request.round) for request in requests.values())
         answers = {site: self._answer((run, step, site), encode(request)) for site, request in sorted(requests.items())}
         missing = tuple(site for site, answer in answers.items() if answer is None)

@@ -92,12 +92,12 @@ def answer(folder: str | Path, data: str, request: Path, out: Path | None = None
 def _read(own: Kit, post: Post, path: Path) -> tuple[Header, bytes, Message]:
     """(header, message as bytes, message) of a request that is this site's to answer now; else an error in words, and
     nothing has changed."""
+    entries = ledger.read(own.folder)
     try:
         header, message = post.opened(letter.read(path), REQUEST)
         asked = decode(message)
         if (asked.run, asked.round, asked.site) != (header.run, header.step, own.name):
             raise HandshakeError("its message is of another run, step or site than its header")
-        entries = ledger.read(own.folder)
         _check_sequence(own, Memory.of(entries), asked, sha256(message))
         _check_cohort(own, entries, header, asked)
     except FedciError as problem:
@@ -207,8 +207,8 @@ def _place(request: Path, out: Path | None, header: Header) -> Path:
     name = f"{header.receiver}-{file_name(letter.ANSWER, header.run, header.step)}"
     place = request.parent / name if out is None else out / name if out.is_dir() else out
     if place.suffix != SUFFIX:
-        raise UsageError(f"--out {place.name}: the coordinator looks for files whose names end in {SUFFIX}. Give it such a "
-                         f"name, or name a folder that is there")
+        raise UsageError(f"--out {place.name}: the coordinator looks for files whose names end in {SUFFIX}. Give the "
+                         f"answer such a name, or name a folder that is there")
     if not place.parent.is_dir():
         raise OutputError(f"'{place.parent}' is no folder: make it, or choose another --out")
     if place.is_symlink() or (place.exists() and (not place.is_file() or _begins(place) != MAGIC)):

@@ -1,10 +1,12 @@
 """`fedci coordinator next`: a study by files is the study on the network, and in one process, to the bit."""
 
+import shutil
+
 import numpy as np
 import pytest
 
 from fedci import FedCI, Source
-from fedci.errors import AwayError, DisclosureError, OutputError, UsageError
+from fedci.errors import AwayError, DisclosureError, FloorError, OutputError, UsageError
 from fedci.mail import asking
 from fedci.mail.asking import check_progress
 from fedci.mail.tray import tray_of
@@ -13,7 +15,8 @@ from fedci.network.kit import RUN
 from fedci.network.provision import COORDINATOR
 from fedci.protocol.codec import decode, encode
 from fedci.protocol.engine import Traffic
-from fedci.site import ledger
+from fedci.site import floors, ledger
+from fedci.site.accountant import Accountant
 from support.mailed import SITES, Mailed, plan
 from tests_support import small
 
@@ -25,6 +28,11 @@ def told(mailed, site):
     """What left a site, and to which request."""
     return [{name: part for name, part in entry.items() if name not in APART}
             for entry in ledger.read(mailed.kits[site])]
+
+
+def counts(mailed, site):
+    """What the site's store knows of whom it told how much."""
+    return Accountant(mailed.out / site / "store").counts
 
 
 def same(one, other):
@@ -63,11 +71,13 @@ def test_a_study_by_files_is_the_study_on_the_network(walked, tmp_path):
     for site in SITES:
         for name in ("ledger.jsonl", "ledger.head"):
             (other.kits[site] / name).unlink()
+        shutil.rmtree(other.out / site / "store")
     wire = Wire(other)
     found = party.conducted(kit.read(other.kits[COORDINATOR]), wire, wire.traffic, tray.run, bytes.fromhex(tray.secret))
     for site in SITES:
         wire.parties[site].ended()
         assert told(walked.mailed, site) == told(other, site)
+        assert counts(walked.mailed, site) == counts(other, site)
         assert len(told(other, site)) > len(walked.steps) - 3  # not all steps ask each site
     same(walked.mailed.found(), found)
 
@@ -175,6 +185,21 @@ def test_a_refusal_is_not_kept_and_the_site_may_answer_after_it(stage):
     assert study.files(COORDINATOR) == kept
     study.answer("lyon", stands.requests["lyon"], out=study.answers / "again.fedci", ask=lambda words: True)
     assert study.next().step == stands.step + 1
+
+
+def test_a_sites_own_policy_holds_and_the_coordinator_hears_which_value(tmp_path):
+    """This one asks for masks of any study."""
+    study = Mailed(tmp_path / "kits-of", plan(policy="simulation", ids=[]))
+    (tmp_path / "own").mkdir()
+    asks = floors.required(floors.based_on("simulation", "drawn at random"), {"secure_sum": True})
+    strict = floors.write_floors(asks, tmp_path / "own" / floors.FILE).path
+    stands = study.next(answers=None)
+    for site in ("oslo", "turin"):
+        study.answer(site, stands.requests[site])
+    told = study.answer("lyon", stands.requests["lyon"], policy=strict)
+    assert "secure_sum = false, and this site asks for true" in told.refused
+    with pytest.raises(FloorError, match="site 'lyon': .* secure_sum = false, and this site asks for true"):
+        study.next()
 
 
 # --- runs and cohorts

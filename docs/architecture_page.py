@@ -11,7 +11,7 @@ from marks import marked, rewrite
 ROOT = Path(__file__).parents[1] / "src" / "fedci"
 PAGE = Path(__file__).parent / "architecture.md"
 FOLDERS = ("study", "table", "model", "model/paper", "model/shared", "diagnostics", "privacy", "protocol", "site",
-           "coordinator", "result", "report", "network", "cli", "synthetic", "benchmark", "benchmark/run",
+           "coordinator", "result", "report", "network", "mail", "cli", "synthetic", "benchmark", "benchmark/run",
            "benchmark/learners", "benchmark/cost", "benchmark/pages")
 
 

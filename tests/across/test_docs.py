@@ -97,6 +97,15 @@ def simulated(terminal: Terminal) -> None:
     terminal.type("fedci init hospitals/lyon.csv --policy simulation --out study.toml")
 
 
+def few_rounds(terminal: Terminal) -> None:
+    """Small enough to be walked step by step."""
+    terminal.type("fedci simulate --out hospitals --rows 60")
+    terminal.type("fedci init hospitals/lyon.csv --policy simulation --out study.toml")
+    text = Path("study.toml").read_text(encoding="utf-8").replace('preset = "default"', 'preset = "classic"')
+    short = "[optimiser]\nrounds = 2\n\n[prediction]\ndraws = 16\n\n[diagnostics]\nenabled = false\n"
+    Path("study.toml").write_text(f"{text}\n{short}", encoding="utf-8")
+
+
 def kit_sent(terminal: Terminal) -> None:
     if not Path("kits").exists():
         terminal.type("fedci network new study.toml --site lyon --site oslo --site turin --host study.example.org")
@@ -145,7 +154,30 @@ def store_lost(terminal: Terminal) -> None:
     (Path(os.environ["FEDCI_SITE_STORE"]) / "accountant.jsonl").unlink()
 
 
+def others_answered(terminal: Terminal) -> None:
+    """To the newest request of each site that has one, beside lyon."""
+    _answered(terminal, ("oslo", "turin"))
+
+
+def _answered(terminal: Terminal, sites) -> None:
+    newest = max(int(path.stem.split("-")[1]) for path in Path("requests").glob("*/request-*.fedci"))
+    for site in sites:
+        request = Path("requests") / site / f"request-{newest}.fedci"
+        kit, data = ("lyon", "cohort.csv") if site == "lyon" else (f"kits/{site}", f"hospitals/{site}.csv")
+        store = "" if site == "lyon" else f" --store store-{site} --policy site-policy.toml"
+        if request.exists():
+            terminal.type(f"fedci site answer {request} --kit {kit} --data {data} --out answers{store}")
+
+
+def back_and_forth(terminal: Terminal) -> None:
+    while not Path("result").exists():
+        _answered(terminal, ("lyon", "oslo", "turin"))
+        terminal.type("fedci coordinator next --kit kits/coordinator answers --out requests --result result")
+
+
 PREPARED = {
+    "a study of few rounds with the sites": few_rounds, "the other sites have answered": others_answered,
+    "letters have gone back and forth until the result": back_and_forth,
     "a study with the sites": simulated, "the coordinator has sent the kit": kit_sent,
     "the site has taken part": taken_part, "the store is lost": store_lost,
     "the coordinator has sent the result": result_sent,

@@ -27,6 +27,7 @@ TIERS = (
     ("result",),
     ("estimator",),
     ("report", "network", "synthetic"),
+    ("mail",),
     ("benchmark",),
     ("cli",),
     ("__main__",),

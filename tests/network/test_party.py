@@ -45,7 +45,7 @@ def test_places_of_another_run_are_not_taken_nor_damaged_ones(tmp_path):
         np.savez(tmp_path / name, leg=np.array("start"))
     (tmp_path / "place-a-5.npz").write_bytes(b"PK damaged")
     assert party._place_files(tmp_path, "a").keys() == {1, 5}
-    assert party._places(tmp_path, "a").keys() == {1}
+    assert party.places(tmp_path, "a").keys() == {1}
 
 
 # --- the site's store, which is no part of a kit

@@ -58,3 +58,9 @@ def test_a_site_refutes_only_what_the_study_asks_for():
     noisy = plan.model_copy(update={"policy": plan.policy.model_copy(update={"epsilon": 1.0})})
     with pytest.raises(DisclosureError, match="differential privacy"):
         refuting.check_wanted(noisy, "site-0", "placebo")
+
+
+def test_the_run_of_the_study_is_behind_each_of_its_refuters():
+    for name in ("placebo", "random-cause", "subset", "negative-control"):
+        assert refuting.behind(refuting.run_of("0123-a", name)) == "0123-a"
+    assert refuting.behind("0123-a") == "0123-a"

@@ -35,6 +35,17 @@ def test_the_lead_notices_its_own_key_changed_and_wraps_once():
     assert "out of turn" in local["b"].answer(replace(ask, site="b")).reason
 
 
+def test_by_a_seed_that_is_kept_a_site_that_starts_again_has_the_same_keys_and_without_it_others():
+    def said(seed):
+        made = sites(credentials={name: Credentials(linkage_seed=seed) for name in "abc"})
+        offers = {name: site.answer(AskLinkKey("run", 1, name)).notes["public"] for name, site in made.items()}
+        return offers["a"], made["a"].answer(WrapLinkKey("run", 2, "a", offers, {})).notes["wrapped"]
+
+    assert said(KEY) == said(KEY)
+    assert said(KEY) != said(bytes(32))
+    assert said(None) != said(None)
+
+
 # ── a site's own rules ──────────────────────────────────────────────────────────────────────────────────────
 def refused(site, message) -> str:
     answer = site.answer(message)

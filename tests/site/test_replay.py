@@ -4,8 +4,10 @@ import pytest
 
 from fedci.coordinator.coordinator import run_study
 from fedci.coordinator.refits import refuted
+from fedci.mail.answering import shortened
+from fedci.protocol.codec import decode, encode
 from fedci.site import replay
-from fedci.site.ledger import REFUSAL
+from fedci.site.ledger import NOTE, REFUSAL, sha256
 from support.doors import NAMES, Doors, people, plan
 from tests_support import STANDARD_OTHERWISE
 
@@ -68,3 +70,52 @@ def test_a_request_that_was_changed_or_is_gone_is_named(told, tmp_path):
     assert lines(told, "turin", folder=folder)[-1].verdict == "the request that was kept is another"
     kept[2].unlink()
     assert lines(told, "turin", folder=folder)[-1].verdict == "its request was not kept"
+
+
+def own_run(told, name="oslo"):
+    """The lines of the study's own run, without its refuter's."""
+    entries = [entry for entry in told[0].doors[name].ledger.entries if entry["reply"] not in (REFUSAL, NOTE)]
+    return [entry for entry in entries if entry["run"] == entries[0]["run"]]
+
+
+def next_answer(told, before, entry, places):
+    """SHA-256 of what a site says to a line's request that was led by these lines to where it stood."""
+    folder, site = told[0].doors["oslo"].folder, told[0].site("oslo", told[1]["oslo"])
+    assert replay.resumed(folder, before, site, lambda run: None, places) is None
+    request = decode(replay.kept(folder, entry["run"], entry["round"]).read_bytes())
+    return sha256(encode(site.answered(site.run, request)[1]))
+
+
+def test_led_by_its_earlier_requests_a_site_answers_the_next_one_with_the_same_bytes(told):
+    """Wherever it stopped."""
+    entries = own_run(told)
+    for number in range(1, len(entries), 3):
+        assert next_answer(told, entries[:number], entries[number], {}) == entries[number]["reply_sha256"]
+
+
+def test_where_its_places_are_kept_most_of_the_fit_need_not_be_answered_again(told, monkeypatch):
+    """Of two rounds of two exchanges under masks: of the first round nothing."""
+    monkeypatch.setattr("fedci.mail.answering.LONG", 2)
+    monkeypatch.setattr("fedci.mail.answering.LAST", 1)
+    entries, places = own_run(told), {}
+    folder, site = told[0].doors["oslo"].folder, told[0].site("oslo", told[1]["oslo"])
+    for entry in entries:
+        assert replay.resumed(folder, [entry], site, lambda run: None, {}) is None
+        if site.run.course is not None and entry["round"] in site.run.course.places:
+            places[entry["round"]] = site.run.place(entry["round"])
+    kept = {number: place for number, place in places.items() if place is not None}
+    left_out = 0
+    for number in range(len(entries) - 12, len(entries)):
+        before = shortened(entries[:number])
+        left_out = max(left_out, number - len(before))
+        known = {at: place for at, place in kept.items() if at < entries[number]["round"]}
+        assert next_answer(told, before, entries[number], known) == entries[number]["reply_sha256"]
+    assert left_out > 4
+
+
+def test_other_data_do_not_lead_a_site_to_where_it_stood(told):
+    table = told[1]["oslo"].copy()
+    table.loc[3, "y"] += 0.01
+    door = told[0].doors["oslo"]
+    wrong = replay.resumed(door.folder, own_run(told), told[0].site("oslo", table), lambda run: None, {})
+    assert (wrong.request, wrong.verdict) == ("AskMeans", "other bytes than those that left")

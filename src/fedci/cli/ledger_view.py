@@ -36,7 +36,8 @@ def show_ledger(folder: Path | str, console: Console | None = None, as_json: boo
     for entry in _on_policy(entries):
         out.print(f"{entry['time']}  {entry['reason']}", markup=False, highlight=False, soft_wrap=True)
     if to := _recipient(path):
-        out.print(f"to the coordinator at {to['host']}:{to['port']}, study {to['study']}", markup=False,
+        where = f"at {to['host']}:{to['port']}" if to["host"] else "by files"
+        out.print(f"to the coordinator {where}, study {to['study']}", markup=False,
                   highlight=False, soft_wrap=True)
     count = f"{len(entries)} {'entry' if len(entries) == 1 else 'entries'}"
     out.print(f"the chain is whole: {count}, head {ledger.head_of(entries).hash}", markup=False, highlight=False,

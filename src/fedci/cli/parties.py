@@ -1,4 +1,4 @@
-"""What the parties of a study on a network type: `fedci network`, `fedci site`, `fedci coordinator`.
+"""What the parties of a study on a network, or by files, type: `fedci network`, `fedci site`, `fedci coordinator`.
 
 Heavy imports stand inside the commands, as in `cli`.
 """
@@ -33,6 +33,11 @@ SiteData = Annotated[str, typer.Option("--data", metavar="DATA", help="The site'
 SitePolicy = Annotated[Path | None, typer.Option("--policy", metavar="FILE", help="The site's own policy; without it, "
                                                  "FEDCI_SITE_POLICY, or site-policy.toml beside the kit.")]
 
+LinkageKey = Annotated[Path | None, typer.Option("--linkage-key", metavar="FILE", help="A key the sites shared among "
+                                                 "themselves.")]
+Apart = Annotated[str, typer.Option("--apart", metavar="REASON", help="Where the site cannot tell: why these are none "
+                                    "of the people it told of before.")]
+
 
 @contextmanager
 def _goes_on() -> Iterator[None]:
@@ -61,10 +66,20 @@ def _network_extra() -> None:
         raise UsageError("the network needs the engine NVIDIA FLARE: run `pip install 'fedci[network]'`")
 
 
+def _for_network(kit: Path, role: str) -> None:
+    """UsageError where the kit is made for files, or the engine is not installed."""
+    from fedci.network.kit import read
+    from fedci.network.operations import check_way
+
+    check_way(read(kit, role), by_files=False)
+    _network_extra()
+
+
 @network_app.command("new")
 def network_new(
         study: StudyFile,
-        host: Annotated[str, typer.Option("--host", metavar="NAME", help="How sites reach the coordinator.")],
+        host: Annotated[str, typer.Option("--host", metavar="NAME", help="How sites reach the coordinator.")] = "",
+        files: Annotated[bool, typer.Option("--files", help="Nobody connects: messages travel as files.")] = False,
         site: Annotated[list[str] | None, typer.Option("--site", metavar="NAME", help="Once for each site; without "
                                                        "it, the study's.")] = None,
         port: Annotated[int, typer.Option("--port", metavar="NUMBER", min=1, max=65535)] = 8002,
@@ -73,7 +88,15 @@ def network_new(
     """Make one sealed kit per party: certificates, hardened settings, the study.
 
     Example: `fedci network new study.toml --site lyon --site oslo --site turin --host study.example.org`
+
+    Where sites may not connect: `fedci network new study.toml --site lyon --site oslo --site turin --files`
     """
+    if files == bool(host):
+        raise UsageError("say how messages travel: over a network (--host NAME, how sites reach the coordinator), or "
+                         "as files that people carry (--files)")
+    if files:
+        _new_by_files(study, tuple(site or ()), out, force, as_json)
+        return
     _network_extra()
     from fedci.network.provision import COORDINATOR, new_network
     from fedci.study.study import Study
@@ -89,6 +112,23 @@ def network_new(
                 f"fedci site run --kit {party} --data FILE")
         typer.echo(f"  {folder}   to {party}, who runs `{runs}`")
     typer.echo(f"Sites connect outward to {host}:{port} (TCP); only the coordinator listens. Then delete '{out}' here, "
+               f"but for the coordinator's kit: it holds the other parties' private keys.")
+
+
+def _new_by_files(study: Path, sites: tuple[str, ...], out: Path, force: bool, as_json: bool) -> None:
+    from fedci.network.provision import COORDINATOR, new_by_files
+    from fedci.study.study import Study
+
+    made = new_by_files(Study.read(study), sites, out, force)
+    if as_json:
+        typer.echo(told_as_json({"kits": {party: str(folder) for party, folder in made.items()}, "files": True}))
+        return
+    typer.echo(f"{len(made)} kits in '{out}', each for one party only, by a channel you trust:")
+    for party, folder in made.items():
+        runs = (f"fedci coordinator next --kit {folder} --out requests" if party == COORDINATOR else
+                f"fedci site answer request-1.fedci --kit {party} --data FILE")
+        typer.echo(f"  {folder}   to {party}, who runs `{runs}`")
+    typer.echo(f"Nobody connects: requests and answers are files, sealed for who reads them. Then delete '{out}' here, "
                f"but for the coordinator's kit: it holds the other parties' private keys.")
 
 
@@ -137,27 +177,25 @@ def site_check(kit: KitFolder, data: SiteData, policy: SitePolicy = None, store:
 
     Example: `fedci site check --kit lyon --data cohort.csv`
     """
-    _network_extra()
+    from fedci.network.kit import read
     from fedci.network.operations import check_site
     from fedci.site.floors import held
 
+    if not read(kit, "site").by_files:
+        _network_extra()
     said: list[str] = []
     own, floors = check_site(kit, data, said.append if as_json else typer.echo, policy, store)
+    coordinator = "" if own.by_files else f"{own.host}:{own.port}"
     if as_json:
-        typer.echo(told_as_json({"ok": True, "site": own.name, "study_hash": own.study_hash, "coordinator":
-                             f"{own.host}:{own.port}", "policy": [rule._asdict() for rule in held(own.study, floors)],
-                             "said": said}))
+        typer.echo(told_as_json({"ok": True, "site": own.name, "study_hash": own.study_hash, "coordinator": coordinator,
+                                 "policy": [rule._asdict() for rule in held(own.study, floors)], "said": said}))
 
 
 @site_app.command("run")
 def site_run(
         kit: KitFolder, data: SiteData,
         approve: Annotated[bool, typer.Option("--approve", help="Ask here before each phase sends anything.")] = False,
-        linkage_key: Annotated[Path | None, typer.Option(
-            "--linkage-key", metavar="FILE", help="A key the sites shared among themselves.")] = None,
-        store: StoreFolder = None,
-        apart: Annotated[str, typer.Option("--apart", metavar="REASON", help="Where the site cannot tell: why these "
-                                           "are none of the people it told of before.")] = "",
+        linkage_key: LinkageKey = None, store: StoreFolder = None, apart: Apart = "",
         wait: Annotated[float, typer.Option("--wait", metavar="SECONDS", min=1.0,
                                             help="For a word from the coordinator.")] = 7 * 86400.0,
         policy: SitePolicy = None) -> None:
@@ -167,12 +205,101 @@ def site_run(
 
     Ctrl-C stops, and nothing leaves any more; the same command goes on later. `fedci ledger lyon` shows what left.
     """
-    _network_extra()
+    _for_network(kit, "site")
     ask = (lambda text: typer.confirm(f"{text}\nLet this leave?", default=False)) if approve else None
     with _goes_on():
         from fedci.network.operations import run_site
 
         run_site(kit, data, typer.echo, ask, linkage_key=linkage_key, wait=wait, policy=policy, keep=store, apart=apart)
+
+
+@site_app.command("answer")
+def site_answer(
+        request: Annotated[Path, typer.Argument(metavar="REQUEST", help="The coordinator's file.")],
+        kit: KitFolder, data: SiteData,
+        out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="For the answer; without it, beside the "
+                                                 "request.")] = None,
+        approve: Annotated[bool, typer.Option("--approve", help="Ask here before a phase sends anything.")] = False,
+        linkage_key: LinkageKey = None, store: StoreFolder = None, apart: Apart = "", policy: SitePolicy = None,
+        as_json: Json = False) -> None:
+    """Answer one request that came as a file, with a file: what the policy allows, sealed for the coordinator.
+
+    Example: `fedci site answer request-3.fedci --kit lyon --data cohort.csv --out answer-3.fedci --approve`
+
+    Killed, or the answer lost? The same command writes the same file. `fedci ledger lyon` shows what left.
+    """
+    from fedci.mail.answering import answer
+
+    ask = (lambda text: typer.confirm(f"{text}\nLet this leave?", default=False, err=as_json)) if approve else None
+    with _goes_on():
+        told = answer(kit, data, request, out, ask, linkage_key=linkage_key, policy=policy, keep=store, apart=apart)
+    if as_json:
+        typer.echo(told_as_json({name: str(part) if name == "out" else part for name, part in vars(told).items()}))
+        return
+    typer.echo(f"step       {told.step} of run {told.run}: {told.phase} ({told.request})")
+    typer.echo(f"refused    {told.refused}" if told.refused else f"leaves     {told.leaves}")
+    if told.refused:
+        typer.echo(f"tells      the coordinator: {told.leaves}")
+    if told.people:
+        typer.echo(f"effects    of your people: {told.people}")
+    typer.echo(f"written    {told.out}: send it to the coordinator. Then wait for the next request; after the last one "
+               f"none comes")
+
+
+@coordinator_app.command("next")
+def coordinator_next(
+        kit: KitFolder,
+        answers: Annotated[Path | None, typer.Argument(metavar="ANSWERS", help="The folder with the sites' files, old "
+                                                       "ones too; none at the first time.")] = None,
+        out: Annotated[Path, typer.Option("--out", metavar="DIR", help="For the requests, a folder for each site.")] =
+        Path("requests"),
+        result: Annotated[Path | None, typer.Option("--result", metavar="DIR", help="For the result, when there is "
+                                                    "one; without it, in the kit.")] = None,
+        force: Force = False,
+        new_run: Annotated[bool, typer.Option("--new-run", help="Begin anew: the study must allow it (runs), and no "
+                                              "answer so far counts.")] = False,
+        without: Annotated[list[str] | None, typer.Option("--without", metavar="NAME", help="With --new-run: a site "
+                                                          "that stays away, where the study has a quorum.")] = None,
+        as_json: Json = False) -> None:
+    """Where the sites may not connect: take their answers, and write the next requests, or the result.
+
+    Example: `fedci coordinator next --kit coordinator answers --out requests --result result`
+
+    Run it as often as you like: without new answers it writes the same requests, to the bit, and says who is missing
+    (exit code 4).
+    """
+    from fedci.mail.asking import check_progress, go_on
+
+    place = check_folder(result, force) if result else kit / "out" / "result"
+    with _goes_on():
+        stands = go_on(kit, answers, out, place, new_run, tuple(without or ()))
+    for name, reason in stands.refused.items():
+        typer.echo(f"refused    {name}: {reason}", err=as_json)
+    if stands.old:
+        typer.echo(f"old        {stands.old} answers to earlier steps were left alone", err=as_json)
+    if stands.result is not None:
+        _show_result(stands.result, as_json)
+        return
+    if as_json:
+        typer.echo(told_as_json({name: part for name, part in vars(stands).items() if name != "requests"}
+                                | {"requests": {site: str(path) for site, path in stands.requests.items()}}))
+    check_progress(stands)
+    if as_json:
+        return
+    typer.echo(f"step       {stands.step} of run {stands.run}: {stands.phase} ({stands.request})")
+    if stands.round:
+        typer.echo(f"round      {stands.round}")
+    for site, path in stands.requests.items():
+        typer.echo(f"written    {path}: send it to {site}{'' if site in stands.missing else ' (its answer is here)'}")
+    typer.echo(f"waiting    for {', '.join(stands.missing)}: put their files into one folder, and run "
+               f"`fedci coordinator next` with it")
+
+
+def _show_result(place: Path, as_json: bool) -> None:
+    from fedci.result.result import Result
+
+    result = Result.load(place)
+    typer.echo(told_as_json({"out": str(place), **result.plain()}) if as_json else result_in_words(result, place))
 
 
 @coordinator_app.command("run")
@@ -191,13 +318,11 @@ def coordinator_run(
 
     Interrupted, the same command goes on from its checkpoint.
     """
-    _network_extra()
+    _for_network(kit, "coordinator")
     place = check_folder(out, force) if out else kit / "out" / "result"
     with _goes_on():
         from fedci.network.operations import run_coordinator
-        from fedci.result.result import Result
         from fedci.study.study import Study
 
         run_coordinator(kit, Study.read(study), place, partial(typer.echo, err=as_json), deadline, wait)
-    result = Result.load(place)
-    typer.echo(told_as_json({"out": str(place), **result.plain()}) if as_json else result_in_words(result, place))
+    _show_result(place, as_json)

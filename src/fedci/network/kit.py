@@ -3,6 +3,7 @@
     KIT/  kit.json     who this is, with whom, where the coordinator listens       study.toml   the study
           startup/     the engine's certificates and start-up files               local/       its hardened settings
           identity.key, identities.json   Ed25519 keys: a site signs its linkage key with its own, and knows the others'
+          mailbox.key, mail.json   of a kit by files, in place of startup/ and local/ (`mail.post`)
           seal.json    SHA-256 of every file above
           run/         made while running: what to run on, what is happening       out/         results
           ledger.jsonl, ledger.head       what left the site (of whom: the site's own store, beside no kit)
@@ -27,6 +28,7 @@ from fedci.study.study import Study
 
 FORMAT = 1
 FACTS, STUDY, SEAL = "kit.json", "study.toml", "seal.json"
+IDENTITY, MAILBOX, MAIL = "identity.key", "mailbox.key", "mail.json"
 RUN, OUT, EVENTS = "run", "out", "events.jsonl"
 UNSEALED = (RUN, OUT, "ledger", ANSWERED, "site.log", SEAL)
 """What comes and goes while a kit is used."""
@@ -45,10 +47,16 @@ class Kit:
     name: str
     sites: tuple[str, ...]
     host: str
+    """Where the coordinator listens; empty: nobody connects, messages travel as files."""
     port: int
     study_hash: str
     project: str
     """What the engine calls the study."""
+
+    @property
+    def by_files(self) -> bool:
+        """Whether its messages travel as files, carried by people."""
+        return not self.host
 
     @property
     def study(self) -> Study:

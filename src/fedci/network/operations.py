@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fedci.coordinator.coordinator import Round
-from fedci.errors import AwayError, HandshakeError, OutputError, from_code
+from fedci.errors import AwayError, HandshakeError, OutputError, UsageError, from_code
 from fedci.network import certificates, hardening, kit, party, processes
 from fedci.network.kit import Kit
 from fedci.network.provision import place_server
@@ -43,10 +43,11 @@ Say = Callable[[str], None]
 def check_kit(folder: str | Path, role: str) -> Kit:
     """The kit, whole and hardened; OutputError lists all that is not."""
     own = kit.read(folder, role)
-    if role == "coordinator":
+    if role == "coordinator" and not own.by_files:
         place_server(own.engine)
-    faults = kit.check_seal(own) + hardening.problems(own.engine / "local", server=role == "coordinator")
-    faults += certificates.problems(own)
+    faults = kit.check_seal(own)
+    if not own.by_files:
+        faults += hardening.problems(own.engine / "local", server=role == "coordinator") + certificates.problems(own)
     if own.folder.stat().st_mode & 0o077:
         faults.append(f"the folder can be read by others: run `chmod 700 {own.folder}`")
     if own.study.hash() != own.study_hash:
@@ -54,6 +55,16 @@ def check_kit(folder: str | Path, role: str) -> Kit:
     if faults:
         raise OutputError(f"the kit '{folder}' is not as it was made: {'; '.join(faults)}. Ask for a new kit")
     return own
+
+
+def check_way(own: Kit, by_files: bool) -> None:
+    """UsageError where a command is for kits of the other way that messages travel."""
+    if own.by_files == by_files:
+        return
+    instead = {("site", True): "fedci site answer", ("site", False): "fedci site run",
+               ("coordinator", True): "fedci coordinator next", ("coordinator", False): "fedci coordinator run"}
+    raise UsageError(f"the kit '{own.folder.name}' is made for {'files' if own.by_files else 'a network'}: use "
+                     f"`{instead[own.role, own.by_files]}`, or ask for a kit of the other kind")
 
 
 def check_site(folder: str | Path, data: str | Path, say: Say, policy: Path | None = None,
@@ -66,7 +77,8 @@ def check_site(folder: str | Path, data: str | Path, say: Say, policy: Path | No
     own = check_kit(folder, "site")
     floors = floors_at(own.folder, policy)
     study = own.study.under(floors.policy)
-    say(f"kit        whole and hardened: site '{own.name}' of study '{study.name}' ({own.study_hash[:12]})")
+    whole = "whole" if own.by_files else "whole and hardened"
+    say(f"kit        {whole}: site '{own.name}' of study '{study.name}' ({own.study_hash[:12]})")
     _say_policy(own.study, floors, say)
     source = Source.at(study, own.name, data)
     if source.query:
@@ -75,7 +87,8 @@ def check_site(folder: str | Path, data: str | Path, say: Say, policy: Path | No
     say(f"data       {table.rows} rows, {table.treated} treated, {len(table.columns)} design columns")
     admission.admit(admission.situation(study, table, len(own.sites)))
     _say_store(own, store.place(keep), say)
-    say(f"connects   to {own.host}:{own.port} (TCP, outward only)")
+    say("connects   to nobody: requests come as files, and `fedci site answer` answers them" if own.by_files else
+        f"connects   to {own.host}:{own.port} (TCP, outward only)")
     for warning in table.warnings:
         say(f"warning    {warning}")
     return own, floors
@@ -119,6 +132,7 @@ def run_site(folder: str | Path, data: str | Path, say: Say, ask: Callable[[str]
     policy, keep   as in `check_site`
     apart          why these people are none of those told of before, where the site itself cannot see it
     """
+    check_way(kit.read(folder, "site"), by_files=False)
     own, floors = check_site(folder, data, say, policy, keep)
     with processes.command(own) as held_by:
         party.write_run(own, {"data": absolute(data), "approve": ask is not None, "patience": PATIENCE,
@@ -203,6 +217,7 @@ def run_coordinator(folder: str | Path, study: Study, out: Path, say: Say,
     """Wait for the sites, run the study, write the result; after a crash the same command goes on."""
     from fedci.network.flare import console
 
+    check_way(kit.read(folder, "coordinator"), by_files=False)
     own = check_kit(folder, "coordinator")
     if study.hash() != own.study_hash:
         raise HandshakeError(f"the study differs: {study.hash()} in the file, {own.study_hash} in the kit. "

@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from threading import Thread
 from typing import Any, Protocol
@@ -19,7 +20,7 @@ from typing import Any, Protocol
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from fedci.bounded import json_file, npy_file, npz_file
+from fedci.bounded import json_file, npy_file, npz_file, text_file
 from fedci.coordinator.coordinator import Round, run_study
 from fedci.coordinator.refits import checkpoints, refuted, wanted
 from fedci.coordinator.retry import Retrying
@@ -46,6 +47,8 @@ from fedci.table.table import Source
 
 LEDGER_SECONDS = 20.0
 CHECKPOINT = "checkpoint.npz"
+LINKAGE_SEED = "linkage.seed"
+"""What the keys of a linkage by files follow from; it is there while the linkage goes on, and no longer."""
 FITTED = "fitted"
 """The result while its refuters run."""
 
@@ -73,8 +76,10 @@ class NetworkEngine(Engine, Protocol):
 class SiteParty:
     """A site's job process: its rows behind its door. The file it reads was named by its own operator."""
 
-    def __init__(self, own: Kit, tied: Callable[[], None] | None = None):
-        """`tied` returns while the operator's command lives (see `Door`)."""
+    def __init__(self, own: Kit, tied: Callable[[], None] | None = None,
+                 ask: Callable[[str, str], bool] | None = None):
+        """`tied` returns while the operator's command lives; `ask` is asked for approval (see `Door`): without it, who
+        stands at the screen of `fedci site run`, if the run's facts say so."""
         self.kit, run_facts = own, read_run(own)
         floors = floors_at(own.folder, Path(run_facts["policy"]) if run_facts.get("policy") else None)
         study = own.study.under(floors.policy)
@@ -82,7 +87,7 @@ class SiteParty:
         table = Source.at(study, own.name, run_facts["data"]).read(study)
         book = _ledger(own)
         self.site = Site(study, table, known, _accountant(book, run_facts))
-        approve = self._asks if run_facts["approve"] else None
+        approve = ask or (self._asks if run_facts["approve"] else None)
         note_floors(book, floors)
         self.door = Door(self.site, book, own.folder, approve, self._hear, tied)
         self.patience: float = run_facts["patience"]
@@ -102,22 +107,28 @@ class SiteParty:
     def _after(self, event: Event) -> None:
         """What the site does for itself after an answer: keep what linkage left, write its people's effects."""
         run = self.site.run
-        place = self.kit.run / f"kept-{study_run(event.run, run.refuter)}.npy"
+        place = kept_place(self.kit, study_run(event.run, run.refuter))
         match event.request:
             case "Hello":
                 if run.course is not None and not run.course.places:
-                    self.site.restore_places(_places(self.kit.run, event.run))
+                    self.site.restore_places(places(self.kit.run, event.run))
                 if place.exists() and run.linkage is None:
                     self.site.restore_linkage(npy_file(place))
-            case "Exclude" if run.linkage is not None and run.linkage.staying is not None:
-                with whole_file(place) as file:
-                    np.save(file, run.rows, allow_pickle=False)
+            case "Exclude":
+                self.keep_linked()
             case _ if run.course is not None and event.round in run.course.places:
                 self._keep_place(event)
         match event.request:
             case "AskEffects" | "AskSharedEffects" if not run.refuter:
                 self.writing = Thread(target=self._write_people, args=(self.site.people, event.run))
                 self.writing.start()  # the coordinator need not wait for it
+
+    def keep_linked(self) -> None:
+        """Which rows a linkage that is over left; its keys are gone."""
+        run = self.site.run
+        if run.linkage is not None and run.linkage.staying is not None:
+            with whole_file(kept_place(self.kit, run.linkage.run)) as file:
+                np.save(file, run.rows, allow_pickle=False)
 
     def _keep_place(self, event: Event) -> None:
         """On disk before the answer leaves: a site that starts again knows where the fit stood."""
@@ -168,18 +179,28 @@ class SiteParty:
         return False
 
 
+def kept_place(own: Kit, run: str) -> Path:
+    """Where the rows stand that the linkage of a run left."""
+    return own.run / f"kept-{run}.npy"
+
+
+def kept_rows(own: Kit, run: str) -> np.ndarray | None:
+    place = kept_place(own, run)
+    return npy_file(place) if place.exists() else None
+
+
 def _place_files(folder: Path, run: str) -> dict[int, Path]:
     name = re.compile(rf"place-{re.escape(run)}-([0-9]+)\.npz")
     return {int(match[1]): path for path in folder.iterdir() if (match := name.fullmatch(path.name))}
 
 
-def _places(folder: Path, run: str) -> dict[int, dict[str, np.ndarray]]:
+def places(folder: Path, run: str) -> dict[int, dict[str, np.ndarray]]:
     """Round → where the fit stood; a damaged file is as good as none: the site then refuses to go on from there."""
-    places = {}
+    found = {}
     for number, path in _place_files(folder, run).items():
         with suppress(OSError, ValueError):
-            places[number] = npz_file(path)
-    return places
+            found[number] = npz_file(path)
+    return found
 
 
 def _ledger(own: Kit) -> Ledger:
@@ -211,12 +232,15 @@ def _accountant(book: Ledger, run_facts: dict[str, Any]) -> Accountant:
 
 
 def credentials(own: Kit, run_facts: dict[str, Any]) -> Credentials:
-    """The site's identity and its peers', from its kit; a linkage key if its operator brought one."""
-    identity = Ed25519PrivateKey.from_private_bytes(bytes.fromhex((own.folder / "identity.key").read_text()))
+    """The site's identity and its peers', from its kit; a linkage key if its operator brought one; and where a linkage
+    goes on over several commands, what its keys follow from (`mail.answering`)."""
+    identity = Ed25519PrivateKey.from_private_bytes(bytes.fromhex((own.folder / kit.IDENTITY).read_text()))
     peers = json_file(own.folder / "identities.json")
     key = read_key(Path(run_facts["linkage_key"])) if run_facts.get("linkage_key") else None
+    seed = own.run / LINKAGE_SEED
     return Credentials(key, identity, {site: Ed25519PublicKey.from_public_bytes(bytes.fromhex(value))
-                                       for site, value in peers.items()})
+                                       for site, value in peers.items()},
+                       linkage_seed=bytes.fromhex(text_file(seed)) if seed.exists() else None)
 
 
 def _told_before(study: Study, run_facts: dict[str, Any]) -> Accountant | None:
@@ -233,29 +257,19 @@ def audited(own: Kit, data: str) -> Iterator[replay.Line]:
     known = credentials(own, run_facts)
     site = Site(study, Source.at(study, own.name, data).read(study), known, _told_before(study, run_facts))
 
-    def linked(run: str) -> np.ndarray | None:
-        place = own.run / f"kept-{run}.npy"
-        return np.load(place, allow_pickle=False) if place.exists() else None
-
-    return replay.replayed(own.folder, ledger.read(own.folder), site, linked)
+    return replay.replayed(own.folder, ledger.read(own.folder), site, partial(kept_rows, own))
 
 
 def coordinate(own: Kit, engine: NetworkEngine, run_facts: dict[str, Any]) -> None:
     """The coordinator's job process: the study from handshake to result, told to the run's events."""
-    study = own.study
     try:
         engine.wait_ready()
         kit.note(own.run, "ready", sites=list(engine.sites))
-        patient = Retrying(engine, of=(MessageError,))
-        result = _fitted(own, patient, engine.traffic)
-        outcome = refuted(patient, study, result.outcome, Telling(own), own.run / CHECKPOINT,
-                          after=lambda outcome: _keep_fitted(own, replace(result, outcome=outcome)))
-        replace(result, outcome=outcome).save(run_facts["out"], force=True)
+        result = conducted(own, Retrying(engine, of=(MessageError,)), engine.traffic)
+        result.save(run_facts["out"], force=True)
         engine.finish()
-        for path in checkpoints(own.run / CHECKPOINT, study):
-            path.unlink(missing_ok=True)
-        shutil.rmtree(own.run / FITTED, ignore_errors=True)
-        kit.note(own.run, "result", out=str(run_facts["out"]), seconds=outcome.seconds)
+        forget(own)
+        kit.note(own.run, "result", out=str(run_facts["out"]), seconds=result.outcome.seconds)
     except AwayError as problem:
         kit.note(own.run, "paused", reason=str(problem))
     except FedciError as problem:
@@ -265,14 +279,31 @@ def coordinate(own: Kit, engine: NetworkEngine, run_facts: dict[str, Any]) -> No
         kit.note(own.run, "failed", code="error", reason=f"an unexpected error: see {own.run / 'error.log'}")
 
 
-def _fitted(own: Kit, engine: Engine, traffic: dict[str, Any]) -> Result:
+def conducted(own: Kit, engine: Engine, traffic: dict[str, Any], run: str | None = None,
+              link_secret: bytes | None = None) -> Result:
+    """The study with its refuters; what is reached is kept in the kit. `run`, `link_secret`: see `run_study`."""
+    result = _fitted(own, engine, traffic, run, link_secret)
+    outcome = refuted(engine, own.study, result.outcome, Telling(own), own.run / CHECKPOINT,
+                      after=lambda outcome: _keep_fitted(own, replace(result, outcome=outcome)))
+    return replace(result, outcome=outcome)
+
+
+def forget(own: Kit) -> None:
+    """What a study under way has kept, once its result is written."""
+    for path in checkpoints(own.run / CHECKPOINT, own.study):
+        path.unlink(missing_ok=True)
+    shutil.rmtree(own.run / FITTED, ignore_errors=True)
+
+
+def _fitted(own: Kit, engine: Engine, traffic: dict[str, Any], run: str | None, link_secret: bytes | None) -> Result:
     """The study's own fit; where a crash came later, among the refuters, as it was kept: the sites are past it."""
     study, folder = own.study, own.run / FITTED
     if holds_result(folder):
         earlier = Result.load(folder)
-        if (earlier.study.hash(), earlier.sites) == (study.hash(), engine.sites):
+        same = (earlier.study.hash(), earlier.sites) == (study.hash(), engine.sites)
+        if same and run in (None, earlier.outcome.run):
             return earlier
-    outcome = run_study(engine, study, Telling(own), checkpoint=own.run / CHECKPOINT)
+    outcome = run_study(engine, study, Telling(own), link_secret, own.run / CHECKPOINT, run=run)
     result = Result(study=study, outcome=outcome, people={}, traffic=traffic)
     if wanted(study):
         _keep_fitted(own, result)

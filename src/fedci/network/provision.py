@@ -1,6 +1,7 @@
 """`fedci network new`: one sealed kit per party, with certificates of a new authority made for this study alone.
 
 Certificates and start-up files come from the engine's own provisioner; its settings are then replaced by `hardening`'s.
+Kits by files have keys of their own in their place, and need no engine.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from fedci.errors import UsageError
 from fedci.files import check_folder, private_file
@@ -46,13 +48,45 @@ def new_network(study: Study, sites: tuple[str, ...], host: str, folder: str | P
         for site in names:
             _site(new / site, made / site, study, names, host, port, identities)
         out.mkdir(parents=True, exist_ok=True)
-        for party in (COORDINATOR, *names):
-            if (out / party).exists():
-                shutil.rmtree(out / party)
-            kit.seal(new / party)
-            shutil.move(new / party, out / party)
+        _placed(new, out, names)
         place_server(out / COORDINATOR / "server")
     return {party: out / party for party in (COORDINATOR, *names)}
+
+
+def new_by_files(study: Study, sites: tuple[str, ...], folder: str | Path, force: bool = False) -> dict[str, Path]:
+    """{party: its kit} of a study whose messages travel as files: every party signs with an Ed25519 identity and reads
+    with an X25519 key; a site knows the coordinator's, the coordinator all sites'."""
+    names = _checked(study, sites)
+    out = check_folder(folder, force)
+    identities = {party: Ed25519PrivateKey.generate() for party in (COORDINATOR, *names)}
+    mailboxes = {party: X25519PrivateKey.generate() for party in (COORDINATOR, *names)}
+    publics = {party: {"identity": identities[party].public_key().public_bytes_raw().hex(),
+                       "mailbox": mailboxes[party].public_key().public_bytes_raw().hex()} for party in identities}
+    with tempfile.TemporaryDirectory(prefix="fedci-") as scratch:
+        new = Path(scratch) / "kits"
+        for party in (COORDINATOR, *names):
+            own, role = new / party, "coordinator" if party == COORDINATOR else "site"
+            own.mkdir(parents=True)
+            _write_key(own / kit.MAILBOX, mailboxes[party].private_bytes_raw())
+            _write_key(own / kit.IDENTITY, identities[party].private_bytes_raw())
+            _write(own / kit.MAIL, {other: publics[other] for other in (names if role == "coordinator" else
+                                                                         (COORDINATOR,))})
+            if role == "site":
+                _write(own / "identities.json", {site: publics[site]["identity"] for site in names})
+            _common(own, study, Kit(folder=own, role=role, name=party, sites=names, host="", port=0,
+                                    study_hash=study.hash(), project=project_name(study)))
+        out.mkdir(parents=True, exist_ok=True)
+        _placed(new, out, names)
+    return {party: out / party for party in (COORDINATOR, *names)}
+
+
+def _placed(new: Path, out: Path, sites: tuple[str, ...]) -> None:
+    """The kits, sealed, where they belong."""
+    for party in (COORDINATOR, *sites):
+        if (out / party).exists():
+            shutil.rmtree(out / party)
+        kit.seal(new / party)
+        shutil.move(new / party, out / party)
 
 
 def _checked(study: Study, sites: Sequence[str]) -> tuple[str, ...]:
@@ -118,8 +152,7 @@ def _site(folder: Path, made: Path, study: Study, sites: tuple[str, ...], host: 
     for name, content in (("resources", hardening.site_resources()), ("privacy", hardening.privacy()),
                           ("authorization", hardening.authorization())):
         _write(folder / "local" / f"{name}.json", content)
-    with private_file(folder / "identity.key", "w") as file:
-        file.write(identities[folder.name].private_bytes_raw().hex())
+    _write_key(folder / kit.IDENTITY, identities[folder.name].private_bytes_raw())
     _write(folder / "identities.json", {site: key.public_key().public_bytes_raw().hex()
                                         for site, key in identities.items()})
     _common(folder, study, Kit(folder=folder, role="site", name=folder.name, sites=sites, host=host, port=port,
@@ -134,6 +167,11 @@ def _common(folder: Path, study: Study, facts: Kit) -> None:
 def place_server(server: Path) -> None:
     """The server's settings name where its jobs lie, so they are written for the place the kit is at."""
     _write(server / "local" / "resources.json", hardening.server_resources(server.resolve()))
+
+
+def _write_key(path: Path, key: bytes) -> None:
+    with private_file(path, "w") as file:
+        file.write(key.hex())
 
 
 def _clear(local: Path) -> None:

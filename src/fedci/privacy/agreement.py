@@ -48,6 +48,9 @@ class Credentials:
     """Site → its public identity; when there are any, the other sites' keys must be signed by them."""
     secret: bytes | None = None
     """What the masks and the noise follow from; none: the identity or, without one, chance."""
+    linkage_seed: bytes | None = None
+    """What the keys of a linkage follow from, where it goes on over several commands and is forgotten with it; none:
+    chance."""
 
 
 @dataclass(frozen=True)

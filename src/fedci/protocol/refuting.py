@@ -53,6 +53,11 @@ def is_refuters(run: str) -> bool:
     return any(run.endswith(f"-{name}") for name in (*REFUTERS, CONTROL))
 
 
+def behind(run: str) -> str:
+    """The run of the study, by the name of a run that may be a refuter's."""
+    return next((run.removesuffix(f"-{name}") for name in (*REFUTERS, CONTROL) if run.endswith(f"-{name}")), run)
+
+
 def study_run(run: str, name: str) -> str:
     """The run of the study that a refuter's run belongs to."""
     return run.removesuffix(f"-{name}") if name else run

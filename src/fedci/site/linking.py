@@ -94,7 +94,7 @@ class SiteLinkage:
         """Every site's copy of the key, which is drawn here."""
         private = self._having(self.private, LEADING)
         self._check_lead(private, request)
-        key, publics = self.key or secrets.token_bytes(agreement.KEY_BYTES), dict(request.publics)
+        key, publics = self.key or _drawn(self.credentials, "key", self.run), dict(request.publics)
         return replace(self, key=key, publics=publics), self._reply(request, wrapped={
             site: agreement.wrap(key, private, public, self.context, self.name, site)
             for site, public in sorted(publics.items()) if site != self.name})
@@ -175,4 +175,12 @@ def begin_linkage(study: Study, table: Table, run: str, credentials: Credentials
     return SiteLinkage(study=study, name=table.site, run=run, people=table.rows, credentials=credentials,
                        secret=derived(secret, info("witnesses", run, study.hash())),
                        records=id_records(study, table), key=credentials.key,
-                       private=None if credentials.key else X25519PrivateKey.generate())
+                       private=None if credentials.key else X25519PrivateKey.from_private_bytes(
+                           _drawn(credentials, "private", run)))
+
+
+def _drawn(credentials: Credentials, purpose: str, run: str) -> bytes:
+    """[32] by chance; or by the seed that is kept while the linkage goes on, the same each time."""
+    if credentials.linkage_seed is None:
+        return secrets.token_bytes(agreement.KEY_BYTES)
+    return derived(credentials.linkage_seed, info("linkage", purpose, run))

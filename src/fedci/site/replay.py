@@ -8,7 +8,7 @@ differs is named. Linkage is not answered again, for its keys are destroyed: whi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,19 +24,26 @@ from fedci.site.ledger import NOTE, REFUSAL, Entry, sha256
 from fedci.site.site import Site
 
 ANSWERED = "answered"
-LINKAGE = "linkage"
+LINKAGE, SAME = "linkage", "same"
+Linked = Callable[[str], np.ndarray | None]
+"""Run of the study → the rows that its linkage left; None: there was none, or it goes on."""
+
+
+def kept(folder: Path, run: str, number: int) -> Path:
+    """Where the request of a round stands."""
+    return folder / ANSWERED / run / f"{number}.msg"
 
 
 def keep(folder: Path, request: Message, data: bytes) -> None:
     """A request that is about to be answered; asked again, it is the same."""
-    place = folder / ANSWERED / request.run
+    place = kept(folder, request.run, request.round)
     try:
-        place.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with whole_file(place / f"{request.round}.msg") as file:
+        place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with whole_file(place) as file:
             file.write(data)
     except OSError as problem:
-        raise OutputError(f"the request could not be kept in '{place}': {problem.strerror}. Nothing was sent; free "
-                          f"some space and start the same command again") from None
+        raise OutputError(f"the request could not be kept in '{place.parent}': {problem.strerror}. Nothing was sent; "
+                          f"free some space and start the same command again") from None
 
 
 class Line(NamedTuple):
@@ -49,12 +56,12 @@ class Line(NamedTuple):
 
     @property
     def ok(self) -> bool:
-        return self.verdict in ("same", LINKAGE)
+        return self.verdict in (SAME, LINKAGE)
 
 
 def replayed(folder: Path, entries: Sequence[Entry], site: Site,
-             linked: Callable[[str], np.ndarray | None]) -> Iterator[Line]:
-    """Each answer of the ledger again, in order, up to the first that differs. `linked(run)`: rows that linkage left.
+             linked: Linked) -> Iterator[Line]:
+    """Each answer of the ledger again, in order, up to the first that differs.
 
     What was refused is not answered again: nothing left. A line that says the same as one before it (a reply lost on
     its way) is compared with that.
@@ -69,13 +76,36 @@ def replayed(folder: Path, entries: Sequence[Entry], site: Site,
             return
 
 
-def _verdict(folder: Path, entry: Entry, site: Site, linked: Callable[[str], np.ndarray | None],
-             said: dict[str, str]) -> str:
-    row = REQUESTS.get(entry["request"])  # what is left out is so by its request, whatever the line calls its phase
-    if row is not None and row.phase == LINKAGE:
-        return LINKAGE
+def resumed(folder: Path, entries: Sequence[Entry], site: Site, linked: Linked,
+            places: Mapping[int, Mapping[str, np.ndarray]]) -> Line | None:
+    """The site as it stood after these answers of one run, whose requests it answers again; None, or the first that
+    differs. A linkage under way is answered again as well, by the seed of its keys; `places`: where the fit stood, so
+    that `entries` may leave rounds out."""
+    said: dict[str, str] = {}
+    for entry in entries:
+        if _is_linkage(entry) and linked(entry["run"]) is not None:
+            continue
+        verdict = _recomputed(folder, entry, site, linked, said)
+        if verdict != SAME:
+            return Line(entry["n"], entry["request"], verdict)
+        if entry["request"] == Hello.__name__ and not (site.run.course and site.run.course.places):
+            site.restore_places(places)
+    return None
+
+
+def _is_linkage(entry: Entry) -> bool:
+    """By its request, whatever the line calls its phase."""
+    row = REQUESTS.get(entry["request"])
+    return row is not None and row.phase == LINKAGE
+
+
+def _verdict(folder: Path, entry: Entry, site: Site, linked: Linked, said: dict[str, str]) -> str:
+    return LINKAGE if _is_linkage(entry) else _recomputed(folder, entry, site, linked, said)
+
+
+def _recomputed(folder: Path, entry: Entry, site: Site, linked: Linked, said: dict[str, str]) -> str:
     try:
-        data = (folder / ANSWERED / entry["run"] / f"{entry['round']}.msg").read_bytes()
+        data = kept(folder, entry["run"], entry["round"]).read_bytes()
     except OSError:
         return "its request was not kept"
     if sha256(data) != entry["request_sha256"]:
@@ -85,10 +115,10 @@ def _verdict(folder: Path, entry: Entry, site: Site, linked: Callable[[str], np.
             said[entry["request_sha256"]] = sha256(_answered(site, decode(data), linked))
         except FedciError as problem:
             return f"the site would refuse it now: {problem}"
-    return "same" if said[entry["request_sha256"]] == entry["reply_sha256"] else "other bytes than those that left"
+    return SAME if said[entry["request_sha256"]] == entry["reply_sha256"] else "other bytes than those that left"
 
 
-def _answered(site: Site, request: Message, linked: Callable[[str], np.ndarray | None]) -> bytes:
+def _answered(site: Site, request: Message, linked: Linked) -> bytes:
     """As the door answers: a new run begins with what linkage left of the rows."""
     begins = isinstance(request, Hello) and request.run != site.run.name
     run = site.begun(request.refuter) if begins and isinstance(request, Hello) else site.run

@@ -71,12 +71,12 @@ class SharedModel(Family):
     @property
     def starts(self) -> Theta:
         """`priors.starts`."""
-        return priors.starts(self.options, self.covariates)
+        return _starts(self)
 
     @property
     def ridge(self) -> Theta:
         """`priors.ridge`."""
-        return priors.ridge(self.options, self.covariates)
+        return _ridge(self)
 
     def design(self, theta: Theta, x: Float[Array, "n d"], arms: Float[Array, "n 2"]) -> Float[Array, "n q"]:
         """z of each person, `arms` picking (or weighing) the two outcomes."""
@@ -107,6 +107,16 @@ def _layout(model: SharedModel) -> basis.Layout:
 @lru_cache(maxsize=64)
 def _means(model: SharedModel) -> Theta:
     return priors.means(model.options, model.covariates)
+
+
+@lru_cache(maxsize=64)
+def _starts(model: SharedModel) -> Theta:
+    return priors.starts(model.options, model.covariates)
+
+
+@lru_cache(maxsize=64)
+def _ridge(model: SharedModel) -> Theta:
+    return priors.ridge(model.options, model.covariates)
 
 
 def _vector(theta: Theta) -> np.ndarray:

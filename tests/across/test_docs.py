@@ -29,6 +29,18 @@ ROOT = Path(__file__).parents[2]
 PAGES = sorted(path.relative_to(ROOT).as_posix() for path in [*(ROOT / "docs").glob("*.md"), *ROOT.glob("*.md")])
 NOT_RUN, BEFORE = "not run: ", "before: "
 SHELL, OTHERS = ("sh", ""), {"python", "toml", "text"}
+QUICK = """
+[model]
+knots = 3
+landmarks = 4
+
+[optimiser]
+rounds = 60
+draws = 4
+
+[prediction]
+draws = 128
+"""
 
 
 def blocks(page: str) -> list[tuple[str, str, str]]:
@@ -65,6 +77,8 @@ class Terminal:
             self._run(line)
         elif line.startswith("fedci "):
             self._ours(line)
+            if line.startswith("fedci init "):
+                self._made_small(line)
         else:
             done = subprocess.run(["bash", "-euc", line], capture_output=True, text=True, timeout=120)
             assert done.returncode == 0, f"{line}\n{done.stderr}"
@@ -77,6 +91,14 @@ class Terminal:
         assert said.getvalue(), line
         if target:
             Path(target.strip()).write_text(said.getvalue(), encoding="utf-8")
+
+    def _made_small(self, line: str) -> None:
+        """The proposed study with options that are quick to fit; as proposed, the demo fits one (test_demo.py)."""
+        words = shlex.split(line)
+        path = Path(words[words.index("--out") + 1])
+        proposed = path.read_text(encoding="utf-8")
+        Study.from_toml(proposed)
+        path.write_text(proposed + QUICK, encoding="utf-8")
 
     def _run(self, line: str) -> None:
         words = shlex.split(line)

@@ -9,7 +9,7 @@ pytest.importorskip("nvflare", reason="the extra `network` is not installed: pip
 from fedci.network.provision import new_network
 from fedci.network.rehearsal import make_people, make_study
 from fedci.site import floors
-from tests_support import SMALL
+from tests_support import PLANTED, SMALL
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -40,7 +40,7 @@ def study():
 def made(study, tmp_path_factory):
     """(folder with the kits and each site's data, the sites' tables)."""
     out = tmp_path_factory.mktemp("network")
-    tables = make_people(out, study, people=40, twice=6)
+    tables = make_people(out, study, **PLANTED)
     new_network(study, (), "localhost", out / "kits", port=8443)
     return out, tables
 

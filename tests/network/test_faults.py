@@ -17,7 +17,7 @@ from fedci.protocol.codec import decode, encode
 from fedci.protocol.requests import asked
 from fedci.site import ledger
 from fedci.study.study import Diagnosing, Linkage
-from tests_support import SMALL
+from tests_support import PLANTED, SMALL
 
 
 class Engine:
@@ -108,7 +108,7 @@ def whole(made, study, tmp_path_factory):
 
 def test_the_run_has_linkage_and_all_phases(whole):
     engine, _, outcome = whole
-    assert sum(outcome.excluded.values()) == 18
+    assert sum(outcome.excluded.values()) == 3 * PLANTED["twice"]
     assert {"Hello", "AskLinkKey", "AskTokens", "Exclude", "AskColumns", "AskMeans", "AskSpreads", "Prepare", "Begin",
             "AskDiagnostic.propensity", "AskStatistics", "PullBack", "AskSharedEffects"} <= set(engine.seen)
     assert engine.seen[-1] == "AskDiagnostic.outcome"
@@ -293,7 +293,7 @@ def test_killed_among_the_refuters_they_go_on_and_what_was_fitted_stays(masked, 
 
     plan = masked[1].model_copy(update={"linkage": Linkage(), "diagnostics": Diagnosing(
         refute=("placebo",), negative_control="falls")})
-    tables = make_people(tmp_path, plan, people=40, twice=4)
+    tables = make_people(tmp_path, plan, **PLANTED)
     for number, (site, table) in enumerate(tables.items()):
         table["falls"] = np.random.default_rng(number).normal(size=len(table))
         table.to_csv(tmp_path / site / "cohort.csv", index=False)
@@ -351,7 +351,7 @@ def test_with_a_quorum_the_study_goes_on_without_a_site_that_left_and_names_who_
     monkeypatch.setattr(operations, "PAUSE", 0.0)
     monkeypatch.setattr(operations, "LOOK", 0.01)
     plan = rehearsal.make_study(options=SMALL, quorum=2, diagnostics={"enabled": False})
-    tables = rehearsal.make_people(tmp_path, plan, people=40, twice=6)
+    tables = rehearsal.make_people(tmp_path, plan, **PLANTED)
     new_network(plan, (), "localhost", tmp_path / "kits", port=8443)
     own, said = kit.read(tmp_path / "kits" / "coordinator", "coordinator"), []
     party.write_run(own, {"out": str(tmp_path / "result")})

@@ -15,7 +15,7 @@ from fedci.protocol.engine import InProcessEngine
 from fedci.protocol.requests import asked
 from fedci.site import ledger
 from fedci.site.site import Site
-from tests_support import hospitals, study
+from tests_support import PLANTED, hospitals, study
 
 LONGEST = 120.0
 SECURE = {"name": "simulation", "secure_sum": True}
@@ -81,7 +81,7 @@ def conducted(folder, plan, states=()):
 
 
 def place(folder, plan):
-    make_people(folder, plan, people=40, twice=6)
+    make_people(folder, plan, **PLANTED)
     new_network(plan, (), "localhost", folder / "kits", port=8443)
     (folder / "linkage.key").write_text(bytes(range(32)).hex())
     (folder / "linkage.key").chmod(0o600)
@@ -101,7 +101,7 @@ def test_a_site_killed_in_every_state_costs_time_and_nothing_else(tmp_path, stat
     engine, found = conducted(tmp_path / "killed", plan, states)
     assert sorted(engine.killed) == sorted(states)
     assert found.excluded == expected.excluded
-    assert sum(found.excluded.values()) == 18
+    assert sum(found.excluded.values()) == 3 * PLANTED["twice"]
     assert found.fit.theta.tobytes() == expected.fit.theta.tobytes()
     assert [r.objective for r in found.fit.rounds] == [r.objective for r in expected.fit.rounds]
     assert found.effects.total["cate_mean"].tobytes() == expected.effects.total["cate_mean"].tobytes()

@@ -20,7 +20,7 @@ from fedci.errors import AwayError
 from fedci.network import kit, processes, rehearsal
 from fedci.network.provision import new_network
 from fedci.site import ledger
-from tests_support import SMALL
+from tests_support import PLANTED, SMALL
 
 LONGEST = 240.0
 MASKED = {"name": "simulation", "secure_sum": True}
@@ -59,7 +59,7 @@ class Network:
     def __init__(self, out: Path, **changes):
         self.out = out
         self.study = rehearsal.make_study(options=SMALL, **changes)
-        self.tables = rehearsal.make_people(out, self.study, people=40, twice=6)
+        self.tables = rehearsal.make_people(out, self.study, **PLANTED)
         new_network(self.study, (), "localhost", out / "kits", rehearsal.free_port())
         self.running: dict[str, subprocess.Popen] = {}
         self.deadline = 120
@@ -68,7 +68,7 @@ class Network:
     def _compile(self):
         """The study once in this process: three sites that start at once would each compile the same programs."""
         alone = self.study.model_copy(update={"ids": (), "sites": ()})
-        FedCI(alone).fit([Source(site, table.iloc[:40]) for site, table in self.tables.items()])
+        FedCI(alone).fit([Source(site, table.iloc[:37]) for site, table in self.tables.items()])
 
     def kit(self, party):
         return kit.read(self.out / "kits" / party)
@@ -212,7 +212,7 @@ def test_networked_with_linkage_is_the_study_in_one_process(troubled):
     """All diagnostics are compared too. (With refuters: test_faults.py, and below under `slow`.)"""
     network, found, *_ = troubled
     rehearsal.compare(network.out, network.study, network.tables, found)
-    assert sum(found.outcome.excluded.values()) == 18
+    assert sum(found.outcome.excluded.values()) == 3 * PLANTED["twice"]
     for site in rehearsal.SITES:
         own = network.kit(site).folder
         assert ledger.verify(own).ok

@@ -24,7 +24,7 @@ def test_check_site_reads_the_data_and_sends_nothing(made, capsys):
     operations.check_site(made[0] / "kits" / "lyon", made[0] / "lyon" / "cohort.csv", print)
     said = capsys.readouterr().out
     assert "whole and hardened" in said
-    assert "46 rows" in said
+    assert "40 rows" in said
     assert "secure_sum" in said
     assert not (made[0] / "kits" / "lyon" / "ledger.jsonl").exists()
 
@@ -87,11 +87,11 @@ def test_a_site_that_hears_nothing_gives_up_with_words(kits):
     from types import SimpleNamespace
 
     own, engine = kit.read(kits / "kits" / "lyon"), SimpleNamespace(poll=lambda: None)
-    kit.note(own.run, "started", rows=46)
+    kit.note(own.run, "started", rows=40)
     said = []
     with pytest.raises(AwayError, match="no word from the coordinator for 0.3 s"):
         operations._follow_site(own, engine, said.append, None, 0.3)
-    assert said == ["connected  46 rows read"]
+    assert said == ["connected  40 rows read"]
     dead = SimpleNamespace(poll=lambda: 1, returncode=1)
     with pytest.raises(AwayError, match=r"the engine ended \(status 1\)"):
         operations._follow_site(own, dead, said.append, None, 0.3)
@@ -132,7 +132,7 @@ def test_check_site_shows_every_value_and_refuses_what_the_site_would(made, tmp_
     place, data = tmp_path / "own.toml", made[0] / "lyon" / "cohort.csv"
     lax = floors.based_on("simulation", "drawn at random")
     floors.write_floors(floors.required(lax, {"min_rows": 100}), place)
-    with pytest.raises(SizeError, match="46 rows, the policy needs 100"):
+    with pytest.raises(SizeError, match="40 rows, the policy needs 100"):
         operations.check_site(made[0] / "kits" / "lyon", data, print, place)
     floors.write_floors(floors.allowed(lax, {"min_rows": 30}, "few patients"), place)
     own, found = operations.check_site(made[0] / "kits" / "lyon", data, print, place)

@@ -31,7 +31,7 @@ def test_without_covariates_they_are_the_sites_own(people):
 def test_chunks_do_not_change_an_effect(people, monkeypatch):
     """Chunks of 16: 40 people are two whole ones and a padded one."""
     whole = people.cate()
-    monkeypatch.setattr(module, "CHUNK", 16)
+    monkeypatch.setattr(module, "SIZES", (16,))
     same(people.cate(), whole)
 
 

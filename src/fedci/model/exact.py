@@ -60,7 +60,7 @@ class ExactRows(NamedTuple):
     """Variance of the noise that the site added to its outcomes (`model.likelihood`)."""
 
     def people(self) -> int:
-        return int(self.mask.sum())
+        return int(np.asarray(self.mask).sum())
 
     def is_small(self) -> bool:
         return self.x.shape[0] < SMALL

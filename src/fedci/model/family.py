@@ -9,12 +9,14 @@ questions have names (`Ask.name`), which the protocol turns into messages.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
+from jax.flatten_util import ravel_pytree
 from jaxtyping import Array
 
 from fedci.model import kernels, padding
@@ -228,6 +230,13 @@ def names_of(shapes: Theta) -> list[str]:
     """'mean.weight[3,1]', … in the order of the vector."""
     return [name + (f"[{','.join(map(str, index))}]" if leaf.shape else "")
             for name, leaf in _named(shapes) for index in np.ndindex(leaf.shape)]
+
+
+def unraveller(shapes: Theta) -> Callable[[Any], Theta]:
+    """[p], in that order → Θ. Traced and not run: `ravel_pytree` would compile a step for every part."""
+    found: list[Callable[[Any], Theta]] = []
+    jax.eval_shape(lambda theta: found.append(ravel_pytree(theta)[1]), shapes)
+    return found[0]
 
 
 def _named(tree: Theta, prefix: str = "") -> Iterator[tuple[str, np.ndarray]]:

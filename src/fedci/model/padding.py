@@ -8,11 +8,11 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import jax.numpy as jnp
 import numpy as np
 
 from fedci.errors import SizeError
 from fedci.model.exact import ExactRows, batch_size
+from fedci.model.rows import on_device
 
 LEAST = 8
 LIMIT = "FEDCI_MEMORY_GIB"
@@ -36,12 +36,12 @@ def pad_site(x: np.ndarray, w: np.ndarray, y: np.ndarray, u: np.ndarray, index: 
     n = len(x)
     more = size_class(n) - n
     weight = np.ones(n) if weight is None else weight
-    return ExactRows(x=jnp.asarray(np.pad(x, ((0, more), (0, 0)))),
-                     w=jnp.asarray(np.pad(w.astype(np.int64), (0, more))),
-                     y=jnp.asarray(np.pad(y, (0, more))),
-                     mask=jnp.asarray(np.pad(np.ones(n), (0, more))),
-                     u=jnp.asarray(u), index=jnp.asarray(index),
-                     weight=jnp.asarray(np.pad(weight, (0, more), constant_values=1.0)), added=jnp.asarray(added))
+    return ExactRows(x=on_device(np.pad(x, ((0, more), (0, 0)))),
+                     w=on_device(np.pad(w.astype(np.int64), (0, more))),
+                     y=on_device(np.pad(y, (0, more))),
+                     mask=on_device(np.pad(np.ones(n), (0, more))),
+                     u=on_device(u), index=on_device(index),
+                     weight=on_device(np.pad(weight, (0, more), constant_values=1.0)), added=on_device(added))
 
 
 def no_rows(d: int, u: np.ndarray) -> ExactRows:

@@ -17,8 +17,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
+
+from fedci.model.rows import on_device
 
 PART = 4
 """Draws in a part, where there are enough of them for all cores."""
@@ -46,10 +47,10 @@ def over_draws(compute: Callable[[Any], Any], draws: Any) -> Any:
     if size == count:
         return compute(draws)
     whole = jax.tree.map(np.asarray, draws)  # cut and joined by NumPy: JAX would compile each cut
-    shared = [jax.tree.map(lambda leaf, at=at: jnp.asarray(leaf[at:at + size]), whole) for at in range(0, count, size)]
+    shared = [jax.tree.map(lambda leaf, at=at: on_device(leaf[at:at + size]), whole) for at in range(0, count, size)]
     with ThreadPoolExecutor(min(cores(), len(shared))) as pool:
         computed = list(pool.map(lambda part: jax.device_get(compute(part)), shared))
-    return jax.tree.map(lambda *leaves: jnp.asarray(np.concatenate(leaves)), *computed)
+    return jax.tree.map(lambda *leaves: on_device(np.concatenate(leaves)), *computed)
 
 
 def part_size(count: int, workers: int) -> int:

@@ -27,6 +27,11 @@ SufficientSums = tuple[Array, Array, Array, Array]
 """(T [q, q], v [q], c, l) of one θ."""
 
 
+def on_device(values: Any) -> Array:
+    """What `jnp.asarray` would give, which compiles a program for every shape that it has not seen."""
+    return jax.device_put(np.asarray(values))
+
+
 class Moments(NamedTuple):
     """Conditional mean and variance of some effects for each draw."""
 

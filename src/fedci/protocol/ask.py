@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 
 import numpy as np
 
@@ -36,6 +37,7 @@ def sizes(arrays: Mapping[str, np.ndarray], model: Family | None = None) -> dict
     return model_sizes(model) | measured | ({"described": measured["columns"] + 3} if "columns" in measured else {})
 
 
+@lru_cache(maxsize=64)
 def model_sizes(model: Family | None) -> dict[str, int]:
     """Those that a model gives; one without β has no basis."""
     if model is None:

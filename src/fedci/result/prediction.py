@@ -24,7 +24,7 @@ from fedci.errors import OutputError, UsageError
 from fedci.files import plain_cell, private_file
 from fedci.result.result import Result
 from fedci.result.storage import fitted_people
-from fedci.site.people import CHUNK
+from fedci.site.people import SIZES
 from fedci.table import small_cells
 from fedci.table.columns import ANY_SIZE, column_names, read_chunks
 from fedci.table.design import design_chunk
@@ -163,8 +163,9 @@ def _effects(result: Result, data: Any, site: str | None, outcome_noise: bool,
 
 
 def _same_shape(x: np.ndarray, start: int) -> np.ndarray:
-    """A later chunk that is short is filled up: its own shape would be compiled anew, which takes longer."""
-    short = 0 if start == 0 else CHUNK + 1 - len(x)
+    """A later chunk that is short is filled up to the size of the others: another would be compiled, which takes
+    longer."""
+    short = 0 if start == 0 else SIZES[-2] + 1 - len(x)
     return np.vstack([x, np.repeat(x[-1:], short, axis=0)]) if short > 0 else x
 
 

@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from fedci.diagnostics import balance, counts, fit, heterogeneity, overlap, sameness
@@ -22,7 +21,7 @@ from fedci.diagnostics import propensity as propensities
 from fedci.errors import NumericalError, SiteError
 from fedci.model import leave_one_out
 from fedci.model.family import Arrays, Family
-from fedci.model.rows import BetaLaw, Rows
+from fedci.model.rows import BetaLaw, Rows, on_device
 from fedci.site.describing import Part
 from fedci.site.people import Posterior
 from fedci.site.prepared import Units
@@ -167,8 +166,8 @@ def _left_out(here: Here, q: Posterior, beta_mean: np.ndarray,
     n, count = here.table.rows, len(beta_mean)
     every = jax.tree.leaves(q.draws)[0].shape[0]
     which = leave_one_out.chosen(every)[:count]
-    draws = jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf)[which]), q.draws)
-    beta = BetaLaw(jnp.asarray(beta_mean), jnp.asarray(beta_root))
+    draws = jax.tree.map(lambda leaf: on_device(np.asarray(leaf)[which]), q.draws)
+    beta = BetaLaw(on_device(beta_mean), on_device(beta_root))
     left_out = jax.device_get(leave_one_out.left_out(here.model, q.vector, here.arrays, draws, beta, q.jitter))
     arms, means, var = left_out.arms[:, :n], left_out.mean[:, :n], left_out.var[:, :n]
     if not (np.isfinite(arms).all() and np.isfinite(means).all() and (var > 0).all()):

@@ -15,8 +15,9 @@ from fedci.model.rows import Draws, Known, Rows
 from fedci.site.prepared import Prepared
 from fedci.table.table import Table
 
-CHUNK = 512
-"""New people predicted at a time: bounds memory, and one shape means one compilation."""
+SIZES = (8, 64, 512)
+"""New people predicted at a time, some of them padding: the last bounds memory, and few shapes mean few compilations,
+each of which takes longer than the padding."""
 
 
 @dataclass(frozen=True)
@@ -97,10 +98,10 @@ def _squeezed(effect: Effect) -> Effect:
 def stream_cate(model: Family, vector: np.ndarray, known: Known, draws: Draws, x: np.ndarray, jitter: float,
                 y_sd: float, outcome_noise: bool) -> Effect:
     """τ(x) for any number of people, in chunks of one shape; with outcome noise it is a person's realised effect."""
-    parts = []
-    for start in range(0, max(len(x), 1), CHUNK):
-        part = x[start:start + CHUNK]
-        padded = np.pad(part, ((0, CHUNK - len(part)), (0, 0))) if len(x) > CHUNK else part
+    parts, chunk = [], next((size for size in SIZES if len(x) <= size), SIZES[-1])
+    for start in range(0, max(len(x), 1), chunk):
+        part = x[start:start + chunk]
+        padded = np.pad(part, ((0, chunk - len(part)), (0, 0)))
         moments = predict.cate_at(model, vector, known, draws, padded, jitter)
         parts.append(jax.tree.map(lambda leaf, n=len(part): np.asarray(leaf)[:, :n], moments))
     mean, var = (np.concatenate([getattr(p, k) for p in parts], axis=1) for k in ("mean", "var"))

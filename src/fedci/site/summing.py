@@ -7,13 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from fedci.effect import Effect, effect_sums, population_sizes
 from fedci.errors import DisclosureError, MessageError, NumericalError, SiteError
 from fedci.model.family import Ask, Sums
-from fedci.model.rows import Rows, SiteEffects
+from fedci.model.rows import Rows, SiteEffects, on_device
 from fedci.protocol import course as courses
 from fedci.protocol import stages
 from fedci.protocol.ask import shapes
@@ -220,7 +219,7 @@ def _effect_sums(run: Run, ready: Prepared, q: Posterior, own: SiteEffects,
     """Per population, in outcome units: Σ τ(x_i), Σ τ_i; and Σ_i sd(τ_i) from every eighth draw, which is enough for a
     mean over people and costs n³ only there."""
     s, t = ready.units.y_sd, run.table
-    some = jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf)[::8]), q.draws)
+    some = jax.tree.map(lambda leaf: on_device(np.asarray(leaf)[::8]), q.draws)
     spread = summed_sd(ready.model, replace(q, draws=some), ready.rows, correlations, s)
     cate, ite = (Effect(np.asarray(part.mean), np.asarray(part.var)).scaled(s) for part in (own.cate, own.ite))
     return effect_sums(cate, ite, spread, np.asarray(population_sizes(t.rows - t.treated, t.treated)))

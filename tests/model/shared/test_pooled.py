@@ -1,9 +1,13 @@
 """The pooled covariance: a covariance, which landmarks approach and relevances switch; nothing of it is from data."""
 
+from functools import partial
+
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from fedci.model.rows import on_device
 from fedci.model.shared import pooled
 from fedci.model.shared.pooled import Pooled
 
@@ -11,11 +15,21 @@ D = 4
 
 
 def points(n: int, seed: int = 0) -> jnp.ndarray:
-    return jnp.asarray(np.random.default_rng(seed).standard_normal((n, D)))
+    return on_device(np.random.default_rng(seed).standard_normal((n, D)))
 
 
 def of(scales=(0.0, 0.0, 0.0), relevance=(0.0,) * D) -> Pooled:
-    return Pooled(jnp.array(scales), jnp.array(relevance), jnp.zeros(()))
+    return Pooled(on_device(scales), on_device(relevance), on_device(0.0))
+
+
+@jax.jit
+def covariance(of: Pooled, x: jnp.ndarray, z: jnp.ndarray) -> jnp.ndarray:
+    return pooled.covariance(of, pooled.placed(x), pooled.placed(z))
+
+
+@partial(jax.jit, static_argnums=2)
+def features(of: Pooled, x: jnp.ndarray, count: int) -> jnp.ndarray:
+    return pooled.features(of, pooled.placed(x), pooled.placed(jnp.asarray(pooled.landmarks(count, D))))
 
 
 @pytest.mark.parametrize("which", range(3))
@@ -24,7 +38,7 @@ def test_each_part_is_a_covariance(which):
     scales = np.full(3, -40.0)
     scales[which] = 0.3
     x = points(30)
-    k = np.asarray(pooled.covariance(of(scales), x, x))
+    k = np.asarray(covariance(of(scales), x, x))
     np.testing.assert_allclose(k, k.T, rtol=1e-12, atol=1e-14)
     assert np.linalg.eigvalsh(k).min() > -1e-10 * np.trace(k)
 
@@ -36,7 +50,7 @@ def test_the_formula():
     rng = np.random.default_rng(1)
     scales, relevance = rng.normal(size=3), rng.normal(size=D)
     x, z = points(5, 2), points(6, 3)
-    k = pooled.covariance(Pooled(jnp.array(scales), jnp.array(relevance), jnp.array(0.4)), x, z)
+    k = np.asarray(covariance(of(scales, relevance)._replace(log_steepness=on_device(0.4)), x, z))
     share = np.exp(2 * relevance) / np.exp(2 * relevance).sum()
     for i, a in enumerate(np.asarray(x)):
         for j, b in enumerate(np.asarray(z)):
@@ -63,25 +77,25 @@ def test_averages_along_a_covariate_are_those_over_the_people():
 def test_landmarks_carry_the_covariance_where_they_stand():
     """ψ(u)ᵀψ(u') = k(u, u') at the landmarks themselves, but for the jitter."""
     at = pooled.landmarks(12, D)
-    psi = np.asarray(pooled.features(of(), jnp.asarray(at), at))
-    k = np.asarray(pooled.covariance(of(), jnp.asarray(at), jnp.asarray(at)))
+    psi, k = np.asarray(features(of(), at, 12)), np.asarray(covariance(of(), at, at))
     np.testing.assert_allclose(psi @ psi.T, k, atol=10 * pooled.JITTER * np.trace(k) / 12)
 
 
 def test_more_landmarks_miss_less():
     """Σ_i k(x_i, x_i) − ‖ψ(x_i)‖² is never negative, and falls."""
     x = points(60)
-    whole = np.trace(np.asarray(pooled.covariance(of(), x, x)))
-    missed = [whole - float(jnp.sum(pooled.features(of(), x, pooled.landmarks(m, D)) ** 2)) for m in (4, 16, 64)]
+    whole = np.trace(np.asarray(covariance(of(), x, x)))
+    missed = [whole - float(np.sum(np.asarray(features(of(), x, m)) ** 2)) for m in (4, 16, 64)]
     assert missed[0] > missed[1] > missed[2] > 0
 
 
 def test_a_covariate_without_relevance_drops_out():
     """With e⁻³⁰ of the others' relevance it changes nothing."""
     x = points(8)
-    other = x.at[:, 1].set(points(8, 9)[:, 1])
+    other = np.array(x)
+    other[:, 1] = points(8, 9)[:, 1]
     silent = of(relevance=(0.0, -30.0, 0.0, 0.0))
-    np.testing.assert_allclose(pooled.covariance(silent, x, x), pooled.covariance(silent, other, other), atol=1e-12)
+    np.testing.assert_allclose(covariance(silent, x, x), covariance(silent, other, other), atol=1e-12)
 
 
 def test_every_covariate_has_evenly_spaced_landmarks_and_they_are_the_same_for_ever():

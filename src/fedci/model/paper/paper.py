@@ -18,13 +18,12 @@ from functools import lru_cache
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 
 from fedci.model import kernels
-from fedci.model.family import Family, Theta, names_of
+from fedci.model.family import Family, Theta, names_of, unraveller
 from fedci.model.paper import means, wishart
 from fedci.model.rows import Vector
 from fedci.study.options import ModelOptions
@@ -109,7 +108,7 @@ def _shapes(model: PaperModel) -> Theta:
 
 @lru_cache(maxsize=64)
 def _unraveller(model: PaperModel) -> Callable[[Any], Theta]:
-    return ravel_pytree(jax.tree.map(jnp.asarray, _shapes(model)))[1]
+    return unraveller(_shapes(model))
 
 
 @lru_cache(maxsize=256)

@@ -20,7 +20,7 @@ from fedci.model.law import Law
 from fedci.model.paper import elbo, means, posterior
 from fedci.model.paper.paper import PaperModel
 from fedci.model.paper.posterior import Roots
-from fedci.model.rows import Rows, Vector
+from fedci.model.rows import Rows, Vector, on_device
 
 EVALUATE, EFFECTS = "Evaluate", "AskEffects"
 LAST_STREAM = 10**6
@@ -90,7 +90,7 @@ class PaperFamily(PaperModel):
     # --- what a site answers
 
     def answer(self, name: str, arrays: Arrays, rows: Rows, memory: Any) -> Answer:
-        roots = Roots(jnp.asarray(arrays["phi_roots"]), jnp.asarray(arrays["sigma_roots"]))
+        roots = Roots(on_device(arrays["phi_roots"]), on_device(arrays["sigma_roots"]))
         for jitter in self.jitters:
             value, (gradient, by_roots) = jax.device_get(
                 elbo.evaluate_site(self, arrays["theta"], roots, rows, jitter))
@@ -107,8 +107,8 @@ class PaperFamily(PaperModel):
     # --- draws
 
     def draws_at(self, arrays: Arrays, index: int) -> Draws:
-        roots = Roots(jnp.asarray(arrays["phi_roots"]), jnp.asarray(arrays["sigma_roots"]))
-        return Draws(roots, jnp.asarray(arrays["g"])[:, index])
+        roots = Roots(on_device(arrays["phi_roots"]), on_device(arrays["sigma_roots"]))
+        return Draws(roots, on_device(np.asarray(arrays["g"])[:, index]))
 
     def draws_elsewhere(self, arrays: Arrays, theta: np.ndarray, u: np.ndarray, pooled_u: np.ndarray,
                         seed: int) -> Draws:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
 from typing import NamedTuple
@@ -61,12 +61,25 @@ class Part(NamedTuple):
         return self.along or self.relevances
 
 
-class Points(NamedTuple):
+@dataclass(frozen=True)
+class Points:
     """People as blocks see them."""
 
     x: Float[Array, "n d"]
     t: Float[Array, "n K"]
     """xA."""
+    _landmarks: dict[int, pooled.Placed] = field(default_factory=dict)
+
+    @cached_property
+    def placed(self) -> pooled.Placed:
+        """As the pooled covariance sees them."""
+        return pooled.placed(self.x)
+
+    def landmarks(self, count: int) -> pooled.Placed:
+        """Those of outcome and effect are the same."""
+        if count not in self._landmarks:
+            self._landmarks[count] = pooled.placed(jnp.asarray(pooled.landmarks(count, self.x.shape[1])))
+        return self._landmarks[count]
 
 
 class Paths(NamedTuple):
@@ -135,20 +148,26 @@ class Layout:
 
     def rows(self, theta: Theta, x: Float[Array, "n d"], arms: Float[Array, "n 2"]) -> Float[Array, "n q"]:
         """z of each person, `arms` picking (or weighing) the two outcomes: [1 − w, w] observed, [−1, 1] the effect."""
-        return self._weighed(theta, self.omega(theta, x), arms)
+        return self.weighed(theta, self.omega(theta, x), arms)
 
     def along(self, theta: Theta, paths: Paths) -> Float[Array, "2 d G q"]:
         """Averages over people of the rows z of (the outcome without treatment, the effect) along each covariate."""
         d, count = paths.people.shape[1], paths.grid.shape[0]
         omega = [_along_paths(block, theta, paths).reshape(d * count, -1) for block in self.blocks]
         arms = (jnp.broadcast_to(jnp.array(arm), (d * count, 2)) for arm in ((1.0, 0.0), (-1.0, 1.0)))
-        return jnp.stack([self._weighed(theta, omega, arm) for arm in arms]).reshape(2, d, count, -1)
+        return jnp.stack([self.weighed(theta, omega, arm) for arm in arms]).reshape(2, d, count, -1)
 
-    def _weighed(self, theta: Theta, omega: Sequence[Float[Array, "n _"]],
-                 arms: Float[Array, "n 2"]) -> Float[Array, "n q"]:
+    def weighed(self, theta: Theta, omega: Sequence[Float[Array, "n _"]],
+                arms: Float[Array, "n 2"]) -> Float[Array, "n q"]:
+        """z from ω(x): for several weighings of the same people, which share it."""
         weights = [arms @ root for root in self.roots(theta).values()]
         return jnp.concatenate([weight[:, i:i + 1] * omega_b for weight, omega_b
                                 in zip(weights, omega, strict=True) for i in range(weight.shape[1])], 1)
+
+    def arms(self, theta: Theta, x: Float[Array, "n d"]) -> Float[Array, "n 2 q"]:
+        """z of each person in either arm."""
+        omega = self.omega(theta, x)
+        return jnp.stack([self.weighed(theta, omega, jnp.broadcast_to(arm, (x.shape[0], 2))) for arm in jnp.eye(2)], 1)
 
 
 def _along_paths(block: Block, theta: Theta, paths: Paths) -> Float[Array, "d G b"]:
@@ -215,13 +234,15 @@ BENDS = Part("products and thresholds", "products and thresholds", relevances=po
 def bends(options: SharedOptions, d: int) -> Iterator[Block]:
     """Products and thresholds through landmarks: b with its relevances, e with its own."""
     if options.landmarks:
-        at = pooled.landmarks(options.landmarks, d)
-        yield Block(name="pooled outcome", width=options.landmarks, copies=1, part=BENDS,
-                    columns=lambda theta, points: pooled.features(pooled.of_outcome(theta), points.x, at),
+        count, at = options.landmarks, pooled.landmarks(options.landmarks, d)
+        yield Block(name="pooled outcome", width=count, copies=1, part=BENDS,
+                    columns=lambda theta, points: pooled.features(pooled.of_outcome(theta), points.placed,
+                                                                  points.landmarks(count)),
                     along=lambda theta, paths: pooled.features_along(pooled.of_outcome(theta), *paths, at),
                     root=lambda theta: jnp.array([[1.0], [theta["alike"] + theta["pooled_alike"]]]))
-        yield Block(name="pooled effect", width=options.landmarks, copies=1, part=BENDS,
-                    columns=lambda theta, points: pooled.features(pooled.of_effect(theta), points.x, at),
+        yield Block(name="pooled effect", width=count, copies=1, part=BENDS,
+                    columns=lambda theta, points: pooled.features(pooled.of_effect(theta), points.placed,
+                                                                  points.landmarks(count)),
                     along=lambda theta, paths: pooled.features_along(pooled.of_effect(theta), *paths, at),
                     root=lambda theta: jnp.array([[0.0], [1.0]]))
 

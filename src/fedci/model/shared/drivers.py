@@ -22,6 +22,7 @@ from jaxtyping import Array, Float
 from fedci.model import kernels
 from fedci.model.family import Theta
 from fedci.model.parallel import each
+from fedci.model.rows import on_device
 from fedci.model.shared.basis import Part
 from fedci.model.shared.evidence import SharedDraws
 from fedci.model.shared.shared import SharedModel, own_root
@@ -48,7 +49,7 @@ def parts_of(model: SharedModel) -> list[Part]:
 
 
 def drivers(model: SharedModel, draws: SharedDraws) -> Drivers:
-    x = jnp.asarray(np.random.default_rng(0).standard_normal((PEOPLE, model.covariates)))
+    x = on_device(np.random.default_rng(0).standard_normal((PEOPLE, model.covariates)))
     return Drivers(*(np.asarray(values).mean(0) for values in _by_draw(model, draws, x)))
 
 
@@ -62,7 +63,8 @@ def _by_draw(model: SharedModel, draws: SharedDraws, x: Float[Array, "n d"]) -> 
 def _of_theta(model: SharedModel, vector: Float[Array, "p"], beta: Float[Array, "B q"],
               x: Float[Array, "n d"]) -> Drivers:
     theta = model.unravel(vector)
-    shares = jnp.stack([_shares(model, theta, beta, x, jnp.array(arms)) for arms in ARMS.values()])
+    omega = model.layout.omega(theta, x)
+    shares = jnp.stack([_shares(model, theta, beta, x, omega, jnp.array(arms)) for arms in ARMS.values()])
     return Drivers(shares, _weights(model, theta))
 
 
@@ -73,8 +75,8 @@ def _weights(model: SharedModel, theta: Theta) -> Float[Array, "d P"]:
 
 
 def _shares(model: SharedModel, theta: Theta, beta: Float[Array, "B q"], x: Float[Array, "n d"],
-            arms: Float[Array, "2"]) -> Float[Array, "P"]:
-    z = model.layout.rows(theta, x, jnp.broadcast_to(arms, (x.shape[0], 2)))
+            omega: list[Array], arms: Float[Array, "2"]) -> Float[Array, "P"]:
+    z = model.layout.weighed(theta, omega, jnp.broadcast_to(arms, (x.shape[0], 2)))
     columns = [_columns(model, part) for part in parts_of(model) if part is not OWN]
     shared = [jnp.mean(jnp.var(z[:, at] @ beta[:, at].T, axis=0)) for at in columns]
     root = own_root(theta)

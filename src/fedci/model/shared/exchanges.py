@@ -6,13 +6,14 @@ Generators: they yield what is asked, and are sent the sums over all sites; noth
 from __future__ import annotations
 
 from collections.abc import Generator
+from functools import partial
 
 import jax
-import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float
 
 from fedci.model.family import Ask, Sums, Theta
-from fedci.model.rows import BetaLaw
+from fedci.model.rows import BetaLaw, on_device
 from fedci.model.shared import basis, evidence
 from fedci.model.shared.evidence import Statistics
 from fedci.model.shared.shared import SharedModel
@@ -39,7 +40,7 @@ def _ridge_directions(model: SharedModel, rows: float) -> Generator[Ask, Sums, n
     One exchange: with A = 0 the hinges are constant, and the posterior mean of β̃'s lines is the ridge estimate.
     """
     total = yield Ask(STATISTICS, {"thetas": model.ravel(model.ridge)[None], "few": np.array(float(rows))})
-    coefficients = _slopes(model, model.ridge, np.asarray(evidence.collapse(_statistics(total)).mean[0]))
+    coefficients = _slopes(model, model.ridge, np.asarray(evidence.collapse(_statistics(total)).mean)[0])
     two = coefficients / np.maximum(np.linalg.norm(coefficients, axis=0), 1e-12)
     more = np.random.default_rng(0).standard_normal((model.covariates, model.options.directions))
     columns = np.column_stack([two, two[:, 1] - two[:, 0], more / np.linalg.norm(more, axis=0)])
@@ -52,11 +53,16 @@ def _slopes(model: SharedModel, theta: Theta, beta: np.ndarray) -> np.ndarray:
     """[d, 2] coefficients of x in each arm, from β̃."""
     lines = model.layout[basis.LINES]
     block = beta[model.layout.coefficients[lines.name]].reshape(2, lines.width)
-    return (np.asarray(lines.root(jax.tree.map(jnp.asarray, theta))) @ block).T
+    return (np.asarray(_root_of_lines(model, theta)) @ block).T
+
+
+@partial(jax.jit, static_argnames="model")
+def _root_of_lines(model: SharedModel, theta: Theta) -> Float[Array, "2 2"]:
+    return model.layout[basis.LINES].root(theta)
 
 
 def _statistics(total: Sums) -> Statistics:
-    return Statistics(*(jnp.asarray(total[name]) for name in Statistics._fields))
+    return Statistics(*(on_device(total[name]) for name in Statistics._fields))
 
 
 def evaluate(model: SharedModel, q: np.ndarray, people: int,

@@ -11,12 +11,12 @@ function is least known given those before it (the pivots of a Cholesky factor o
 from __future__ import annotations
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
 from fedci.model import kernels
 from fedci.model.parallel import on_processor
+from fedci.model.rows import on_device
 from fedci.model.shared.sparse import Blocks
 
 BLOCK = {"cpu": (256, 256), "gpu": (256, 16384)}
@@ -42,7 +42,7 @@ def cut(x: np.ndarray, w: np.ndarray, y: np.ndarray, u: np.ndarray, index: int, 
     pairs, paired = zip(*(_some(x[w == arm]) for arm in (0, 1)), strict=True)
     arm = np.repeat([0, 1], [len(blocks) for blocks in rows])
     weight = np.ones(len(x)) if weight is None else weight
-    return Blocks(*map(jnp.asarray, (
+    return Blocks(*map(on_device, (
         x[place] * people[..., None], y[place] * people, people.astype(float), arm, row,
         x[choose(kernel, x, count)] if inducing is None else inducing, np.stack(pairs), np.stack(paired), u, index,
         np.where(people, weight[place], 1.0), added)))
@@ -89,7 +89,7 @@ def choose(kernel: kernels.Kernel, x: np.ndarray, count: int) -> np.ndarray:
     if count == len(picked):
         return picked
     at, params = x[picked], kernel.init(x.shape[1])
-    left = np.asarray(kernels.diagonal(kernel, params, jnp.asarray(at))).copy()
+    left = np.asarray(kernels.diagonal(kernel, params, on_device(at))).copy()
     columns, pivots = np.zeros((count, len(at))), []
     for i in range(count):
         pivot = int(np.argmax(left))
@@ -102,7 +102,7 @@ def choose(kernel: kernels.Kernel, x: np.ndarray, count: int) -> np.ndarray:
 
 
 def _column(kernel: kernels.Kernel, params: kernels.Params, x: np.ndarray, pivot: np.ndarray) -> Array:
-    return _columns(kernel, params, jnp.asarray(x), jnp.asarray(pivot)[None])[:, 0]
+    return _columns(kernel, params, on_device(x), on_device(pivot[None]))[:, 0]
 
 
 _columns = jax.jit(kernels.cross, static_argnums=0)

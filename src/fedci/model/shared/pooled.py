@@ -31,6 +31,18 @@ JITTER = 1e-6
 STREAM = 7
 
 
+class Placed(NamedTuple):
+    """People, or landmarks, as the covariance sees them."""
+
+    x: Float[Array | np.ndarray, "n d"]
+    u: Float[Array | np.ndarray, "n d"]
+    """Φ(x): two hundred steps of a program, so it is made once."""
+
+
+def placed(x: Float[Array, "n d"]) -> Placed:
+    return Placed(x, ndtr(x))
+
+
 class Pooled(NamedTuple):
     """One covariance."""
 
@@ -67,26 +79,25 @@ def landmarks(count: int, d: int) -> np.ndarray:
     return at
 
 
-def covariance(of: Pooled, x: Float[Array, "n d"], z: Float[Array, "m d"]) -> Float[Array, "n m"]:
+def covariance(of: Pooled, one: Placed, other: Placed) -> Float[Array, "n m"]:
     """k(x_i, z_j)."""
     products, thresholds, mondrian = jnp.exp(2.0 * of.log_scale)
     relevance = jnp.exp(2.0 * (of.log_relevance - jnp.max(of.log_relevance)))
     share = relevance / jnp.sum(relevance)
-    apart = jnp.abs(ndtr(x)[:, None] - ndtr(z)[None])
+    apart = jnp.abs(one.u[:, None] - other.u[None])
     steep = jnp.exp(of.log_relevance + of.log_steepness)
-    return (products * ((x * share[None]) @ z.T) ** 2 + thresholds * (1.0 - apart @ share)
+    return (products * ((one.x * share[None]) @ other.x.T) ** 2 + thresholds * (1.0 - apart @ share)
             + mondrian * jnp.exp(-(apart @ steep)))
 
 
-def features(of: Pooled, x: Float[Array, "n d"], at: Float[np.ndarray, "M d"]) -> Float[Array, "n M"]:
-    """ψ(x) of each person."""
-    return covariance(of, x, jnp.asarray(at)) @ _inverse_root(of, at).T
+def features(of: Pooled, people: Placed, at: Placed) -> Float[Array, "n M"]:
+    """ψ(x) of each person, through landmarks."""
+    return covariance(of, people, at) @ _inverse_root(of, at).T
 
 
-def _inverse_root(of: Pooled, at: Float[np.ndarray, "M d"]) -> Float[Array, "M M"]:
+def _inverse_root(of: Pooled, at: Placed) -> Float[Array, "M M"]:
     """K_UU^{−1/2}."""
-    count, u = at.shape[0], jnp.asarray(at)
-    k = covariance(of, u, u)
+    count, k = at.x.shape[0], covariance(of, at, at)
     root = jnp.linalg.cholesky(k + JITTER * jnp.trace(k) / count * jnp.eye(count))
     return solve_triangular(root, jnp.eye(count), lower=True)
 
@@ -94,7 +105,7 @@ def _inverse_root(of: Pooled, at: Float[np.ndarray, "M d"]) -> Float[Array, "M M
 def features_along(of: Pooled, people: Float[Array, "n d"], grid: Float[Array, "G"],
                    at: Float[np.ndarray, "M d"]) -> Float[Array, "d G M"]:
     """mean_i ψ(x_i with x_ic = grid_g) for each covariate c."""
-    return covariance_along(of, people, grid, jnp.asarray(at)) @ _inverse_root(of, at).T
+    return covariance_along(of, people, grid, jnp.asarray(at)) @ _inverse_root(of, placed(jnp.asarray(at))).T
 
 
 def covariance_along(of: Pooled, people: Float[Array, "n d"], grid: Float[Array, "G"],

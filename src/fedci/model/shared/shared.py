@@ -25,11 +25,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 
 from fedci.model import kernels
-from fedci.model.family import Family, Theta, names_of
+from fedci.model.family import Family, Theta, names_of, unraveller
 from fedci.model.rows import Vector
 from fedci.model.shared import basis, priors
 from fedci.study.options import SharedOptions
@@ -72,12 +71,12 @@ class SharedModel(Family):
     @property
     def starts(self) -> Theta:
         """`priors.starts`."""
-        return priors.starts(self.options, self.covariates)
+        return _starts(self)
 
     @property
     def ridge(self) -> Theta:
         """`priors.ridge`."""
-        return priors.ridge(self.options, self.covariates)
+        return _ridge(self)
 
     def design(self, theta: Theta, x: Float[Array, "n d"], arms: Float[Array, "n 2"]) -> Float[Array, "n q"]:
         """z of each person, `arms` picking (or weighing) the two outcomes."""
@@ -110,9 +109,18 @@ def _means(model: SharedModel) -> Theta:
     return priors.means(model.options, model.covariates)
 
 
+@lru_cache(maxsize=64)
+def _starts(model: SharedModel) -> Theta:
+    return priors.starts(model.options, model.covariates)
+
+
+@lru_cache(maxsize=64)
+def _ridge(model: SharedModel) -> Theta:
+    return priors.ridge(model.options, model.covariates)
+
+
 def _vector(theta: Theta) -> np.ndarray:
-    with jax.ensure_compile_time_eval():  # may be asked for first while something is traced
-        return np.asarray(ravel_pytree(theta)[0])
+    return np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(theta)])
 
 
 @lru_cache(maxsize=64)
@@ -127,8 +135,7 @@ def _heavy_tailed(model: SharedModel) -> np.ndarray:
 
 @lru_cache(maxsize=64)
 def _unraveller(model: SharedModel) -> Callable[[Any], Theta]:
-    with jax.ensure_compile_time_eval():
-        return ravel_pytree(jax.tree.map(jnp.asarray, _means(model)))[1]
+    return unraveller(_means(model))
 
 
 def own_root(theta: Theta) -> Float[Array, "2 2"]:

@@ -18,7 +18,7 @@ from jaxtyping import Array, Float
 from fedci.model import kernels
 from fedci.model.family import Answer, Arrays, Ask, Rules, Sums
 from fedci.model.law import Law
-from fedci.model.rows import BetaLaw, Rows, Vector
+from fedci.model.rows import BetaLaw, Rows, Vector, on_device
 from fedci.model.shared import basis, drivers, evidence, exchanges, inducing, thresholds
 from fedci.model.shared.evidence import SharedDraws, Statistics
 from fedci.model.shared.exchanges import EFFECTS, PULL_BACK, STATISTICS
@@ -140,7 +140,7 @@ class SharedFamily(SharedModel):
             _, memory = self._learn(arrays, rows)
         if memory is None:
             return None
-        cotangents = Statistics(*(jnp.asarray(arrays[name]) for name in Statistics._fields))
+        cotangents = Statistics(*(on_device(arrays[name]) for name in Statistics._fields))
         gradient = evidence.second_half(self, arrays["thetas"], rows, memory.jitter, cotangents, memory.sums)
         return Answer({"gradient": gradient}, self.options.jitter, memory)
 
@@ -151,7 +151,7 @@ class SharedFamily(SharedModel):
     # --- draws
 
     def draws_at(self, arrays: Arrays, index: int) -> SharedDraws:
-        return SharedDraws(jnp.asarray(arrays["thetas"]), jnp.asarray(arrays["betas"]))
+        return SharedDraws(on_device(arrays["thetas"]), on_device(arrays["betas"]))
 
     def draws_elsewhere(self, arrays: Arrays, theta: np.ndarray, u: np.ndarray, pooled_u: np.ndarray,
                         seed: int) -> SharedDraws:
@@ -161,15 +161,16 @@ class SharedFamily(SharedModel):
         theta = self.unravel(draw.theta)
         phi, sigma = self.roots(theta)
 
-        def arm(x: Float[Array, "n d"], j: int) -> Float[Array, "n q"]:
-            return self.design(theta, x, jnp.broadcast_to(jnp.eye(2)[j], (x.shape[0], 2)))
+        def means(x: Float[Array, "n d"]) -> Float[Array, "B n 2"]:
+            z = self.layout.arms(theta, x)
+            return jnp.stack([draw.beta @ z[:, j].T for j in (0, 1)], -1)
 
         return Law(phi=phi @ phi.T, sigma=sigma @ sigma.T,
                    k=lambda x, z: kernels.cross(self.kernel, theta["kernel"], x, z),
                    own=lambda x: kernels.diagonal(self.kernel, theta["kernel"], x),
-                   means=lambda x: jnp.stack([draw.beta @ arm(x, 0).T, draw.beta @ arm(x, 1).T], -1),
+                   means=means,
                    fixed=lambda x: jnp.zeros((x.shape[0], 2)),
-                   design=lambda x: jnp.stack([arm(x, 0), arm(x, 1)], 1))
+                   design=lambda x: self.layout.arms(theta, x))
 
     @property
     def driver_parts(self) -> list[basis.Part]:

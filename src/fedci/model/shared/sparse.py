@@ -43,6 +43,7 @@ from fedci.model.rows import (
     SufficientSums,
     Vector,
     merged,
+    on_device,
     same_shape,
 )
 from fedci.model.shared import basis
@@ -73,7 +74,7 @@ class Blocks(NamedTuple):
     """Variance of the noise that the site added to its outcomes (`model.likelihood`)."""
 
     def people(self) -> int:
-        return int(self.mask.sum())
+        return int(np.asarray(self.mask).sum())
 
     def is_small(self) -> bool:
         return False
@@ -102,7 +103,7 @@ class Blocks(NamedTuple):
         known = self.known(model, draws, jitter) if known is None else known
         blocks = [np.asarray(part) for part in (self.x, self.y, self.weight, self.arm)]
         for i, (place, mask) in enumerate(zip(np.asarray(self.row), np.asarray(self.mask) > 0, strict=True)):
-            block = Block(*(jnp.asarray(part[i]) for part in blocks))
+            block = Block(*(on_device(part[i]) for part in blocks))
             each = jax.device_get(over_draws(partial(_realised, model, block, correlations, self.added), known))
             yield place[mask], Moments(each.mean[..., mask], each.var[..., mask])
 

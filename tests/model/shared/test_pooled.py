@@ -69,9 +69,9 @@ def test_averages_along_a_covariate_are_those_over_the_people():
     psi = pooled.features_along(law, people, grid, at)
     for c in range(D):
         for g, value in enumerate(grid):
-            moved = people.at[:, c].set(value)
-            np.testing.assert_allclose(mean[c, g], pooled.covariance(law, moved, jnp.asarray(at)).mean(0), rtol=1e-12)
-            np.testing.assert_allclose(psi[c, g], pooled.features(law, moved, at).mean(0), rtol=1e-8, atol=1e-10)
+            moved, marks = pooled.placed(people.at[:, c].set(value)), pooled.placed(jnp.asarray(at))
+            np.testing.assert_allclose(mean[c, g], pooled.covariance(law, moved, marks).mean(0), rtol=1e-12)
+            np.testing.assert_allclose(psi[c, g], pooled.features(law, moved, marks).mean(0), rtol=1e-8, atol=1e-10)
 
 
 def test_landmarks_carry_the_covariance_where_they_stand():

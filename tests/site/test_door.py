@@ -169,7 +169,8 @@ def test_a_study_through_doors_is_the_study_in_process_bit_for_bit(tmp_path, pre
         mine, theirs = outside.effects.sums[name], inside.effects.sums[name]
         assert mine.keys() == theirs.keys()
         assert all(mine[key].tobytes() == theirs[key].tobytes() for key in mine)
-        assert behind[name].people.ite().means.shape == (16, len(behind[name].run.table.y))
+        draws = plan.fit_options().prediction.draws
+        assert behind[name].people.ite().means.shape == (draws, len(behind[name].run.table.y))
         _check_ledger(tmp_path / name, [seen for seen in engine.seen if seen[0] == name], outside)
     for book in ledgers.values():
         book.close()

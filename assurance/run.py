@@ -50,6 +50,8 @@ SUITES = {
     "attacks: strangers, expired and foreign certificates, jobs with code, changed kits":
         ["tests/network/test_refusals.py", "tests/network/test_kit.py", "tests/network/test_hardening.py",
          "tests/network/test_certificates.py", "tests/network/test_provision.py", "tests/network/test_operations.py"],
+    "attacks: letters of a study by files, cut, flipped, swapped, stale, forged and foreign; commands killed":
+        ["tests/mail"],
     "faults: mismatches, jitter, small disks; attacks: formulas, names, canaries": ["tests/across/test_promises.py"],
     "faults: parties killed at every protocol state": ["tests/network/test_faults.py"],
     "faults: SIGKILL of a site in 19 states, of the coordinator in 20 rounds": ["tests/network/test_killed.py"],

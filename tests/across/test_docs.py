@@ -123,7 +123,8 @@ def few_rounds(terminal: Terminal) -> None:
     """Small enough to be walked step by step."""
     terminal.type("fedci simulate --out hospitals --rows 60")
     terminal.type("fedci init hospitals/lyon.csv --policy simulation --out study.toml")
-    text = Path("study.toml").read_text(encoding="utf-8").replace('preset = "default"', 'preset = "classic"')
+    proposed = Path("study.toml").read_text(encoding="utf-8").removesuffix(QUICK)
+    text = proposed.replace('preset = "default"', 'preset = "classic"')
     short = "[optimiser]\nrounds = 2\n\n[prediction]\ndraws = 16\n\n[diagnostics]\nenabled = false\n"
     Path("study.toml").write_text(f"{text}\n{short}", encoding="utf-8")
 

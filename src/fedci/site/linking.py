@@ -175,8 +175,13 @@ def begin_linkage(study: Study, table: Table, run: str, credentials: Credentials
     return SiteLinkage(study=study, name=table.site, run=run, people=table.rows, credentials=credentials,
                        secret=derived(secret, info("witnesses", run, study.hash())),
                        records=id_records(study, table), key=credentials.key,
-                       private=None if credentials.key else X25519PrivateKey.from_private_bytes(
-                           _drawn(credentials, "private", run)))
+                       private=None if credentials.key else _private(credentials, run))
+
+
+def _private(credentials: Credentials, run: str) -> X25519PrivateKey:
+    if credentials.linkage_seed is None:
+        return X25519PrivateKey.generate()
+    return X25519PrivateKey.from_private_bytes(_drawn(credentials, "private", run))
 
 
 def _drawn(credentials: Credentials, purpose: str, run: str) -> bytes:

@@ -6,7 +6,7 @@ Heavy imports stand inside the commands, as in `cli`.
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -103,16 +103,11 @@ def network_new(
 
     made = new_network(Study.read(study), tuple(site or ()), host, out, port, force)
     if as_json:
-        typer.echo(told_as_json({"kits": {party: str(folder) for party, folder in made.items()}, "host": host,
-                             "port": port}))
+        typer.echo(told_as_json({"kits": _places(made), "host": host, "port": port}))
         return
-    typer.echo(f"{len(made)} kits in '{out}', each for one party only, by a channel you trust:")
-    for party, folder in made.items():
-        runs = (f"fedci coordinator run --kit {folder} {study}" if party == COORDINATOR else
-                f"fedci site run --kit {party} --data FILE")
-        typer.echo(f"  {folder}   to {party}, who runs `{runs}`")
-    typer.echo(f"Sites connect outward to {host}:{port} (TCP); only the coordinator listens. Then delete '{out}' here, "
-               f"but for the coordinator's kit: it holds the other parties' private keys.")
+    _show_kits(out, made, {party: f"fedci coordinator run --kit {folder} {study}" if party == COORDINATOR else
+                           f"fedci site run --kit {party} --data FILE" for party, folder in made.items()},
+               f"Sites connect outward to {host}:{port} (TCP); only the coordinator listens.")
 
 
 def _new_by_files(study: Path, sites: tuple[str, ...], out: Path, force: bool, as_json: bool) -> None:
@@ -121,15 +116,25 @@ def _new_by_files(study: Path, sites: tuple[str, ...], out: Path, force: bool, a
 
     made = new_by_files(Study.read(study), sites, out, force)
     if as_json:
-        typer.echo(told_as_json({"kits": {party: str(folder) for party, folder in made.items()}, "files": True}))
+        typer.echo(told_as_json({"kits": _places(made), "files": True}))
         return
+    _show_kits(out, made, {party: f"fedci coordinator next --kit {folder} --out requests" if party == COORDINATOR else
+                           f"fedci site answer request-1.fedci --kit {party} --data FILE"
+                           for party, folder in made.items()},
+               "Nobody connects: requests and answers are files, sealed for who reads them.")
+
+
+def _places(made: Mapping[str, Path]) -> dict[str, str]:
+    return {party: str(folder) for party, folder in made.items()}
+
+
+def _show_kits(out: Path, made: Mapping[str, Path], runs: Mapping[str, str], way: str) -> None:
+    """Whose each kit is and what its party runs; `way`: how messages travel."""
     typer.echo(f"{len(made)} kits in '{out}', each for one party only, by a channel you trust:")
     for party, folder in made.items():
-        runs = (f"fedci coordinator next --kit {folder} --out requests" if party == COORDINATOR else
-                f"fedci site answer request-1.fedci --kit {party} --data FILE")
-        typer.echo(f"  {folder}   to {party}, who runs `{runs}`")
-    typer.echo(f"Nobody connects: requests and answers are files, sealed for who reads them. Then delete '{out}' here, "
-               f"but for the coordinator's kit: it holds the other parties' private keys.")
+        typer.echo(f"  {folder}   to {party}, who runs `{runs[party]}`")
+    typer.echo(f"{way} Then delete '{out}' here, but for the coordinator's kit: it holds the other parties' private "
+               f"keys.")
 
 
 @site_app.command("policy")

@@ -63,7 +63,7 @@ TABLE: dict[str, Prior] = {
         reason="the effect differs between people less than the outcome does: by e⁻¹ = 0.37 of it, a factor e either "
                "way; common to all blocks"),
     "alike": Prior(
-        letter="ρ₀", shape=(), mean=1.0, sd=0.1, law="Student's t",
+        letter="ρ₀", shape=(), mean=1.0, sd=0.2, law="Student's t",
         reason="with ρ = 1 treatment leaves the shape of the outcome as it is, and few data are no reason to doubt it; "
                "effects that grow with the outcome are ρ ≠ 1, and the tails let data say so; common to all blocks"),
     "hinges": Prior(

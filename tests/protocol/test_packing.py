@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from fedci.model.family import Ask
 from fedci.privacy import secure_sum
 from fedci.protocol import packing
 
@@ -24,10 +25,12 @@ def test_the_order_is_that_of_the_names_whatever_the_order_of_the_sums():
 
 @pytest.mark.parametrize("name, power", [("cate_mean", 1), ("ite_sd", 1), ("cate_var", 2), ("people", 0)])
 def test_a_unit_enters_means_once_variances_twice_and_counts_not_at_all(name, power):
-    assert packing.rescaled({name: np.array(3.0)}, 10.0)[name] == 3.0 * 10.0**power
+    units = packing.units_of(None, Ask("AskEffects", {}), 10.0, 50)
+    assert packing.from_units({name: np.array(3.0)}, units)[name] == 3.0 * 10.0**power
+    assert packing.in_units({name: np.array(3.0 * 10.0**power)}, units)[name] == 3.0
 
 
-@pytest.mark.parametrize("form", [secure_sum.BOUNDED, secure_sum.WIDE, secure_sum.RAW])
+@pytest.mark.parametrize("form", [secure_sum.BOUNDED, secure_sum.SHARES, secure_sum.WIDE, secure_sum.RAW])
 def test_a_masked_answer_has_its_numbers_and_the_checks(form):
     """An integer for each number and each part of its form."""
     values = packing.flat(SUMS)
@@ -40,7 +43,8 @@ def test_sums_in_the_datas_own_units_are_raw_and_gradients_bounded_only_where_da
     for name in ("AskMeans", "AskSpreads"):
         assert packing.form_of(None, name) == secure_sum.RAW
     assert packing.form_of(standardised, "Evaluate") == secure_sum.BOUNDED
-    assert packing.form_of(own, "Evaluate") == packing.form_of(standardised, "AskStatistics") == secure_sum.WIDE
+    assert packing.form_of(standardised, "AskStatistics") == secure_sum.SHARES
+    assert packing.form_of(own, "Evaluate") == packing.form_of(own, "AskStatistics") == secure_sum.WIDE
 
 
 def test_the_jitter_is_summed_beside_the_answers():

@@ -220,7 +220,7 @@ def open_course(talk: Talk, contract: Contract) -> tuple[Talk, Opening]:
     secured = contract.study.policy.secures(len(contract.sites))
     talk = talk.on(Terms(sums=masked_sums.agree(talk) if secured else PlainSums()))
     opened = talk.follow(course.opening(contract))
-    return talk.on(replace(talk.terms, model=opened.model, unit=opened.scales.y_sd,
+    return talk.on(replace(talk.terms, model=opened.model, unit=opened.scales.y_sd, people=opened.people,
                            averaged=contract.study.policy.noises("effects"))), opened
 
 

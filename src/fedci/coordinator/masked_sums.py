@@ -13,7 +13,7 @@ from fedci.model.family import Ask
 from fedci.privacy import secure_sum
 from fedci.privacy.secure_sum import Form
 from fedci.protocol.messages import AskMaskKey, OpenSum, Reply, TakeCheckKey, TakeMaskKeys
-from fedci.protocol.packing import JITTERED, form_of, masked_size, rescaled, unflatten, with_jitter
+from fedci.protocol.packing import JITTERED, form_of, from_units, masked_size, unflatten, units_of, with_jitter
 from fedci.protocol.requests import MASKED, OWN, REQUESTS, Shapes
 
 
@@ -46,7 +46,7 @@ class SecureSums:
         sums = unflatten(secure_sum.decode(total[:-secure_sum.CHECKS], form), expected)
         _check_sane(sums, form)
         _note_jitter(talk, sums.pop(JITTERED))
-        sums = rescaled(sums, talk.terms.unit)
+        sums = from_units(sums, units_of(talk.terms.model, ask, talk.terms.unit, talk.terms.people))
         own = {site: _own(reply, talk.own_shapes(ask), REQUESTS[ask.name].rules()) for site, reply in replies.items()}
         return Total(sums, {"total": total}, {site: part for site, part in own.items() if part})
 

@@ -69,6 +69,8 @@ class Terms:
     sums: SumsOverSites = PlainSums()
     unit: float = 1.0
     """Of the outcome: one in model units, in its own."""
+    people: int = 0
+    """Of all sites."""
     averaged: bool = False
     """Whether effects are told as averages over the draws (under differential privacy)."""
 

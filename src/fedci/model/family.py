@@ -192,6 +192,10 @@ class Family(ABC):
     def answer(self, name: str, arrays: Arrays, rows: Rows, memory: Any) -> Answer | None:
         """The sums of one round; a numerical failure is counted ('failed'), or None where it cannot be."""
 
+    def units(self, ask: Ask, people: int) -> dict[str, np.ndarray]:
+        """What sums of so many people are divided by while they are masked, so that none is far beyond 1."""
+        return {}
+
     @abstractmethod
     def received(self, arrays: Arrays, index: int) -> tuple[np.ndarray, Draws]:
         """(Θ, the draws of a site) from the arrays with which effects are asked for."""

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from fedci.model.family import Family, Shapes
+from fedci.model.family import Ask, Family, Shapes
 from fedci.privacy import secure_sum
-from fedci.privacy.secure_sum import BOUNDED, WIDE, Form
+from fedci.privacy.secure_sum import BOUNDED, SHARES, WIDE, Form
 from fedci.protocol.requests import REQUESTS
 
 JITTERED = "jittered"
@@ -29,19 +29,28 @@ def unflatten(values: np.ndarray, shapes: Shapes) -> dict[str, np.ndarray]:
 
 
 def form_of(model: Family | None, request: str) -> Form:
-    """How the numbers of a sum travel: gradients are bounded where data are standardised, and only there."""
+    """How the numbers of a sum travel: those of a fit are bounded where data are standardised, and only there."""
     form = REQUESTS[request].form
-    return WIDE if form == BOUNDED and not (model and model.options.standardise) else form
+    return WIDE if form in (BOUNDED, SHARES) and not (model and model.options.standardise) else form
 
 
 POWERS = {"cate_mean": 1, "ite_mean": 1, "ite_sd": 1, "cate_var": 2, "ite_var": 2}
 """Of the outcome's unit in each sum of effects."""
 
 
-def rescaled(sums: Mapping[str, np.ndarray], unit: float) -> dict[str, np.ndarray]:
-    """Sums of effects in another unit: masked they travel in the model's, so that the range of the secure sum does not
-    depend on whether an outcome is in years or in cents."""
-    return {name: part * unit ** POWERS[name] if name in POWERS else part for name, part in sums.items()}
+def units_of(model: Family | None, ask: Ask, outcome: float, people: int) -> dict[str, np.ndarray]:
+    """Of the sums that have one while they are masked, so that the range of the secure sum depends neither on whether
+    an outcome is in years or in cents (`outcome`: one in model units, in its own), nor on how many people there are."""
+    fitted = model.units(ask, people) if model and form_of(model, ask.name) == SHARES else {}
+    return {name: np.asarray(outcome**power) for name, power in POWERS.items()} | fitted
+
+
+def in_units(sums: Mapping[str, np.ndarray], units: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    return {name: part / units[name] if name in units else part for name, part in sums.items()}
+
+
+def from_units(sums: Mapping[str, np.ndarray], units: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    return {name: part * units[name] if name in units else part for name, part in sums.items()}
 
 
 def masked_size(shapes: Shapes, form: Form) -> int:

@@ -41,3 +41,5 @@ class Prepared:
     """The first stage of the fit, if it has one."""
     first: Rows | None = None
     """The rows that it looks at."""
+    people: int = 0
+    """Of all sites."""

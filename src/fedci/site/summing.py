@@ -18,7 +18,7 @@ from fedci.protocol import stages
 from fedci.protocol.ask import shapes
 from fedci.protocol.course import READY, Opening, Place
 from fedci.protocol.messages import AskMaskKey, OpenSum, Reply, Step, TakeCheckKey, TakeMaskKeys
-from fedci.protocol.packing import JITTERED, form_of, rescaled, with_jitter
+from fedci.protocol.packing import JITTERED, form_of, from_units, in_units, units_of, with_jitter
 from fedci.protocol.requests import MASKED, OWN, REQUESTS
 from fedci.site import describing, diagnosing
 from fedci.site.admission import admit, situation
@@ -81,9 +81,9 @@ def step(party: Party, run: Run, request: Step) -> tuple[Run, Reply]:
 def _masked(run: Run, sums: SiteSums, request: Step, ask: Ask, part: Part,
             own: dict[str, np.ndarray]) -> tuple[Run, Reply]:
     ready, effects = run.prepared, _is_of_effects(ask)
-    unit = ready.units.y_sd if ready else 1.0
+    scales = units_of(ready.model, ask, ready.units.y_sd, ready.people) if ready else {}
     steps = round(np.log10(part.jitter / ready.model.options.jitter)) if part.jitter and ready else 0
-    numbers = rescaled(part.sums, 1.0 / unit) | {JITTERED: np.array(steps)}
+    numbers = in_units(part.sums, scales) | {JITTERED: np.array(steps)}
     sums, hidden, shares = sums.mask(request, numbers, form_of(ready.model if ready else None, ask.name))
     own |= _own_averages(run, part.sums) if effects else {}
     return replace(run, sums=sums), reply_to(request, {MASKED: hidden} | own, shares=shares)
@@ -101,7 +101,8 @@ def _sum_before(site: str, run: Run, request: Step, place: Place, ask: Ask, numb
     model = place.opened.model if place.opened else None
     expected = shapes(model, ask, run.study.policy.noises("effects"))
     if run.sums is not None and run.masked:
-        return run.sums.true_sum(request.previous, number, with_jitter(expected), form_of(model, ask.name))
+        total = run.sums.true_sum(request.previous, number, with_jitter(expected), form_of(model, ask.name))
+        return from_units(total, units_of(model, ask, 1.0, place.opened.people)) if place.opened else total
     previous = request.previous
     if any(name not in previous or previous[name].shape != shape for name, shape in expected.items()):
         raise MessageError(f"site '{site}': the sum of round {number} is not told with the next step, and it "
@@ -159,7 +160,7 @@ def _prepared(site: str, run: Run, opened: Opening) -> Prepared:
                     stage.rows))
     rows = model.rows(x, w, y, opened.u[place], place, run.table.added / units.y_sd**2)
     first = model.rows_of_stage(rows, stages.chosen(w, stage.rows), x, w, y) if stage.rows else None
-    return Prepared(model, units, rows, stage, first)
+    return Prepared(model, units, rows, stage, first, opened.people)
 
 
 # --- the answers

@@ -175,7 +175,7 @@ class SharedOptions(Options):
     standardise: ClassVar[bool] = True
     moments_spread: ClassVar[str] = "variance"
     exchanges_per_round: ClassVar[int] = 2
-    draws_per_theta: ClassVar[int] = 8
+    draws_per_theta: ClassVar[int] = 16
     """Of β for each draw of θ behind the effects: they cost a site no factorisation."""
     noises_gradients: ClassVar[bool] = False
     """Whether a site's gradient can be clipped and noised: here it comes of sums that are told as they are."""

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from fedci.model.families import model_of
+from fedci.model.family import Ask
 from fedci.model.shared import evidence
 from fedci.model.shared.shared_family import MANY_PEOPLE, PLAIN
 from fedci.model.shared.sparse import Blocks
@@ -73,3 +74,15 @@ def test_more_people_narrow_q_where_it_has_learnt_and_nowhere_else(model):
 
     np.testing.assert_allclose(model.narrower(at(prior_sd), 10.0), 1.0, rtol=1e-12)
     np.testing.assert_allclose(model.narrower(at(prior_sd / 2), 10.0), np.sqrt(4 / (1 + 10 * 3)), rtol=1e-12)
+
+
+def test_in_the_units_of_a_masked_sum_no_statistic_is_far_beyond_1(model, rows):
+    """T, v, c and l of n people are at most a few n/σ², however small the noise is."""
+    theta, site = model.prior[0].copy(), model.rows(*rows, np.zeros(4), 0)
+    for noise in (-4.0, 0.0):
+        theta[[name.startswith("noise") for name in model.names()]] = noise, 0.2
+        ask = Ask("AskStatistics", {"thetas": theta[None], "few": np.array(0.0)})
+        answer, units = model.answer("AskStatistics", ask.arrays, site, None), model.units(ask, 60)
+        assert units.keys() == answer.sums.keys() - {"failed"}
+        assert all(np.abs(answer.sums[name] / unit).max() < 50.0 for name, unit in units.items())
+    assert model.units(Ask("AskSharedEffects", {}), 60) == {}

@@ -22,7 +22,7 @@ from fedci.model.rows import BetaLaw, Rows, Vector, on_device
 from fedci.model.shared import basis, drivers, evidence, exchanges, inducing, thresholds
 from fedci.model.shared.evidence import SharedDraws, Statistics
 from fedci.model.shared.exchanges import EFFECTS, PULL_BACK, STATISTICS
-from fedci.model.shared.shared import SharedModel
+from fedci.model.shared.shared import NOISE_FLOOR, SharedModel
 from fedci.model.shared.sparse import Blocks
 
 MANY_PEOPLE = 1000
@@ -143,6 +143,14 @@ class SharedFamily(SharedModel):
         cotangents = Statistics(*(on_device(arrays[name]) for name in Statistics._fields))
         gradient = evidence.second_half(self, arrays["thetas"], rows, memory.jitter, cotangents, memory.sums)
         return Answer({"gradient": gradient}, self.options.jitter, memory)
+
+    def units(self, ask: Ask, people: int) -> dict[str, np.ndarray]:
+        """T ≤ Σ_i z_i z_iᵀ/σ², and z is of size 1: n/σ² of each draw."""
+        if ask.name != STATISTICS:
+            return {}
+        noise = np.stack([np.asarray(self.unravel(theta)["noise"]) for theta in ask.arrays["thetas"]])
+        most = people / (np.exp(2.0 * (noise[:, 0] - np.abs(noise[:, 1]))) + NOISE_FLOOR**2)
+        return {"gram": most[:, None], "cross": most[:, None], "square": most, "log_det": most}
 
     def received(self, arrays: Arrays, index: int) -> tuple[np.ndarray, SharedDraws]:
         """Each draw has its own θ; there is no Θ."""

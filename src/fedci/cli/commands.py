@@ -34,6 +34,7 @@ from fedci.cli.arguments import (
     SiteName,
     StudyFile,
 )
+from fedci.cli.compiler import compile_quickly
 from fedci.cli.screen import as_json as _as_json
 from fedci.cli.screen import result_in_words
 from fedci.errors import FedciError, UsageError
@@ -57,6 +58,7 @@ for name, commands in parties.APPS.items():
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command and leave with its exit code."""
+    compile_quickly()
     sys.exit(_exit_code(arguments))
 
 

@@ -1,0 +1,112 @@
+"""One matrix of products in place of a round's: exact at its point, for roots and noise everywhere, and near it to
+second order."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from fedci.model.families import model_of
+from fedci.model.shared import dictionary, evidence
+from fedci.model.shared.dictionary import Point
+from fedci.study.options import SharedOptions
+
+D, SITES, N = 3, 2, 40
+MODEL = model_of(SharedOptions(family="shared", directions=2, knots=4, landmarks=6), D, D, SITES)
+PEOPLE = float(SITES * N)
+
+
+@pytest.fixture(scope="module")
+def people():
+    rng = np.random.default_rng(0)
+    sites = []
+    for _ in range(SITES):
+        x, w = rng.standard_normal((N, D)), (rng.random(N) < 0.5).astype(float)
+        sites.append((x, w, np.sin(x[:, 0]) + w * x[:, 1] + 0.3 * rng.standard_normal(N)))
+    return sites
+
+
+def theta_of(seed: int, away: float = 0.3) -> np.ndarray:
+    """Some θ of arms that have the same noise: one level is told."""
+    mean, sd = MODEL.prior
+    vector = mean + away * sd * np.random.default_rng(seed).standard_normal(MODEL.size)
+    vector[MODEL.names().index("noise[1]")] = 0.0
+    return vector
+
+
+POINT = theta_of(1)
+
+
+def exact(people, vector):
+    """T, v, c, l of a round."""
+    parts = [evidence.statistics(MODEL, vector[None], MODEL.rows(x, w, y, np.zeros(4 * (D + 3)), k), 0.0)
+             for k, (x, w, y) in enumerate(people)]
+    return [np.asarray(sum(part))[0] for part in zip(*parts, strict=True)]
+
+
+def by_products(people, point, vector):
+    told = [dictionary.products(MODEL, point, *site) for site in people]
+    total = jax.tree.map(lambda *parts: sum(parts), *told)
+    found, _ = dictionary.statistics(MODEL, total, dictionary.span(MODEL, point), jnp.asarray(vector), PEOPLE)
+    return [np.asarray(part) for part in found]
+
+
+def some_coefficients(point):
+    beta = np.random.default_rng(4).standard_normal(MODEL.columns)
+    return dictionary.coefficients(MODEL, MODEL.unravel(jnp.asarray(point)), jnp.asarray(beta))
+
+
+POINTS = pytest.mark.parametrize("point", [Point(POINT), Point(POINT, some_coefficients(POINT))],
+                                 ids=["nothing known", "tangents"])
+
+
+@POINTS
+def test_at_its_point_the_statistics_are_those_of_a_round(people, point):
+    """Hinges of neighbouring knots are alike to 1e-5, so that a fit of columns to columns keeps ten digits."""
+    for found, expected in zip(by_products(people, point, POINT), exact(people, POINT), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max())
+
+
+def test_so_they_are_for_all_roots(people):
+    """Sizes of blocks, η and ρ move no column out of the span; the own function's ρ has one of its own."""
+    vector, names = POINT.copy(), MODEL.names()
+    for name, move in (("linear[0]", 0.4), ("hinges[0,1]", -0.5), ("hinges[1,0]", 0.3), ("effect", 0.2)):
+        vector[names.index(name)] += move
+    found = by_products(people, Point(POINT), vector)
+    for part, expected in zip(found, exact(people, vector), strict=True):
+        np.testing.assert_allclose(part, expected, rtol=0.02, atol=0.02 * np.abs(expected).max())
+
+
+def test_noise_and_own_function_grow_together_without_a_new_exchange(people):
+    """Φ is in units of the noise; what differs is the floor of the noise, 1e-4 of it here."""
+    vector = POINT.copy()
+    vector[MODEL.names().index("noise[0]")] += 0.5
+    for part, expected in zip(by_products(people, Point(POINT), vector), exact(people, vector), strict=True):
+        np.testing.assert_allclose(part, expected, rtol=5e-3, atol=5e-3 * np.abs(expected).max())
+
+
+def test_with_tangents_the_fitted_function_is_right_to_second_order():
+    """Half the step along all that bends leaves a quarter of what is missed of ωᵀβ̂, and far less than without them."""
+    told, names = some_coefficients(POINT), MODEL.names()
+    moved = np.array([name.split("[")[0] in dictionary.BENT for name in names])
+    away = np.where(moved, MODEL.prior[1] * np.random.default_rng(5).standard_normal(MODEL.size), 0.0)
+
+    def missed(point, step):
+        span = dictionary.span(MODEL, point)
+        width = sum(part.shape[1] for part in span.columns)
+        total = dictionary.Products(jnp.zeros((width, width)), jnp.zeros(width), jnp.zeros(()), jnp.zeros(()))
+        _, rest = dictionary.statistics(MODEL, total, span, jnp.asarray(POINT + step * away), PEOPLE)
+        return np.sqrt(np.mean(np.einsum("arb,ab->ar", np.asarray(rest), np.asarray(told)) ** 2))
+
+    at = Point(POINT, told)
+    whole, half = missed(at, 0.02), missed(at, 0.01)
+    assert 3.5 < whole / half < 4.5
+    assert whole < 0.2 * missed(Point(POINT), 0.02)
+
+
+def test_the_arm_without_treatment_has_no_columns_of_the_effect():
+    """Nor what is a sum of others': a number told that tells nothing."""
+    both = [dictionary.columns(MODEL, Point(POINT, some_coefficients(POINT)), np.zeros((2, D)), arm).shape[1]
+            for arm in (0, 1)]
+    assert both[1] - both[0] == 6 + D + 3
+    assert both[0] == 1 + D + 2 * 4 + 6 + (2 * D + D + 3 + 1)

@@ -31,7 +31,7 @@ def hello(party: Party, run: Run, request: Hello) -> tuple[Run, Reply]:
     with told_of(f"site '{party.name}'"):
         check_floors(party.agreed)
         check_rounds(party.agreed, contract.options)
-    check_memory(party.name, run.table.rows, run.table.x.shape[1], contract.options)
+    check_memory(party.name, run.table.rows, run.table.x.shape[1], contract.options, run.study.outcome_type)
     return run, reply_to(request, {}, warnings=_words(run))
 
 

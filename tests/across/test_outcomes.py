@@ -2,6 +2,7 @@
 
 import csv
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -15,6 +16,7 @@ from fedci.coordinator.coordinator import run_study
 from fedci.errors import DataError, SizeError, StudyError, UsageError
 from fedci.protocol import optimise
 from fedci.protocol.requests import REQUESTS
+from fedci.site import opening
 from fedci.site.release import release
 from fedci.table.proposal import propose
 from fedci.table.table import problems
@@ -91,6 +93,14 @@ def test_a_column_of_0_and_1_is_no_number_and_the_error_says_what_to_write():
     assert len(problems(wrong, sources()[0])) == 1
     with pytest.raises(DataError, match="holds values other than 0 and 1 in 36 rows"):
         Source("lyon", table(0).assign(died=np.arange(36) + 2)).read(plan())
+
+
+def test_an_arm_without_an_event_is_said_at_the_site_alone():
+    rows = table(0)
+    read = Source("lyon", rows.assign(died=np.where(rows["w"] == 1, 0, rows["died"]))).read(plan())
+    assert "site 'lyon': all treated rows have the same outcome here" in read.warnings
+    assert opening._without_few(SimpleNamespace(study=plan(policy={"name": "simulation", "min_cell": 5})),
+                                read.warnings) == []
 
 
 def test_init_proposes_the_type_that_the_column_holds():
@@ -236,6 +246,16 @@ def test_predictions_hold_both_risks(tmp_path, clear):
         treated, untreated = float(row["risk_treated"]), float(row["risk_untreated"])
         assert float(row["effect"]) == pytest.approx(treated - untreated, abs=1e-8)
         assert -1 <= float(row["low"]) <= float(row["high"]) <= 1
+
+
+def test_what_all_sites_share_is_the_mean_over_a_sites_own_function(clear):
+    """Over many people of nobody, the mean over the draws of drawn risks is near that of expected ones."""
+    x = np.random.default_rng(0).normal(size=(50, 3)) * [10, 4, 0.5] + [60, 26, 0.5]
+    shared = clear.shared_effects_at(x)
+    assert shared.shape == (32, 50)
+    drawn = clear.effects_at(x)
+    assert abs(shared.mean() - drawn.mean.mean()) < 4.0 * drawn.means.mean(1).std() / np.sqrt(32)
+    assert shared.std(0).mean() < drawn.sd.mean()
 
 
 def test_the_words_count_people(clear):

@@ -274,11 +274,19 @@ class Result:
         self._check_of_risks()
         if not len(x):
             raise UsageError("the table of people to predict for has no rows: give at least one person")
-        if site:
-            return self._here(site).risks(x)
+        return self._here(site).risks(x) if site else self._risks_elsewhere(x, True)
+
+    def shared_effects_at(self, x: np.ndarray) -> np.ndarray:
+        """[L, p] effects at rows of the design by each draw of what all sites share, without what is a site's own."""
+        if not self.of_risks:
+            return self.effects_at(x).means
+        risks = self._risks_elsewhere(x, False)
+        return risks.treated - risks.untreated
+
+    def _risks_elsewhere(self, x: np.ndarray, drawn: bool) -> Risks:
         vector, nobody, draws, units = self._nowhere()
         model = self.outcome.layout.model
-        return stream_risks(model, vector, nobody, draws, units.covariates(x), model.options.jitter)
+        return stream_risks(model, vector, nobody, draws, units.covariates(x), model.options.jitter, drawn)
 
     def effect_bounds(self, X: Any, strength: float, site: str) -> tuple[np.ndarray, np.ndarray]:
         """([p] lower, [p] upper) of the expected effect for each row of X, if unmeasured confounding is at most

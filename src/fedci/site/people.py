@@ -12,6 +12,7 @@ from scipy.special import expit
 from fedci.effect import Effect, Risks
 from fedci.model import predict
 from fedci.model.family import Family
+from fedci.model.likelihood import BINARY
 from fedci.model.rows import Draws, Known, Rows
 from fedci.site.prepared import Prepared
 from fedci.table.table import Table
@@ -104,22 +105,23 @@ def _squeezed(effect: Effect) -> Effect:
     return Effect(effect.means[:, 0], effect.variances[:, 0])
 
 
-def stream_risks(model: Family, vector: np.ndarray, known: Known, draws: Draws, x: np.ndarray,
-                 jitter: float) -> Risks:
-    """r₀ and r₁ of any number of people, a draw of each for every draw of (θ, β): σ of log odds from their law."""
+def stream_risks(model: Family, vector: np.ndarray, known: Known, draws: Draws, x: np.ndarray, jitter: float,
+                 drawn: bool = True) -> Risks:
+    """r₀ and r₁ of any number of people for every draw of (θ, β): σ of log odds drawn from their law, or its mean."""
     parts, chunk = [], next((size for size in SIZES if len(x) <= size), SIZES[-1])
     for start in range(0, max(len(x), 1), chunk):
         part = x[start:start + chunk]
         padded = np.pad(part, ((0, chunk - len(part)), (0, 0)))
         mean, cov = (np.asarray(law)[:, :len(part)]
                      for law in predict.outcomes_at(model, vector, known, draws, padded, jitter))
-        parts.append(_drawn(mean, cov))
-    return Risks(*np.moveaxis(expit(np.concatenate(parts, 1)), -1, 0))
+        var = np.maximum(np.diagonal(cov, axis1=-2, axis2=-1), 0.0)
+        parts.append(expit(_drawn(mean, cov)) if drawn else BINARY.risk(mean, var))
+    return Risks(*np.moveaxis(np.concatenate(parts, 1), -1, 0))
 
 
 def _drawn(mean: np.ndarray, cov: np.ndarray) -> np.ndarray:
-    """[L, p, 2] one draw from each N(mean, cov); all people of a draw share its two normals, and their second half is
-    the first with the other sign, θ by θ."""
+    """[L, p, 2] one draw from each N(mean, cov), in antithetic pairs; all people of a draw share its two normals: an
+    average over people is then more uncertain than it need be, never less."""
     half = np.random.default_rng(9).standard_normal((-(-len(mean) // 2), 2))
     normals = np.stack([half, -half], 1).reshape(-1, 2)[:len(mean)]
     first = np.sqrt(np.maximum(cov[..., 0, 0], 1e-300))

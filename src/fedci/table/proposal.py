@@ -25,7 +25,8 @@ from fedci.table.columns import ANY_SIZE, read_columns
 from fedci.table.values import Column, numbers, told_of, words, zeros_and_ones
 
 TREATMENT = re.compile(r"treat|^trt|^arm$|expos|^drug|interven|^w$|^z$", re.I)
-OUTCOME = re.compile(r"outcome|response|change|score|^y$|_y$|result|endpoint|death|mortal|surviv|readmi", re.I)
+OUTCOME = re.compile(r"outcome|response|change|score|^y$|_y$|result|endpoint|death|died|dead|mortal|surviv|readmi|"
+                     r"relaps", re.I)
 IDENTITY = re.compile(r"(^|_|\b)(id|ids|nid|pid|mrn|ssn|nhs|uuid|person|patient|subject)(_|$|\b|no$|nr$)|(_id|Id|ID)$")
 FEW_LEVELS = 12
 """Words of more kinds than this are text, not levels; whoever knows better writes them in."""

@@ -46,7 +46,7 @@ DEPENDENT = 1e-12
 """Columns depend linearly when an eigenvalue of their correlation matrix is below this."""
 CONSTANT = 1e-12
 """A column is constant when its spread, relative to its largest magnitude, is rounding."""
-IS_CONSTANT, COINCIDE = "is constant here", "coincide here"
+IS_CONSTANT, COINCIDE, ONE_OUTCOME = "is constant here", "coincide here", "have the same outcome here"
 """Said at the site alone: where it is not said, somebody stands apart, perhaps one person."""
 SCALE_RATIO = 1e8
 """Standard deviations further apart than this are a mistake in units."""
@@ -274,7 +274,8 @@ def _table(study: Study, site: str, columns: Mapping[str, Column]) -> Table:
     _check_level_shares(study, rows)
     x, missing = design(study, columns)
     names, kinds = design_columns(study)
-    warnings = [f"site {site!r}: {warning}" for warning in (*arm_warnings, *_check_design(x, names, kinds))]
+    warnings = [f"site {site!r}: {warning}" for warning in (
+        *arm_warnings, *_one_outcome(study, w, y), *_check_design(x, names, kinds))]
     control = study.diagnostics.negative_control
     return Table(site=site, x=x, missing=missing, w=w, y=y, columns=names, kinds=kinds, ids=_ids(study, columns),
                  warnings=tuple(warnings), control=_outcome(columns[control], study.outcome_type) if control else None)
@@ -302,6 +303,14 @@ def _outcome(column: Column, kind: str) -> np.ndarray:
                            f'{{ name = "{column.name}", type = "binary" }} in the study: effects are then differences '
                            f"of risks. A negative control has the type of the outcome")
     return y
+
+
+def _one_outcome(study: Study, w: np.ndarray, y: np.ndarray) -> list[str]:
+    """Arms without an event, or without anybody spared: their risk rests on the model and on other sites."""
+    if study.outcome_type != "binary":
+        return []
+    return [f"all {word} rows {ONE_OUTCOME}" for arm, word in ((0, "untreated"), (1, "treated"))
+            if (w == arm).any() and np.ptp(y[w == arm]) == 0]
 
 
 def _check_varies(name: str, y: np.ndarray) -> None:

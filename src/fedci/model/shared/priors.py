@@ -135,7 +135,7 @@ def _on_log_odds(prior: Prior) -> Prior:
     if prior.binary is None:
         return prior
     moved = np.subtract(np.asarray(prior.binary), np.asarray(prior.mean))
-    start, ridge = (None if value is None else tuple(np.asarray(value) + moved) for value in (prior.start, prior.ridge))
+    start, ridge = (None if value is None else (np.asarray(value) + moved).tolist() for value in (prior.start, prior.ridge))
     return replace(prior, mean=prior.binary, start=start, ridge=ridge)
 
 

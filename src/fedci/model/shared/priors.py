@@ -134,9 +134,15 @@ def _on_log_odds(prior: Prior) -> Prior:
     """What starts elsewhere than at the mean keeps its distance."""
     if prior.binary is None:
         return prior
-    moved = np.subtract(np.asarray(prior.binary), np.asarray(prior.mean))
-    start, ridge = (None if value is None else (np.asarray(value) + moved).tolist() for value in (prior.start, prior.ridge))
-    return replace(prior, mean=prior.binary, start=start, ridge=ridge)
+    moved = np.asarray(prior.binary) - np.asarray(prior.mean)
+    return replace(prior, mean=prior.binary, start=_plus(prior.start, moved), ridge=_plus(prior.ridge, moved))
+
+
+def _plus(value: Value | None, moved: np.ndarray) -> Any:
+    if value is None:
+        return None
+    there = np.asarray(value) + moved
+    return tuple(there.tolist()) if there.ndim else float(there)
 
 
 def means(options: SharedOptions, d: int, outcome: str = "numeric") -> Theta:

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from fedci import FedCI, Result, Source, Study, compare, predict_file, write_report
 from fedci.cli.commands import app
 from fedci.coordinator.coordinator import run_study
-from fedci.errors import DataError, SizeError, StudyError, UsageError
+from fedci.errors import DataError, DisclosureError, SizeError, StudyError, UsageError
 from fedci.protocol import optimise
 from fedci.protocol.requests import REQUESTS
 from fedci.site import opening
@@ -93,6 +93,14 @@ def test_a_column_of_0_and_1_is_no_number_and_the_error_says_what_to_write():
     assert len(problems(wrong, sources()[0])) == 1
     with pytest.raises(DataError, match="holds values other than 0 and 1 in 36 rows"):
         Source("lyon", table(0).assign(died=np.arange(36) + 2)).read(plan())
+
+
+def test_a_small_cell_of_events_is_refused():
+    few = table(2)
+    few["died"] = (few.index == few.index[few["w"] == 1][0]).astype(int)
+    policy = {"name": "simulation", "min_cell": 5}
+    with pytest.raises(DisclosureError, match="hold one of the outcome's two values"):
+        FedCI(plan(policy=policy)).fit([*sources()[:2], Source("turin", few)])
 
 
 def test_an_arm_without_an_event_is_said_at_the_site_alone():

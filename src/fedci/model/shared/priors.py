@@ -87,7 +87,7 @@ TABLE: dict[str, Prior] = {
         reason="as the lines; the ridge regression keeps it out (sd e⁻⁶), or it would take the part that all "
                "coefficients share from the directions"),
     "pooled": Prior(
-        letter="log s_p, s_t, s_m of b", shape=(3,), mean=-1.0, sd=1.0, option="landmarks", ridge=-6.0,
+        letter="log s_p, s_t, s_m of b", shape=(3,), mean=-1.0, sd=1.0, option="landmarks", ridge=-6.0, binary=-0.3,
         reason="as the lines: each may carry a good part of the outcome, or nothing"),
     "pooled_effect": Prior(
         letter="own part of log sd e/sd b of each", shape=(3,), mean=0.0, sd=0.7, option="landmarks", reason=OWN),
@@ -105,7 +105,7 @@ TABLE: dict[str, Prior] = {
         reason="how many cuts interact, for all covariates together"),
     "phi": Prior(
         letter="Φ^{1/2}, in units of the noise", shape=(3,), mean=(-0.2, -0.3, 0.0), sd=(0.35, 0.4, 0.5),
-        binary=(-1.0, -1.0, 0.0),
+        binary=(-0.7, -0.7, 0.0),
         reason="a function too rough to learn from the rows there are looks like noise to the evidence, so only a "
                "prior can say how much of the noise may be function: narrow. Sites' own effects are not tied to η: a "
                "shared effect may be simple where those of the sites are not"),
@@ -134,7 +134,7 @@ def _on_log_odds(prior: Prior) -> Prior:
     """What starts elsewhere than at the mean keeps its distance."""
     if prior.binary is None:
         return prior
-    moved = np.asarray(prior.binary) - np.asarray(prior.mean)
+    moved = np.asarray(np.subtract(np.asarray(prior.binary), np.asarray(prior.mean)))
     return replace(prior, mean=prior.binary, start=_plus(prior.start, moved), ridge=_plus(prior.ridge, moved))
 
 

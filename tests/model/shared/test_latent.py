@@ -1,5 +1,7 @@
 """Outcomes of 0 and 1: the bound is one, ξ raises it, and sums over sites are what one place computes on all rows."""
 
+import inspect
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,7 +12,7 @@ from fedci.effect import person_weights
 from fedci.model import covariance, exact, kernels, predict
 from fedci.model.families import model_of
 from fedci.model.likelihood import BINARY
-from fedci.model.rows import Anchor, BetaLaw
+from fedci.model.rows import Anchor, BetaLaw, Known, Rows
 from fedci.model.shared import evidence, latent
 from fedci.model.shared.evidence import SharedDraws
 from fedci.model.shared.shared import own_root
@@ -296,3 +298,13 @@ def test_flips_pull_the_log_odds_towards_what_is_not_surprising():
     assert chance[0] < 0.01
     assert chance[1] == pytest.approx(0.02)
     assert chance[2] > 0.99
+
+
+def test_they_are_rows_as_the_protocol_has_them(draws):
+    for protocol, one in ((Rows, rows(0)), (Known, rows(0).known(MODEL, draws, JITTER))):
+        assert isinstance(one, protocol)
+        for name, method in vars(protocol).items():
+            if inspect.isfunction(method) and not name.startswith("_"):
+                own = inspect.signature(getattr(type(one), name))
+                assert list(own.parameters) == list(inspect.signature(method).parameters), name
+    assert rows(0, 0.1).added == 0.1

@@ -35,6 +35,8 @@ def law(prior: Prior) -> str:
 
 def row(part: str, prior: Prior) -> str:
     only = f"; with `{prior.option}`" if prior.option else ""
+    only += f"; of {prior.only} outcomes only" if prior.only else ""
+    only += f"; around {numbers(prior.binary)} where outcomes are 0 and 1" if prior.binary is not None else ""
     start = "ridge regression" if part == "directions" else numbers(prior.start)
     return f"| `{part}` | {prior.letter} | {shape(prior)} | {law(prior)} | {start} | {prior.reason}{only} |"
 

@@ -11,10 +11,12 @@ from fedci.effect import (
     POPULATIONS,
     Effect,
     EffectSums,
+    Risks,
     average,
     effect_sums,
     person_weights,
     population_sizes,
+    risk_averages,
 )
 from fedci.errors import UsageError
 from fedci.protocol.requests import REQUESTS
@@ -189,3 +191,52 @@ def test_a_noise_correlation_is_one_of_those_that_were_summed():
 def test_rows_of_padding_weigh_nothing():
     np.testing.assert_array_equal(person_weights(np.array([1, 0, 0]), np.array([1.0, 1.0, 0.0])),
                                   [[1, 1, 0], [1, 0, 0], [0, 1, 0]])
+
+
+# ── risks ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_what_is_made_of_two_risks_is_made_draw_by_draw():
+    risks = Risks(np.array([0.2, 0.4]), np.array([0.1, 0.3]))
+    np.testing.assert_allclose(risks.difference.means, [-0.1, -0.1])
+    np.testing.assert_allclose(risks.ratio.means, [0.5, 0.75])
+    np.testing.assert_allclose(risks.odds_ratio.means, [(0.1 * 0.8) / (0.9 * 0.2), (0.3 * 0.6) / (0.7 * 0.4)])
+    assert risks.of_untreated.mean == pytest.approx(0.3)
+    assert risks.difference.sd == pytest.approx(0.0, abs=1e-15)
+
+
+def test_a_number_needed_to_treat_is_told_where_there_is_a_difference():
+    rng = np.random.default_rng(0)
+    untreated = np.full(2000, 0.5)
+    clear, unclear = (Risks(untreated, untreated - shift + 0.02 * rng.standard_normal(2000)) for shift in (0.1, 0.01))
+    needed, low, high = clear.number_needed()
+    ends = clear.difference.interval()
+    assert (needed, low, high) == (1 / -clear.difference.mean, 1 / -ends[0], 1 / -ends[1])
+    assert low < needed < high
+    assert unclear.number_needed() is None
+
+
+def test_risks_add_over_sites_and_stay_risks():
+    rng = np.random.default_rng(1)
+    people = np.array([[30, 10, 20], [20, 5, 15]])
+    parts = tuple({"risks": rng.uniform(0.2, 0.6, (7, 2, 1)) * people[s], "people": people[s]} for s in (0, 1))
+    both = EffectSums(parts)
+    assert both.of_risks
+    expected = (parts[0]["risks"][:, 1, 0] + parts[1]["risks"][:, 1, 0]) / 50
+    np.testing.assert_allclose(both.risks().treated, expected)
+    np.testing.assert_allclose(both.expected("treated").means, both.risks("treated").difference.means)
+
+
+def test_the_averages_of_a_site_give_its_risks_again():
+    """Means and covariances over the draws: the same to a hundredth of an sd where risks are away from 0 and 1."""
+    rng = np.random.default_rng(2)
+    normals = rng.standard_normal((4000, 2))
+    drawn = np.stack([0.4 + 0.02 * normals[:, 0], 0.5 + 0.02 * (0.6 * normals[:, 0] + 0.8 * normals[:, 1])], 1)
+    people = np.array([100, 40, 60])
+    mean, cov = risk_averages(drawn[..., None] * people)
+    assert (mean.shape, cov.shape) == ((1, 2, 3), (1, 2, 2, 3))
+    told = EffectSums(({"risks": mean, "risks_cov": cov, "people": people},)).risks()
+    assert told.difference.mean == pytest.approx(drawn[:, 1].mean() - drawn[:, 0].mean(), abs=2e-4)
+    assert told.difference.sd == pytest.approx((drawn[:, 1] - drawn[:, 0]).std(), rel=0.01)
+    rare = EffectSums(({"risks": 1e-3 * mean, "risks_cov": cov, "people": people},)).risks()
+    assert ((rare.untreated >= 0) & (rare.treated <= 1)).all()

@@ -108,7 +108,8 @@ def made_result(plan: Study, tables: dict[str, pd.DataFrame], draws: int = 6, se
     drawn = {"thetas": thetas, "betas": 0.3 * rng.standard_normal((draws, BETAS, model.columns))}
     rounds = tuple(Round(number=k, cap=20, objective=-100.0 + 10 * (1 - 0.7**k), gradient_norm=0.7**k, seconds=0.1 * k)
                    for k in range(1, 21))
-    fit = Fit(np.concatenate([model.prior[0], np.zeros(model.size)]), "converged", rounds[-1].objective, rounds, {})
+    fit = Fit(theta=np.concatenate([model.prior[0], np.zeros(model.size)]), verdict="converged",
+              objective=rounds[-1].objective, rounds=rounds, jitters={})
     traffic = {name: Traffic(12345, 67890, 42) for name in read}
     outcome = Outcome(run="0123456789abcdef", seed=seed, options=options, layout=layout, fit=fit,
                       effects=Effects(drawn, sums), warnings=(), seconds={"fit": 2.0, "effects": 1.0})

@@ -38,7 +38,8 @@ _HOMES = {
     "Study": "study.study", "Covariate": "study.study", "Linkage": "study.study", "Diagnosing": "study.study",
     "SharedQuery": "study.study", "Policy": "study.policy", "FitOptions": "study.options",
     "Source": "table.table", "Query": "table.database",
-    "FedCI": "estimator", "Result": "result.result", "Effect": "effect", "Diagnostics": "diagnostics.findings",
+    "FedCI": "estimator", "Result": "result.result", "Effect": "effect", "Risks": "effect",
+    "Diagnostics": "diagnostics.findings",
     "predict_file": "result.prediction", "compare": "result.comparison", "Comparison": "result.comparison",
     "release": "site.release", "Release": "site.release", "write_report": "report.page",
 }
@@ -68,6 +69,7 @@ __all__ = [
     "Query",
     "Release",
     "Result",
+    "Risks",
     "SharedQuery",
     "SiteError",
     "SizeError",
@@ -85,7 +87,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from fedci.diagnostics.findings import Diagnostics
-    from fedci.effect import Effect
+    from fedci.effect import Effect, Risks
     from fedci.estimator import FedCI
     from fedci.report.page import write_report
     from fedci.result.comparison import Comparison, compare

@@ -5,6 +5,9 @@ Each draw l of (Φ, Σ, g) gives a Gaussian N(m_l, v_l) for an effect; the poste
     E τ = mean_l m_l          Var τ = mean_l v_l + var_l m_l          (law of total variance)
 
 Sums over sites: within a draw the sites' effects are independent, so means and variances add.
+
+Of an outcome of 0 and 1 a draw gives the risk without treatment r₀ and with it r₁ (no variance is left within it), and
+draw by draw whatever is made of the two: r₁ − r₀, r₁/r₀, odds ratio, and 1/|r₁ − r₀|, the number needed to treat.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import ndtr, ndtri
+from scipy.special import expit, logit, ndtr, ndtri
 
 from fedci.errors import UsageError
 
@@ -44,6 +47,8 @@ WEIGHTS = np.array([population.weights for population in POPULATIONS])
 CORRELATIONS = np.array([np.nan, 0.0, 0.5, 0.9])
 """Noise correlations at which realised effects are reported; NaN: Σ's own draws, which equal its prior."""
 
+SITE_DRAWS = 1024
+"""Of a site's risks, where it tells their averages over the draws only."""
 REALISED = 4
 """Of realised effects every fourth draw is told: their spread is mostly the noise's, which is averaged over draws."""
 
@@ -125,6 +130,76 @@ class Effect:
         return self.means[pick] + np.sqrt(self.variances[pick]) * rng.standard_normal((count, *self.means.shape[1:]))
 
 
+@dataclass(frozen=True)
+class Risks:
+    """Risks of an outcome of 0 and 1, draw by draw: averages over people (arrays [L]), or of each person ([L, n])."""
+
+    untreated: np.ndarray
+    treated: np.ndarray
+
+    @property
+    def of_untreated(self) -> Effect:
+        return _exactly(self.untreated)
+
+    @property
+    def of_treated(self) -> Effect:
+        return _exactly(self.treated)
+
+    @property
+    def difference(self) -> Effect:
+        """r₁ − r₀."""
+        return _exactly(self.treated - self.untreated)
+
+    @property
+    def ratio(self) -> Effect:
+        """r₁/r₀."""
+        return _exactly(self.treated / self._positive(self.untreated))
+
+    @property
+    def odds_ratio(self) -> Effect:
+        """Of the risks, which are averages over people: the marginal one."""
+        against = self._positive((1.0 - self.treated) * self.untreated)
+        return _exactly(self.treated * (1.0 - self.untreated) / against)
+
+    def number_needed(self, alpha: float = 0.05) -> tuple[float, float, float] | None:
+        """(1/|r₁ − r₀| at its mean, and at the ends of its interval): how many are treated for one whose outcome
+        changes. None where the interval holds no difference: then no number is."""
+        difference = self.difference
+        low, high = difference.interval(alpha)
+        if low <= 0.0 <= high:
+            return None
+        least, most = sorted((abs(low), abs(high)))
+        return 1.0 / abs(difference.mean), 1.0 / most, 1.0 / least
+
+    @staticmethod
+    def _positive(value: np.ndarray) -> np.ndarray:
+        return np.maximum(value, 1e-12)
+
+
+def _exactly(draws: np.ndarray) -> Effect:
+    """Nothing is left to know within a draw."""
+    return Effect(draws, np.zeros_like(draws))
+
+
+def risk_averages(risks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(means [1, 2, 3], covariances [1, 2, 2, 3]) over the draws of risks [L, 2, 3]: what a site tells of its own."""
+    mean = risks.mean(0)
+    away = risks - mean[None]
+    return mean[None], np.einsum("lap,lbp->abp", away, away)[None] / len(risks)
+
+
+def _drawn_risks(mean: np.ndarray, cov: np.ndarray) -> np.ndarray:
+    """[L, 2] draws of two risks with about these means [2] and covariances [2, 2]: Gaussian on the scale of log odds,
+    so that they stay risks."""
+    mean = np.clip(mean, 1e-6, 1.0 - 1e-6)
+    slope = 1.0 / (mean * (1.0 - mean))
+    wide = cov * np.outer(slope, slope) + 1e-18 * np.eye(2)
+    half = np.random.default_rng(0).standard_normal((SITE_DRAWS // 2, 2))
+    normals = np.concatenate([half, -half])
+    normals = normals @ np.linalg.inv(np.linalg.cholesky(normals.T @ normals / len(normals))).T
+    return expit(logit(mean)[None] + normals @ np.linalg.cholesky(wide).T)
+
+
 def average(sums: Iterable[Effect], people: int, dependent: bool = False) -> Effect:
     """(Σ_s sum_s) / people, of sums that are independent within a draw. `dependent`: of sums that are not (each over
     all draws, which the sites share); their sds add, the most that the variance can be."""
@@ -141,6 +216,10 @@ class EffectSums:
         cate_mean [L, 3], cate_var [1, 3]          mean and variance of Σ τ(x_i), expected effects
         ite_mean [L/4, C, 3], ite_var [1, C, 3]    of Σ τ_i, realised effects, at each of CORRELATIONS
         ite_sd  [C]   Σ_i sd(τ_i)                  people  [3]   how many are summed
+
+    Of an outcome of 0 and 1, of each draw and arm; of a site that tells averages over the draws, L = 1:
+
+        risks [L, 2, 3]   Σ r_a(x_i)               risks_cov [1, 2, 2, 3]   its covariances over the draws
     """
 
     parts: tuple[Mapping[str, np.ndarray], ...]
@@ -151,8 +230,22 @@ class EffectSums:
     def people(self, population: str = "all") -> int:
         return sum(int(part["people"][_column(population)]) for part in self.parts)
 
+    @property
+    def of_risks(self) -> bool:
+        return "risks" in self.parts[0]
+
+    def risks(self, population: str = "all") -> Risks:
+        """Average risks without and with treatment."""
+        c, people = _column(population), self.people(population)
+        parts = [_drawn_risks(part["risks"][0, :, c] / people, part["risks_cov"][0, :, :, c] / people**2)
+                 if "risks_cov" in part else part["risks"][..., c] / people for part in self.parts]
+        both = np.clip(sum(parts, ZERO), 0.0, 1.0)
+        return Risks(both[:, 0], both[:, 1])
+
     def expected(self, population: str = "all") -> Effect:
         """The average of τ(x_i)."""
+        if self.of_risks:
+            return self.risks(population).difference
         c = _column(population)
         sums = [_of_draws(part["cate_mean"][:, c], part["cate_var"][:, c]) for part in self.parts]
         return average(sums, self.people(population), self.dependent)

@@ -137,3 +137,62 @@ def test_posteriors_of_the_default_are_calibrated(capsys):
         result = FedCI(study, seed=run).fit([Source(f"s{i}", frame) for i, frame in enumerate(frames)])
         levels.append(levels_of(result, effects, SHARED_ROWS))
     check_uniform("shared", levels, capsys)
+
+
+# --- outcomes of 0 and 1
+
+
+def rare_events(rng: np.random.Generator):
+    """Three sites of 40 people, about one in six with an event: where the bound alone is most overconfident."""
+    for _ in range(SITES):
+        x, w = rng.normal(size=(40, 2)), rng.integers(0, 2, 40)
+        risk = 1.0 / (1.0 + np.exp(-(1.2 * x[:, 0] + 0.8 * w - 2.4)))
+        yield pd.DataFrame(x, columns=["a", "b"]).assign(w=w, y=(rng.uniform(size=40) < risk).astype(int))
+
+
+def log_odds_by_gibbs(prior: np.ndarray, seen: np.ndarray, y: np.ndarray, steps: int) -> np.ndarray:
+    """[steps, 2n] draws of η ~ N(0, prior) given y at the places `seen`: Pólya-Gamma variables, each a sum of a hundred
+    exponentials and the mean of the rest, and η given them by Matheron's rule."""
+    rng, n = np.random.default_rng(0), len(y)
+    root, observed = np.linalg.cholesky(prior + 1e-8 * np.eye(len(prior))), prior[np.ix_(seen, seen)]
+    squares, eta, kept = (np.arange(2000) + 0.5) ** 2, np.zeros(len(prior)), []
+    for _ in range(steps):
+        apart = squares[:100] + (eta[seen, None] / (2.0 * np.pi)) ** 2
+        omega = (np.sum(rng.exponential(size=(n, 100)) / apart, 1) + np.sum(1.0 / squares[100:])) / (2.0 * np.pi**2)
+        drawn = root @ rng.standard_normal(len(prior))
+        missed = (y - 0.5) / omega - drawn[seen] - rng.standard_normal(n) / np.sqrt(omega)
+        eta = drawn + prior[:, seen] @ np.linalg.solve(observed + np.diag(1.0 / omega), missed)
+        kept.append(eta)
+    return np.stack(kept)
+
+
+@pytest.mark.slow
+def test_risks_given_theta_are_those_of_gibbs_sampling(capsys):
+    """The whole study with θ a point, and 2048 draws of (β̃, f^s), beside 6000 steps of Gibbs sampling at that θ: the
+    average risk difference has the same mean to a fifth of its sd, and its sd is at least 0.93 of the true one (each is
+    known to about 2 %); so are the risks themselves."""
+    frames = list(rare_events(np.random.default_rng(4)))
+    options = {"prediction": {"draws": 2048}, "model": {"posterior": "point"}}
+    plan = Study(treatment="w", outcome={"name": "y", "type": "binary"}, covariates=["a", "b"], policy="simulation",
+                 diagnostics={"enabled": False}, options=options)
+    result = FedCI(plan).fit([Source(f"s{i}", frame) for i, frame in enumerate(frames)])
+    model, vector = result.outcome.layout.model, result.outcome.fit.theta
+    theta = model.unravel(jnp.asarray(vector[:model.size]))
+    tables = [result.people[f"s{i}"] for i in range(SITES)]
+    x = jnp.asarray(np.concatenate([one.ready.units.covariates(one.table.x) for one in tables]))
+    w, y = (np.concatenate([getattr(one.table, name) for one in tables]) for name in ("w", "y"))
+    n, owner = len(y), np.repeat(range(SITES), 40)
+    z = np.asarray(model.layout.arms(theta, x))
+    z, root = np.concatenate([z[:, 0], z[:, 1]]), np.asarray(own_root(theta))
+    own = np.asarray(cross(model.kernel, theta["kernel"], x, x)) * (owner[:, None] == owner)
+    eta = log_odds_by_gibbs(z @ z.T + np.kron(root @ root.T, own), np.arange(n) + n * w.astype(int), y, 6000)[200:]
+    risks = 1.0 / (1.0 + np.exp(-eta.reshape(len(eta), 2, n)))
+    true = {"untreated": risks[:, 0].mean(1), "treated": risks[:, 1].mean(1)}
+    true["difference"] = true["treated"] - true["untreated"]
+    found = result.risks()
+    for name, draws in true.items():
+        effect = found.difference if name == "difference" else getattr(found, f"of_{name}")
+        with capsys.disabled():
+            print(f"\n{name}: sd {effect.sd:.4f} of {draws.std():.4f}, mean {effect.mean:.4f} and {draws.mean():.4f}")
+        assert abs(effect.mean - draws.mean()) < 0.2 * draws.std()
+        assert 0.93 < effect.sd / draws.std() < 1.07

@@ -46,3 +46,26 @@ def test_wrong_noise_slopes_and_endings_are_seen():
     words = {one.name: one for one in steep.verdicts}
     assert words["convergence"].verdict == words["calibration"].verdict == "problem"
     assert "too extreme" in words["calibration"].words
+
+
+# ── risks ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("mean", [0.01, 0.5, 0.93])
+def test_the_edges_of_risks_rise_about_the_share_of_events(mean):
+    edges = fit.risk_edges(mean)
+    assert (np.diff(edges) > 0).all()
+    assert 0 < edges[0] < mean < edges[-1] < 1
+    assert edges[4] == pytest.approx(mean)
+
+
+def test_bins_with_few_events_or_few_without_are_found():
+    bins = np.array([[30, 0, 0, 0], [30, 0, 3, 3], [30, 0, 15, 15], [30, 0, 28, 28], [30, 0, 30, 30]], float)
+    assert fit.few_events(bins, 5).tolist() == [False, True, False, True, False]
+    assert not fit.few_events(bins, 0).any()
+
+
+def test_an_outcome_without_places_has_no_verdict_on_them():
+    none = fit.Pooled(2.0, *(np.zeros(fit.PLACES) for _ in range(3)), np.zeros((10, 4)), np.zeros(6))
+    assert fit._coverage_verdict((), none) == ()
+    assert fit._coverage_verdict((), none._replace(places_hidden=np.ones(fit.PLACES)))[0].verdict == "unknown"

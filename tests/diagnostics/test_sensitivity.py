@@ -6,6 +6,7 @@ from scipy.optimize import linprog
 from scipy.stats import norm
 
 from fedci.diagnostics import sensitivity
+from fedci.effect import Risks
 
 
 def test_e_values():
@@ -64,3 +65,42 @@ def test_the_bounds_hold_a_truth_that_confounding_of_that_strength_made():
     accept = rng.uniform(size=len(seen)) < np.where(seen > cut, 1.0, 0.25)  # densities Λ and 1/Λ, up to a constant
     shift = seen[accept].mean() - seen.mean()
     assert shift == pytest.approx(sensitivity.tilt(2.0), abs=5 / np.sqrt(accept.sum()))
+
+
+# ── risks ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def risks(untreated: float, treated: float, sd: float = 0.01) -> Risks:
+    normals = np.random.default_rng(0).standard_normal((2, 4000))
+    return Risks(untreated + sd * normals[0], treated + sd * normals[1])
+
+
+@pytest.mark.parametrize("strength", [1.0, 1.5, 4.0])
+@pytest.mark.parametrize("p", [0.02, 0.4, 0.97])
+def test_a_risk_that_nobody_saw_has_a_density_within_the_bounds(p, strength):
+    """By trying all p′: densities p′/p and (1 − p′)/(1 − p) within 1/Λ … Λ."""
+    grid = np.linspace(0.0, 1.0, 200_001)
+    allowed = grid[(grid / p <= strength + 1e-12) & (grid / p >= 1 / strength - 1e-12)
+                   & ((1 - grid) / (1 - p) <= strength + 1e-12) & ((1 - grid) / (1 - p) >= 1 / strength - 1e-12)]
+    lower, higher = sensitivity.risk_shifts(0.5, p, 0.0, strength)
+    assert higher == pytest.approx(allowed.max() - p, abs=1e-5)
+    assert lower == pytest.approx(p - allowed.min(), abs=1e-5)
+    assert sensitivity.risk_shifts(p, 0.5, 1.0, strength) == pytest.approx((higher, lower), abs=1e-5)
+
+
+def test_the_e_value_of_risks_is_that_of_their_ratio():
+    found = sensitivity.of_risks(risks(0.2, 0.4), 0.45, 0.5)
+    assert found.e_value == pytest.approx(sensitivity.e_value(2.0), rel=0.01)
+    assert 1.0 < found.e_value_interval < found.e_value
+    assert sensitivity.of_risks(risks(0.4, 0.2), 0.45, 0.5).e_value == pytest.approx(found.e_value, rel=0.01)
+    assert sensitivity.of_risks(risks(0.3, 0.3), 0.45, 0.5).e_value_interval == 1.0
+
+
+def test_the_strength_that_explains_risks_away_brings_the_interval_to_no_difference():
+    for one in (risks(0.2, 0.4), risks(0.4, 0.2)):
+        found = sensitivity.of_risks(one, 0.45, 0.4)
+        lower, higher = sensitivity.risk_shifts(one.untreated.mean(), one.treated.mean(), 0.4, found.explained_away)
+        assert min(abs(found.low - lower), abs(found.high + higher)) < 1e-8
+        assert all(-1 <= row.interval_low <= row.interval_high <= 1 for row in found.bounds)
+    assert sensitivity.of_risks(risks(0.3, 0.3), 0.45, 0.5).explained_away == 1.0
+    assert [row.name for row in found.verdicts] == ["E-value", "marginal sensitivity"]

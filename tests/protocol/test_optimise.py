@@ -11,8 +11,10 @@ import pytest
 from scipy import optimize
 
 import fedci.model  # noqa: F401  (switches JAX to float64, as every coordinator does)
+from fedci.model.family import Rules
 from fedci.protocol import optimise
 from fedci.protocol.optimise import CONVERGED, DIVERGED, STOPPED, init, step
+from fedci.protocol.rounds import after
 from fedci.study.options import OptimiserOptions
 
 FIRST_ORDER = ("ascent", "adam", "adagrad")
@@ -404,3 +406,60 @@ def test_a_stage_before_the_last_ends_after_half_the_rounds_that_are_left():
         assert (kept.ahead, kept.since) == (state.ahead - 1, state.round)
         state = kept
     assert ends == [10, 15, 20]
+
+
+# ── a bound that is moved ───────────────────────────────────────────────────────────────────────────────────
+
+
+def climbed(raise_by, patience=3, rounds=60):
+    """A quadratic that each move of the anchor raises: (the state at the end, moves, evaluations)."""
+    function, _ = quadratic()
+    rules = Rules(model=None, options=None, seed=0, u=np.zeros((1, 1)), people=1)
+    options = OptimiserOptions(patience=patience, rounds=rounds, tolerance=1e-6)
+    state, moves, evaluations = init(options, np.zeros(8), 1), 0, 0
+    while state.verdict is None:
+        before = state.anchor
+        objective, gradient = function(state.query)
+        anchor = np.array([moves + 1.0])
+        state = after(rules, state, objective + raise_by(moves), gradient, anchor)
+        moves, evaluations = moves + (state.anchor is not before), evaluations + 1
+    return state, moves, evaluations
+
+
+def test_the_first_anchor_is_left_at_once_and_later_ones_after_patience():
+    function, top = quadratic()
+    state, moves, evaluations = climbed(lambda moves: 1.0 - 0.5**moves)
+    assert state.verdict == CONVERGED
+    assert 3 <= moves <= evaluations / 2
+    assert function(top)[0] - function(state.best)[0] < 1e-6
+    assert state.best_objective >= state.before
+
+
+def test_a_fit_goes_on_while_moving_the_anchor_gains():
+    """The quadratic is at its top after twenty evaluations, but each move raises it by more than the tolerance."""
+    state, moves, evaluations = climbed(lambda moves: 0.1 * moves)
+    assert state.verdict == STOPPED
+    assert evaluations == 60
+    assert moves > 5
+
+
+def test_a_moved_state_keeps_what_was_learnt_of_the_curvature_and_is_asked_at_its_best():
+    function, _ = quadratic()
+    state = init(OptimiserOptions(rounds=60), np.zeros(8), 1)
+    for _ in range(6):
+        state = step(state, *function(state.query))
+    state = state._replace(latest=np.ones(2))
+    moved = optimise.moved(state)
+    assert (moved.query == state.best).all()
+    assert moved.rule.moves == state.rule.moves
+    assert moved.anchor.tolist() == [1.0, 1.0]
+    assert (moved.before, moved.best_objective, moved.objectives) == (state.best_objective, -np.inf, ())
+    assert optimise.moved(state._replace(before=state.best_objective)).verdict == CONVERGED
+
+
+def test_without_an_anchor_nothing_is_moved():
+    function, _ = quadratic()
+    state = init(OptimiserOptions(rounds=60), np.zeros(8), 1)
+    for _ in range(12):
+        state = step(state, *function(state.query))
+        assert not optimise.is_to_move(state, 0)

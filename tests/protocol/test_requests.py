@@ -30,6 +30,7 @@ from fedci.site.ledger import Ledger, read
 from fedci.site.release import Sum, release
 from fedci.site.site import Site
 from fedci.site.summing import DESCRIBED
+from fedci.study.options import preset
 from tests_support import frame, study
 
 BASE = ("run", 1, "a")
@@ -47,7 +48,10 @@ def test_every_request_has_a_row_and_every_row_its_own_name():
 
 def test_every_step_has_a_row_and_something_that_computes_it():
     steps = {name for name, row in REQUESTS.items() if row.message is Step}
-    asks = {name for family in FAMILIES.values() for name in family.asks.fget(None)}
+    models = [model_of(preset(name).model, 2, 2, 1, outcome)
+              for name, outcome in (("classic", "numeric"), ("default", "numeric"), ("default", "binary"))]
+    assert {type(model) for model in models} == set(FAMILIES.values())
+    asks = {name for model in models for name in model.asks}
     assert steps == {*DESCRIBED, course.READY, course.BEGIN, *asks,
                      *(f"AskDiagnostic.{kind}" for kind in diagnosing.KINDS)}
     assert {row.kind for row in REQUESTS.values()} == {"", *diagnosing.KINDS}

@@ -16,13 +16,14 @@ QUICK = small(25)
 
 
 def sites(rare):
-    """Two sites of 36 people: one event at each, both among the untreated, taken as a number; or a normal outcome."""
+    """Two sites of 36 people: one event (2, else 1) at each, both among the untreated, taken as a number; or a normal
+    outcome."""
     rng = np.random.default_rng(0)
     for name in ("a", "b"):
         frame = pd.DataFrame(rng.standard_normal((36, 3)), columns=COVARIATES).assign(t=np.arange(36) % 2)
         noise = rng.standard_normal(36)
         outcome = frame.x0 + 0.5 * frame.t + noise
-        yield Source(name, frame.assign(y=(frame.index == frame.x0[frame.t == 0].idxmax()) * 1.0 if rare else outcome))
+        yield Source(name, frame.assign(y=(frame.index == frame.x0[frame.t == 0].idxmax()) + 1.0 if rare else outcome))
 
 
 def fitted(rare):

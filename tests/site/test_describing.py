@@ -55,10 +55,10 @@ def test_gaps_are_told_where_there_are_many_and_only_counted_as_present_where_fe
 
 def test_an_outcome_of_two_values_with_a_small_cell_is_refused():
     rows = frame(60, 0).assign(w=np.arange(60) % 2)
-    many = greeted(rows.assign(y=(rows.index < 20) + 0.0), policy=cells(5))
+    many = greeted(rows.assign(y=(rows.index < 20) + 1.0), policy=cells(5))
     assert not part(describing.columns, many, {}).sums["withheld"].any()
     for events in (6, 57):
-        few = greeted(rows.assign(y=(rows.index < events) + 0.0), policy=cells(5))
+        few = greeted(rows.assign(y=(rows.index < events) + 1.0), policy=cells(5))
         with pytest.raises(DisclosureError, match="than the policy's min_cell hold one of the outcome's two values"):
             part(describing.columns, few, {})
 

@@ -76,7 +76,7 @@ def test_an_early_sum_opens_again_after_a_long_run():
     for site in talk.engine.local.values():
         later = {number: "0" * 64 for number in range(1000, 1000 + 2 * masking.KEPT)}
         site.run = replace(site.run, sums=replace(site.run.sums, digests=later))
-    objective, gradient = one_round(talk, contract, opened)
+    objective, gradient, _ = one_round(talk, contract, opened)
     assert np.isfinite(objective)
     assert np.isfinite(gradient).all()
     assert all(len(site.run.sums.digests) <= masking.KEPT + 1 for site in talk.engine.local.values())
@@ -89,6 +89,6 @@ def test_a_number_out_of_range_counts_as_a_failure(monkeypatch):
     """The optimiser then steps back, and nobody learns whose it was."""
     talk, contract, opened = prepared()
     monkeypatch.setattr(secure_sum, "SPARE", 43)
-    objective, gradient = one_round(talk, contract, opened)
+    objective, gradient, _ = one_round(talk, contract, opened)
     assert objective == -np.inf
     assert not gradient.any()

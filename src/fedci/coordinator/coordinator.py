@@ -27,7 +27,7 @@ from fedci.diagnostics.fit import Step
 from fedci.diagnostics.propensity import Propensity
 from fedci.effect import CORRELATIONS, EffectSums
 from fedci.errors import NumericalError
-from fedci.model.family import Family, Rules
+from fedci.model.family import NO_ANCHOR, Family, Rules
 from fedci.model.rows import BetaLaw
 from fedci.protocol import course, optimise
 from fedci.protocol import rounds as exchanges
@@ -101,7 +101,7 @@ class Layout:
         return sum(site.rows for site in self.people.values())
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Fit:
     """Θ and how it was reached."""
 
@@ -111,6 +111,8 @@ class Fit:
     rounds: tuple[Round, ...]
     jitters: dict[str, float]
     """The largest jitter each site needed beyond the model's own; under '' where masks hide which site."""
+    anchor: np.ndarray = field(default_factory=NO_ANCHOR.copy)
+    """Where a bound of the likelihood touches there; not saved."""
 
 
 @dataclass(frozen=True)
@@ -254,8 +256,8 @@ def fit_theta(talk: Talk, contract: Contract, opened: Opening, progress: Callabl
         talk = talk.at(standing.fit_round, standing.previous, talk.jitters)
     while state.verdict is None:
         ahead = state.ahead > 0
-        objective, gradient = talk.follow(exchanges.evaluation(rules, state))
-        state = exchanges.after(rules, state, objective, gradient)
+        objective, gradient, anchor = talk.follow(exchanges.evaluation(rules, state))
+        state = exchanges.after(rules, state, objective, gradient, anchor)
         rounds.append(Round(number=state.round, cap=optimiser.rounds, objective=objective,
                             gradient_norm=float(np.linalg.norm(gradient)), seconds=time.perf_counter() - start,
                             few=ahead))
@@ -269,12 +271,13 @@ def fit_theta(talk: Talk, contract: Contract, opened: Opening, progress: Callabl
     if not np.isfinite(state.best_objective):
         raise NumericalError("the objective is not finite at the starting values. Look for extreme values in the "
                              "covariates, set model.standardise = true, or raise model.jitter.")
-    return talk, Fit(state.best, state.verdict, state.best_objective, tuple(rounds), talk.jitters)
+    return talk, Fit(theta=state.best, verdict=state.verdict, objective=state.best_objective, rounds=tuple(rounds),
+                     jitters=talk.jitters, anchor=state.latest)
 
 
 def gather_effects(talk: Talk, contract: Contract, opened: Opening, model: Propensity | None, fit: Fit) -> Effects:
     """Draw from q once for all sites; each answers with the per-draw sums over its people."""
-    drawn = talk.follow(course.closing(contract, opened, model, fit.theta))
+    drawn = talk.follow(course.closing(contract, opened, model, fit.theta, fit.anchor))
     total = next(total for name, total in talk.totals.items() if REQUESTS[name].phase == "effects")
     return Effects(drawn.draws, {name: dict(part) for name, part in total.sites.items()},
                    dict(total.sums) if talk.secure else None, drawn.law)

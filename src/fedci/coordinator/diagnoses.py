@@ -147,7 +147,10 @@ def _averages(contract: Contract, fitted: Fitted) -> tuple[plausibility.Average,
     return plausibility.averages_of({over: EffectSums((part,)).expected() for over, part in sums.items()})
 
 
-def _noise_sd(fitted: Fitted, opened: Opening) -> tuple[float, float]:
+def _noise_sd(fitted: Fitted, opened: Opening) -> tuple[float, float] | None:
+    """None of 0 and 1."""
+    if fitted.model.outcome != "numeric":
+        return None
     draws = fitted.model.draws_at(fitted.draws, 0)
     return leave_one_out.mean_noise_sd(fitted.model, fitted.theta, draws, opened.scales.y_sd)
 
@@ -165,9 +168,12 @@ def _sensitivity(fitted: Fitted, opened: Opening, columns: int, share: np.ndarra
     dof = float(sums.people()) - columns - len(fitted.people) - 1
     # where no site tells its mean propensity, the share of the treated: the two agree on average
     treated = float(share[1] / share[0]) if share[0] > 0 else opened.share
+    noise_sd = _noise_sd(fitted, opened)
+    if noise_sd is None:
+        return sensitivity.of_risks(sums.risks(), opened.outcome[1], treated)
     return sensitivity.summary(
         effect=effect.mean, se=effect.sd, low=low, high=high, outcome_sd=opened.outcome[1], dof=dof, mean_e=treated,
-        noise_sd=_noise_sd(fitted, opened), correlations=_correlations(sums, fitted.correlations))
+        noise_sd=noise_sd, correlations=_correlations(sums, fitted.correlations))
 
 
 def _correlations(sums: EffectSums, correlations: np.ndarray) -> tuple[sensitivity.NoiseCorrelation, ...]:

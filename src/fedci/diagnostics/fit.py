@@ -6,6 +6,8 @@ Each person's outcome is predicted from all other people (leave one out, given �
     places        P(y ≤ y_i) under the prediction, in 20 bins: even if the predictive law is right; the share in the
                   middle 50, 80 and 90% are the intervals' coverage
     calibration   mean outcome against mean prediction in ten bins of the prediction, and the line y = a + b μ: b = 1
+
+Of an outcome of 0 and 1 μ_i is the risk and s_i² = μ_i(1 − μ_i); it has no places.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import expit, logit, ndtri
 
 from fedci.diagnostics.verdict import Plain, Verdict, Word, graded
 
@@ -97,6 +99,18 @@ def calibration_edges(mean: float, sd: float) -> np.ndarray:
     return mean + sd * ndtri(np.arange(1, CALIBRATION_BINS) / CALIBRATION_BINS)
 
 
+def risk_edges(mean: float) -> np.ndarray:
+    """[9] inner edges of risks: deciles of log odds about the outcome's, with sd 1."""
+    return np.asarray(expit(logit(np.clip(mean, 1e-6, 1.0 - 1e-6)) + ndtri(np.arange(1, CALIBRATION_BINS)
+                                                                           / CALIBRATION_BINS)))
+
+
+def few_events(bins: np.ndarray, least: int) -> np.ndarray:
+    """[10] bins in which so few people have an outcome of 1, or of 0, that their number may not be told."""
+    cells = np.stack([bins[:, 2], bins[:, 0] - bins[:, 2]])
+    return np.any((cells > 0) & (cells < least), axis=0)
+
+
 def site_fit_sums(y: np.ndarray, w: np.ndarray, mean: np.ndarray, sd: np.ndarray,
                   edges: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(residuals [2, 3], bins [10, 4], line [6]) before anything is hidden."""
@@ -145,8 +159,8 @@ def summary(trace: Sequence[Step], cap: int, ended: str, residual_sums: Mapping[
     slope, intercept, explained = line(everyone.line) if everyone else (None, None, None)
     return Fitting(trace=tuple(trace), ended=ended, residuals=residuals, places=places, coverage=coverage,
                    calibration=_calibration(everyone), slope=slope, intercept=intercept, explained=explained,
-                   verdicts=(_ended_verdict(trace, cap, ended), *_residual_verdicts(residuals), *_coverage_verdict(
-                       coverage, everyone.places_whole.sum() if everyone else 0), *_slope_verdict(slope, explained)))
+                   verdicts=(_ended_verdict(trace, cap, ended), *_residual_verdicts(residuals),
+                             *_coverage_verdict(coverage, everyone), *_slope_verdict(slope, explained)))
 
 
 def line(sums: np.ndarray) -> tuple[float | None, float | None, float | None]:
@@ -218,10 +232,14 @@ def _residual_verdicts(residuals: Sequence[Residuals]) -> tuple[Verdict, ...]:
     return (Verdict(name="residuals", value=value, threshold=float(limits[0]), verdict=word, words=words),)
 
 
-def _coverage_verdict(coverage: Sequence[Coverage], people: int) -> tuple[Verdict, ...]:
-    if not coverage:
+def _coverage_verdict(coverage: Sequence[Coverage], everyone: Pooled | None) -> tuple[Verdict, ...]:
+    """None where there are no places, as of 0 and 1."""
+    if everyone is not None and not (everyone.places.any() or everyone.places_hidden.any()):
+        return ()
+    if not coverage or everyone is None:
         return (Verdict(name="posterior predictive", value=None, threshold=COVERAGE_THRESHOLD, verdict="unknown",
                         words="The predictive probabilities are withheld: bins with too few people at every site."),)
+    people = everyone.places_whole.sum()
     worst = max(coverage, key=lambda row: abs(row.share - row.level))
     value = abs(worst.share - worst.level)
     chance = 2.0 * np.sqrt(worst.level * (1 - worst.level) / people)

@@ -8,7 +8,7 @@ the share of treated people:
     effects     |average effect|/b           b = sd/√(π(1 − π)): arms whose means lie τ apart have Var y ≥ π(1 − π)τ²
     intervals   half the width of the 95% interval of an average effect/b
 
-over all people and over each site's that are told.
+over all people and over each site's that are told. An outcome of 0 and 1 has no noise of its own.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class Plausibility(Plain):
     outcome_sd: float
     room: float
     """b: the largest difference of the arms' means within the outcome's sd."""
-    noise_sd: tuple[float, float]
-    """σ₀, σ₁ in the outcome's units."""
+    noise_sd: tuple[float, float] | None
+    """σ₀, σ₁ in the outcome's units; None of 0 and 1."""
     averages: tuple[Average, ...]
     """Empty: blinded, or told with noise for privacy, which widens intervals by itself."""
     seen: tuple[str, ...]
@@ -88,12 +88,12 @@ def averages_of(effects: Mapping[str, Effect]) -> tuple[Average, ...]:
     return tuple(rows)
 
 
-def summary(outcome_sd: float, treated: float, noise_sd: tuple[float, float], averages: tuple[Average, ...],
+def summary(outcome_sd: float, treated: float, noise_sd: tuple[float, float] | None, averages: tuple[Average, ...],
             explained: float | None) -> Plausibility:
     """`treated`: the share of treated people; `explained`: the share of the outcome's variance that predictions of
     people left out explain, None where it is not known."""
     room = outcome_sd / math.sqrt(treated * (1.0 - treated))
-    found = [_noise(noise_sd, outcome_sd, explained)]
+    found = [] if noise_sd is None else [_noise(noise_sd, outcome_sd, explained)]
     if averages:
         found += [_size(averages, room, outcome_sd), _width(averages, room, outcome_sd)]
     return Plausibility(outcome_sd=outcome_sd, room=room, noise_sd=noise_sd, averages=averages,

@@ -15,6 +15,13 @@ that nobody saw have a density within 1/Λ … Λ of those seen, and for normal 
     CATE(x) ± h(x),   h(x) = k [ (1 − e(x)) σ₁ + e(x) σ₀ ]          ATE ± mean of h: only the mean of e leaves a site
 
 (the worst density is Λ above the Λ/(1 + Λ) quantile and 1/Λ below it). m, σ are the model's, e the propensity's.
+
+Of an outcome of 0 and 1 the risk ratio is the model's own, and a risk p that nobody saw lies within
+
+    max(p/Λ, 1 − Λ(1 − p))  …  min(Λp, 1 − (1 − p)/Λ)
+
+which is concave (below: convex) in p, so at the average risks it bounds the average over people. There is no robustness
+value: it is of linear models.
 """
 
 from __future__ import annotations
@@ -29,6 +36,7 @@ from scipy.stats import norm
 from scipy.stats import t as student
 
 from fedci.diagnostics.verdict import Plain, Verdict, graded
+from fedci.effect import Risks
 
 Number = TypeVar("Number", float, np.ndarray)
 LAMBDAS = (1.0, 1.1, 1.25, 1.5, 2.0, 3.0, 5.0)
@@ -77,15 +85,15 @@ class Sensitivity(Plain):
     e_value: float
     e_value_interval: float
     """For the end of the interval that is nearer to no effect; 1 if the interval has none of it."""
-    t: float
-    dof: float
-    partial_r2: float
+    t: float | None
+    dof: float | None
+    partial_r2: float | None
     """t²/(t² + dof)."""
-    robustness: float
-    robustness_interval: float
-    """At α = 0.05."""
-    noise_sd: tuple[float, float]
-    """σ₀, σ₁."""
+    robustness: float | None
+    robustness_interval: float | None
+    """At α = 0.05. These five are None of an outcome of 0 and 1."""
+    noise_sd: tuple[float, float] | None
+    """σ₀, σ₁; None of 0 and 1."""
     propensities: tuple[float, ...]
     bounds: tuple[Bound, ...]
     explained_away: float | None
@@ -159,19 +167,63 @@ def summary(effect: float, se: float, low: float, high: float, outcome_sd: float
         verdicts=_verdicts(low <= 0.0 <= high, (of_mean, of_limit), robust, away, correlations))
 
 
+def risk_shifts(untreated: float, treated: float, e: float, strength: float) -> tuple[float, float]:
+    """(by how much the average difference of risks may be lower, higher) at most, if confounding is at most Λ."""
+    def up(p: float) -> float:
+        return min((strength - 1.0) * p, (1.0 - p) * (1.0 - 1.0 / strength))
+
+    def down(p: float) -> float:
+        return up(1.0 - p)
+
+    return (1.0 - e) * down(treated) + e * up(untreated), (1.0 - e) * up(treated) + e * down(untreated)
+
+
+def of_risks(risks: Risks, outcome_sd: float, mean_e: float) -> Sensitivity:
+    """`mean_e`: the mean propensity, or the share of the treated."""
+    difference, ratio = risks.difference, risks.ratio
+    (low, high), (least, most) = difference.interval(), ratio.interval()
+    r0, r1 = float(risks.untreated.mean()), float(risks.treated.mean())
+    nearest = 1.0 if least <= 1.0 <= most else least if least > 1.0 else most
+    values = e_value(max(r1, 1e-9) / max(r0, 1e-9)), e_value(max(nearest, 1e-9))
+    bounds = []
+    for strength in LAMBDAS:
+        lower, higher = risk_shifts(r0, r1, mean_e, strength)
+        bounds.append(Bound(strength=strength, low=max(difference.mean - lower, -1.0),
+                            high=min(difference.mean + higher, 1.0), interval_low=max(low - lower, -1.0),
+                            interval_high=min(high + higher, 1.0), cate_half=()))
+    away = _risks_explained_away(low, high, r0, r1, mean_e)
+    return Sensitivity(
+        effect=difference.mean, low=low, high=high, outcome_sd=outcome_sd, e_value=values[0],
+        e_value_interval=values[1], t=None, dof=None, partial_r2=None, robustness=None, robustness_interval=None,
+        noise_sd=None, propensities=(), bounds=tuple(bounds), explained_away=away, correlations=(),
+        verdicts=_verdicts(low <= 0.0 <= high, values, None, away, ()))
+
+
+def _risks_explained_away(low: float, high: float, untreated: float, treated: float, e: float) -> float | None:
+    if low <= 0.0 <= high:
+        return 1.0
+    side, distance = (0, low) if low > 0 else (1, -high)
+
+    def over(strength: float) -> float:
+        return risk_shifts(untreated, treated, e, strength)[side] - distance
+
+    return None if over(LARGEST) < 0 else float(brentq(over, 1.0, LARGEST, xtol=1e-10))
+
+
 NOTHING = "The interval holds no effect already: there is nothing to explain away."
 
 
-def _verdicts(null: bool, e: tuple[float, float], robust: tuple[float, float], away: float | None,
+def _verdicts(null: bool, e: tuple[float, float], robust: tuple[float, float] | None, away: float | None,
               correlations: Sequence[NoiseCorrelation]) -> tuple[Verdict, ...]:
     strength = LARGEST if away is None else away
     rows = [
         ("E-value", e[1], E_THRESHOLD, E_PROBLEM,
          f"To explain the effect away, an unmeasured confounder would have to be tied to treatment and to outcome by "
          f"risk ratios of {e[0]:.2f} each beyond the covariates; to bring the interval to no effect, {e[1]:.2f}."),
-        ("robustness value", robust[1], RV_THRESHOLD, RV_PROBLEM,
-         f"A confounder that explains {100 * robust[0]:.1f}% of the rest of both treatment and outcome would explain "
-         f"the effect away; {100 * robust[1]:.1f}% would bring the interval to no effect."),
+        *([("robustness value", robust[1], RV_THRESHOLD, RV_PROBLEM,
+            f"A confounder that explains {100 * robust[0]:.1f}% of the rest of both treatment and outcome would "
+            f"explain the effect away; {100 * robust[1]:.1f}% would bring the interval to no effect.")]
+          if robust else []),
         ("marginal sensitivity", strength, LAMBDA_THRESHOLD, LAMBDA_PROBLEM,
          f"The interval reaches no effect when people alike in all covariates differ in their odds of treatment by a "
          f"factor of {strength:.2f} because of what nobody measured." if away is not None else

@@ -25,6 +25,7 @@ from fedci.model import covariance
 from fedci.model.law import Law
 from fedci.model.parallel import on_processor
 from fedci.model.rows import (
+    Anchor,
     Arms,
     BetaLaw,
     Draws,
@@ -67,6 +68,12 @@ class ExactRows(NamedTuple):
 
     def at_once(self, draws: int) -> int:
         return int(min(draws, max(1, BATCH_ELEMENTS // self.x.shape[0] ** 2)))
+
+    def local(self, model: Any, anchor: Anchor | None, draws: int, matched: bool) -> tuple[()]:
+        return ()
+
+    def seen(self, local: tuple[()]) -> ExactRows:
+        return self
 
     def sums_over_rows(self, model: Any, vector: Vector, jitter: Scalar) -> tuple[()]:
         return ()
@@ -112,8 +119,8 @@ class ExactRows(NamedTuple):
         yield places, Moments(each.mean[..., places], each.var[..., places])
 
     def left_out(self, model: Any, vector: Vector, draws: Draws, beta: BetaLaw, jitter: Scalar) -> LeftOut:
-        return jax.lax.map(lambda both: _left_out(model.law(vector, both[0], self.index), self, BetaLaw(*both[1]),
-                                                  jitter), (draws, beta))
+        return jax.lax.map(lambda both: left_out(model.law(vector, both[0], self.index), self, BetaLaw(*both[1]),
+                                                 jitter), (draws, beta))
 
 
 def observed_covariance(root_phi: Float[Array, "2 2"], root_sigma: Float[Array, "2 2"], k: Float[Array, "n n"],
@@ -277,7 +284,7 @@ def _explained(chol: Float[Array, "n n"], q: Float[Array, "e n"]) -> Float[Array
 
 # --- leaving one person out
 
-def _left_out(law: Law, site: ExactRows, beta: BetaLaw, jitter: Scalar) -> LeftOut:
+def left_out(law: Law, site: ExactRows, beta: BetaLaw, jitter: Scalar) -> LeftOut:
     """Of one draw (`model.leave_one_out` has the formulas)."""
     m, z = law.fixed(site.x), site.mask[:, None, None] * law.design(site.x)
     own_arm = covariance.arms(site.w)

@@ -13,6 +13,7 @@ FAMILIES: dict[str, type[Family]] = {"paper": PaperFamily, "shared": SharedFamil
 
 
 @lru_cache(maxsize=256)
-def model_of(options: ModelOptions | SharedOptions, covariates: int, described: int, sites: int) -> Family:
+def model_of(options: ModelOptions | SharedOptions, covariates: int, described: int, sites: int,
+             outcome: str = "numeric") -> Family:
     """The one model of these values in this process: comparing it with itself costs nothing."""
-    return FAMILIES[options.family](options, covariates, described, sites)
+    return FAMILIES[options.family](options, covariates, described, sites, outcome)

@@ -21,7 +21,7 @@ from jaxtyping import Array
 
 from fedci.model import kernels, padding
 from fedci.model.law import Law
-from fedci.model.likelihood import GAUSSIAN, Likelihood
+from fedci.model.likelihood import LIKELIHOODS, Likelihood
 from fedci.model.rows import BetaLaw, Draws, Rows, Vector
 from fedci.study.options import FitOptions, ModelOptions, SharedOptions
 
@@ -32,6 +32,8 @@ Arrays = Mapping[str, np.ndarray]
 Sums = Mapping[str, np.ndarray]
 """Named sums over all sites."""
 Shapes = dict[str, tuple[int, ...]]
+NO_ANCHOR = np.zeros(0)
+"""Where the likelihood needs no bound, or nothing is known yet of where it touches."""
 JITTERS = 7
 """The ladder: the model's jitter, then ten times more, … six times (1e-10 → 1e-4)."""
 
@@ -86,10 +88,12 @@ class Family(ABC):
     """Columns of x whose moments enter x̃ (indicators of missing values do not)."""
     sites: int
     """m."""
+    outcome: str = "numeric"
+    """The type of the study's outcome."""
 
     @cached_property
     def _hash(self) -> int:
-        return hash((self.options.model_dump_json(), self.covariates, self.described, self.sites))
+        return hash((self.options.model_dump_json(), self.covariates, self.described, self.sites, self.outcome))
 
     def __hash__(self) -> int:
         """Computed once: JAX asks for it at every call of a compiled function."""
@@ -101,7 +105,7 @@ class Family(ABC):
 
     @property
     def likelihood(self) -> Likelihood:
-        return GAUSSIAN
+        return LIKELIHOODS[self.outcome]
 
     @property
     def jitters(self) -> list[float]:
@@ -130,6 +134,11 @@ class Family(ABC):
     def rows(self, x: np.ndarray, w: np.ndarray, y: np.ndarray, u: np.ndarray, index: int, added: float = 0.0) -> Rows:
         """The rows (model units) as the model computes on them; `added`: the variance of the noise in y."""
         return padding.pad_site(x, w, y, u, index, added=added)
+
+    @property
+    def most_rows(self) -> int | None:
+        """Of a site, where the model cannot compute on more."""
+        return None
 
     def rows_of_stage(self, rows: Rows, chosen: np.ndarray, x: np.ndarray, w: np.ndarray, y: np.ndarray) -> Rows:
         """Of a large site's rows those that the first stage looks at; all of a small site's."""
@@ -171,18 +180,19 @@ class Family(ABC):
         """The vector to begin with."""
 
     @abstractmethod
-    def evaluation(self, rules: Rules, query: np.ndarray, stream: int,
-                   first: bool) -> Generator[Ask, Sums, tuple[float, np.ndarray]]:
-        """(L, ∇L) at `query`, with the draws of `stream`; of the first stage's people only. (−inf, 0) where a site
-        failed."""
+    def evaluation(self, rules: Rules, query: np.ndarray, stream: int, first: bool,
+                   anchor: np.ndarray = NO_ANCHOR) -> Generator[Ask, Sums, tuple[float, np.ndarray, np.ndarray]]:
+        """(L, ∇L, the next anchor) at `query`, with the draws of `stream`; of the first stage's people only. (−inf, 0)
+        where a site failed. `anchor`: where a bound of the likelihood touches (`rows.Anchor`), as one vector."""
 
     def narrower(self, best: np.ndarray, more: float) -> np.ndarray:
         """By which factors q narrows when so many times more people are looked at."""
         raise AssertionError("a family without stages is never asked")
 
     @abstractmethod
-    def effects(self, rules: Rules, theta: np.ndarray,
-                correlations: np.ndarray) -> Generator[Ask, Sums, tuple[dict[str, np.ndarray], BetaLaw | None]]:
+    def effects(self, rules: Rules, theta: np.ndarray, correlations: np.ndarray,
+                anchor: np.ndarray = NO_ANCHOR
+                ) -> Generator[Ask, Sums, tuple[dict[str, np.ndarray], BetaLaw | None]]:
         """(draws from q, once for all sites, with which each sums its people's effects; the law of β, if there is
         one)."""
 

@@ -1,7 +1,8 @@
 """A site's rows as a model computes on them: one protocol, and what comes of it.
 
-    ExactRows (`model.exact`)       the whole covariance of the rows                    cubic in them
-    Blocks (`model.shared.sparse`)  few inducing inputs, one block of rows at a time    linear in them
+    ExactRows (`model.exact`)         the whole covariance of the rows                      cubic in them
+    Blocks (`model.shared.sparse`)    few inducing inputs, one block of rows at a time      linear in them
+    LatentRows (`model.shared.latent`)  exact, of a function that outcomes of 0 and 1 tell of through a bound
 """
 
 from __future__ import annotations
@@ -48,12 +49,29 @@ class SiteEffects(NamedTuple):
     """Σ_i t_i τ_i [L, C, e], one per noise correlation: the paper's E[τ] and Var[τ] times n and n²."""
 
 
+class RiskSums(NamedTuple):
+    """The same of an outcome of 0 and 1."""
+
+    risks: Float[Array, "L 2 e"]
+    """Σ_i t_i σ(η_a(x_i)) of each draw and arm."""
+
+
 class BetaLaw(NamedTuple):
     """β̃ | y, θ_l ~ N(mean, P⁻¹); of a family without β̃, with q = 0."""
 
     mean: Float[Array, "L q"]
     root: Float[Array, "L q q"]
     """Lower root of P."""
+
+
+class Anchor(NamedTuple):
+    """Where a bound of the likelihood touches: R draws of θ, and the sums of all sites there, which give β̃'s law. All
+    of it is known to whoever follows the course."""
+
+    theta: Float[Array, "R p"]
+    gram: Float[Array, "R h"]
+    """T, its upper half."""
+    cross: Float[Array, "R q"]
 
 
 class LeftOut(NamedTuple):
@@ -108,6 +126,15 @@ class Rows(Protocol):
         """How many of so many draws a GPU takes side by side."""
         ...
 
+    def local(self, model: Any, anchor: Anchor | None, draws: int, matched: bool) -> Any:
+        """What a Gaussian in the likelihood's place has of each row, for each of so many draws of θ: one that bounds it
+        from below, or the nearest (`matched`); () where it is Gaussian itself. Stays at the site."""
+        ...
+
+    def seen(self, local: Any) -> Rows:
+        """The rows with what one draw has of them."""
+        ...
+
     def sums_over_rows(self, model: Any, vector: Array, jitter: Scalar) -> Any:
         """All of the statistics of one θ that takes a pass over the rows, where it pays to keep it; else ()."""
         ...
@@ -118,7 +145,8 @@ class Rows(Protocol):
 
     def known(self, model: Any, draws: Draws, jitter: Scalar) -> Known: ...
 
-    def effects(self, model: Any, vector: Vector, draws: Draws, correlations: Vector, jitter: Scalar) -> SiteEffects:
+    def effects(self, model: Any, vector: Vector, draws: Draws, correlations: Vector,
+                jitter: Scalar) -> SiteEffects | RiskSums:
         """Sums over everyone, the treated, the controls."""
         ...
 

@@ -24,7 +24,7 @@ from fedci.diagnostics import propensity
 from fedci.errors import DataError
 from fedci.model import leave_one_out
 from fedci.model.families import model_of
-from fedci.model.family import Ask, Family, FirstStage, Rules, Sums
+from fedci.model.family import NO_ANCHOR, Ask, Family, FirstStage, Rules, Sums
 from fedci.model.rows import BetaLaw
 from fedci.protocol import optimise, refuting, rounds, stages
 from fedci.protocol.requests import diagnostic, diagnostics_in
@@ -136,8 +136,9 @@ def opening(contract: Contract) -> Generator[Ask, Sums, Opening]:
     people, treated = (round(float(part)) for part in (means["y_count"].sum(), means["y_count"][1]))
     outcome = y_mean, float(np.sqrt(_standing(np.array(y_mean), spreads["y_square"] / people)[1]))
     _check_variation(contract, columns, outcome, names, withheld)
-    scales = _scales(contract.options, columns, outcome, kinds, withheld)
-    model = model_of(contract.options.model, len(names) + len(indicators), len(names), len(contract.sites))
+    scales = _scales(contract, columns, outcome, kinds, withheld)
+    model = model_of(contract.options.model, len(names) + len(indicators), len(names), len(contract.sites),
+                     contract.study.outcome_type)
     first = stages.first(model, contract.options, people, means["stages"])
     u, pooled_u = yield from _descriptions(contract, model, scales)
     yield Ask(READY, {})
@@ -159,10 +160,11 @@ def _standing(mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
     return np.stack([mean, np.where(varies, variance, 0.0), np.zeros_like(mean), np.zeros_like(mean)])
 
 
-def _scales(options: FitOptions, columns: Moments, outcome: tuple[float, float], kinds: Sequence[str],
+def _scales(contract: Contract, columns: Moments, outcome: tuple[float, float], kinds: Sequence[str],
             withheld: np.ndarray) -> Scales:
-    """With `binary_sd` all 0/1 columns have that spread."""
-    model = options.model
+    """With `binary_sd` all 0/1 columns have that spread. An outcome of 0 and 1 stays what it is."""
+    model = contract.options.model
+    outcome = outcome if contract.study.outcome_type == "numeric" else (0.0, 1.0)
     if not model.standardise:
         return Scales(np.zeros(len(kinds)), np.where(withheld, NO_VALUE, 1.0), 0.0, 1.0)
     mean, sd = columns.values[0], np.sqrt(columns.values[1])
@@ -246,13 +248,14 @@ class Drawn(NamedTuple):
     """Of β for each θ, where the model has one."""
 
 
-def closing(contract: Contract, opened: Opening, model: propensity.Propensity | None,
-            theta: np.ndarray) -> Generator[Ask, Sums, Drawn]:
-    drawn = Drawn(*(yield from rounds.effects(rules_of(contract, opened), theta)))
+def closing(contract: Contract, opened: Opening, model: propensity.Propensity | None, theta: np.ndarray,
+            anchor: np.ndarray = NO_ANCHOR) -> Generator[Ask, Sums, Drawn]:
+    drawn = Drawn(*(yield from rounds.effects(rules_of(contract, opened), theta, anchor)))
     if contract.diagnoses:
         law = _law(drawn)
         known = {"centre": opened.centre, "spread": opened.spread,
-                 "edges": fitting.calibration_edges(*opened.outcome),
+                 "edges": (fitting.calibration_edges(*opened.outcome) if opened.model.outcome == "numeric" else
+                           fitting.risk_edges(opened.outcome[0])),
                  "slopes": np.zeros(0) if model is None else model.slopes,
                  "beta_mean": np.asarray(law.mean), "beta_root": np.asarray(law.root)}
         for name in diagnostics_in("checks"):
@@ -315,7 +318,7 @@ def _steps(contract: Contract, place: Place) -> Generator[Ask, Sums, Any]:
         return start(contract, opened)
     if place.leg == ROUND:
         return rounds.evaluation(rules_of(contract, opened), place.state)
-    return closing(contract, opened, place.model, place.state.best)
+    return closing(contract, opened, place.model, place.state.best, place.state.latest)
 
 
 def _after(contract: Contract, place: Place, value: Any) -> Place:

@@ -19,7 +19,7 @@ import jax
 import numpy as np
 import optax
 
-import fedci.model  # noqa: F401  (float64: optax computes in whatever JAX was set to)
+from fedci.model.family import NO_ANCHOR
 from fedci.study.options import OptimiserOptions
 
 CONVERGED, STOPPED, DIVERGED = "converged", "stopped at the cap", "diverged"
@@ -60,6 +60,13 @@ class State(NamedTuple):
     little, or after half the rounds that are left."""
     since: int = 0
     """Round at which the stage began."""
+    anchor: np.ndarray = NO_ANCHOR
+    """Where a bound of the likelihood touches (`model.rows.Anchor`): a part of what the objective is, until it is
+    moved (`moved`)."""
+    latest: np.ndarray = NO_ANCHOR
+    """The one that the sums at `best` make."""
+    before: float = -np.inf
+    """The best objective with the anchor before this one."""
 
 
 def init(options: OptimiserOptions, theta: np.ndarray, sites: int, natural: float = np.inf,
@@ -108,10 +115,36 @@ def with_more(state: State, narrower: np.ndarray) -> State:
                           ahead=state.ahead - 1, since=state.round)
 
 
+def moved(state: State) -> State:
+    """The bound touches anew where the best sums say, which raises it: the top is looked for again from there, with
+    what was learnt of the curvature. Converged where all steps since the last time, and that, gained little."""
+    if state.best_objective - state.before < _target(state):
+        return state._replace(verdict=CONVERGED)
+    if state.round >= _cap(state):
+        return state._replace(verdict=STOPPED)
+    rule: _Lbfgs | _FirstOrder = state.rule
+    if isinstance(rule, _Lbfgs):
+        rule = _Lbfgs.start(state.best)._replace(moves=rule.moves, changes=rule.changes)
+    else:
+        rule = _FirstOrder.start(state.options, state.best)
+    return state._replace(query=state.best, anchor=state.latest, before=state.best_objective, best_objective=-np.inf,
+                          objectives=(), verdict=None, rule=rule)
+
+
+def is_to_move(state: State, accepted: int) -> bool:
+    """After `patience` steps with one anchor, or when no more is to gain with it; the first, of nothing, is left at
+    once. `accepted`: steps before this evaluation."""
+    if not (state.latest.size and np.isfinite(state.best_objective)) or state.verdict in (STOPPED, DIVERGED):
+        return False
+    new, first = len(state.objectives) > accepted, not np.isfinite(state.before)
+    return state.verdict == CONVERGED or (new and (first or len(state.objectives) > state.options.patience))
+
+
 def pack(state: State) -> dict[str, np.ndarray]:
     """The state as named arrays, bit for bit, for a checkpoint; a verdict has no use for one."""
     rule, plain = state.rule, {name: np.asarray(getattr(state, name), float)
-                               for name in ("query", "best", "best_objective", "objectives")}
+                               for name in ("query", "best", "best_objective", "objectives", "anchor", "latest",
+                                            "before")}
     packed = {f"rule/{i}": np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(rule))}
     remembered = len(rule.moves) if isinstance(rule, _Lbfgs) else 0
     return plain | packed | {"round": np.asarray(state.round), "remembered": np.asarray(remembered),
@@ -130,7 +163,8 @@ def unpack(options: OptimiserOptions, sites: int, packed: Mapping[str, np.ndarra
     stored = [_like(leaf, packed[f"rule/{i}"]) for i, leaf in enumerate(leaves)]
     return begin._replace(
         best=packed["best"], best_objective=float(packed["best_objective"]), round=int(packed["round"]),
-        since=int(packed["since"]), objectives=tuple(map(float, packed["objectives"])),
+        since=int(packed["since"]), anchor=packed["anchor"], latest=packed["latest"],
+        before=float(packed["before"]), objectives=tuple(map(float, packed["objectives"])),
         rule=jax.tree.unflatten(tree, stored))
 
 

@@ -239,6 +239,12 @@ _EFFECTS = (
     Array("ite_sd", ("correlations",), "sum of the people's standard deviations", holds=_never_negative),
     Array("people", ("populations",), "how many people", holds=_never_negative),
 )
+_RISKS = (
+    Array("risks", ("draws", 2, "populations"), f"sum of risks without and with treatment, {_WHOM}",
+          holds=_never_negative),
+    _counted("people", ("populations",), "how many people"),
+)
+_OWN_RISKS = (*_RISKS, Array("risks_cov", (1, 2, 2, "populations"), f"their covariances over the draws, {_WHOM}"))
 _FAILED = Array("failed", (), "whether the numbers ran away", holds=_is_truth)
 _ARMS = (len(balance.WEIGHTINGS), 2)
 _PLACES, _BINS = (fit.PLACES,), (fit.CALIBRATION_BINS, 4)
@@ -352,6 +358,8 @@ _ROWS = (
     Request(name="AskEffects", message=Step, phase="effects", answer=_EFFECTS, summed=True, own=_EFFECTS,
             averaged=True, notes=("jitter",), in_full=True, draws=_last_draws, words="effects", slow=True),
     Request(name="AskSharedEffects", message=Step, phase="effects", answer=_EFFECTS, summed=True, own=_EFFECTS,
+            averaged=True, notes=("jitter",), in_full=True, draws=_last_draws, words="effects", slow=True),
+    Request(name="AskRisks", message=Step, phase="effects", answer=_RISKS, summed=True, own=_OWN_RISKS,
             averaged=True, notes=("jitter",), in_full=True, draws=_last_draws, words="effects", slow=True),
     Request(name=diagnostic("propensity"), message=Step, phase="design", summed=True, optional=True,
             most=propensity.STEPS, words="diagnostics", slow=True, answer=(

@@ -38,7 +38,7 @@ def aggregates(result: Result, folder: Path | None = None,
     made: dict[str, Any] = {"format": FORMAT, "run": result.outcome.run}
     along, people = _paths(result), _people(result)
     at = sum(len(path.x) for path in along)
-    drawn = result.effects_at(np.vstack([*(path.x for path in along), people])).means  # at once: one program
+    drawn = result.shared_effects_at(np.vstack([*(path.x for path in along), people]))  # at once: one program
     parts: dict[str, Callable[[], Any]] = {
         "curves": lambda: list(_curves(along, drawn[:, :at])), "population": lambda: _spread(drawn[:, at:]),
         "drivers": lambda: _drivers(result), "thresholds": lambda: _thresholds(result)}

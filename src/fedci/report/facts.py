@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from markupsafe import Markup
 
 from fedci.effect import POPULATIONS, Effect, EffectSums
@@ -18,7 +19,7 @@ from fedci.report import plots
 from fedci.report.slots import Curve, Interval, Slots
 from fedci.report.svg import number
 from fedci.result.result import Result
-from fedci.result.words import thresholds
+from fedci.result.words import of_hundred, thresholds
 from fedci.site import ledger
 from fedci.site.release import numbers_told
 
@@ -121,14 +122,32 @@ def _answer(result: Result, alpha: float) -> Section:
     direction = "raises" if ate.mean > 0 else "lowers"
     clear = (f"the whole {level} interval lies {'above' if low > 0 else 'below'} zero" if low > 0 or high < 0 else
              f"the {level} interval holds zero: the data do not settle the direction")
-    words = (f"On average, {result.study.treatment} {direction} {result.study.outcome} by {number(abs(ate.mean))} "
+    words = (f"{of_hundred(result, alpha)} On average over all people {clear}. The probability that treatment raises "
+             f"the risk is {_chance(certain)}." if result.of_risks else
+             f"On average, {result.study.treatment} {direction} {result.study.outcome} by {number(abs(ate.mean))} "
              f"({level} interval {number(low)} to {number(high)}); {clear}. The probability of a positive "
              f"average effect is {_chance(certain)}.")
     figure = Figure(plots.answer(ate, low, high, result.study.outcome),
                     f"What is known of the average effect over all people. The shaded part is the {level} "
                     f"interval; the dashed line marks no effect, where it is near.",
                     _effects_table(result, alpha, ("all",)))
-    return Section("answer", TITLES["answer"], [words, figure, *[f"Note: {text}" for text in result.warnings()]])
+    risks = [_risks_table(result, alpha)] if result.of_risks else []
+    return Section("answer", TITLES["answer"], [words, figure, *risks,
+                                                *[f"Note: {text}" for text in result.warnings()]])
+
+
+def _risks_table(result: Result, alpha: float) -> Table:
+    def cell(row: Any, name: str) -> str:
+        value, low, high = (getattr(row, f"{name}{end}") for end in ("", "_low", "_high"))
+        return "–" if np.isnan(value) else f"{number(value)} ({number(low)} to {number(high)})"
+
+    names = ("risk_untreated", "risk_treated", "difference", "ratio", "odds_ratio", "needed")
+    who = {population.name: population.who for population in POPULATIONS}
+    return Table(["over", "site", "risk without", "risk with", "difference", "risk ratio", "odds ratio",
+                  "number needed to treat"],
+                 [[who[row.over], row.site, *(cell(row, name) for name in names)]
+                  for row in result.risk_table(alpha).itertuples()],
+                 f"Risks of {result.study.outcome} = 1, with {100 * (1 - alpha):g}% intervals")
 
 
 def _chance(value: float) -> str:
@@ -314,6 +333,9 @@ def _sensitivity(result: Result, slots: Slots, effect_on: str, alpha: float) -> 
 
 
 def _realised(result: Result, effect_on: str, alpha: float) -> list[Part]:
+    if result.of_risks:
+        return ["Realised effects of an outcome of 0 and 1 are not told: nobody is seen both treated and untreated, "
+                "and what would have to be assumed of the two outcomes of a person decides them."]
     if result.study.policy.noises("effects"):
         return ["Realised effects are not told under differential privacy of the effects."]
     parts: list[Part] = [
@@ -418,7 +440,9 @@ def _numbers(result: Result) -> str:
                            len(_names(result)))
     noise = result.study.policy.outcome_noise
     return (f"Numbers told in all sums: about {numbers:,}, {numbers / people:,.3g} for each of {people:,} people. "
-            + (f"To each outcome its site added noise of {noise:g} standard deviations, once and for ever; the model "
+            + (f"Some outcomes were flipped at their sites, once and for ever, by a rule of strength {noise:g} "
+               f"(outcome_noise); the model knows how many on average." if noise and result.of_risks else
+               f"To each outcome its site added noise of {noise:g} standard deviations, once and for ever; the model "
                f"knows it." if noise else "No noise was added to outcomes."))
 
 
@@ -450,7 +474,8 @@ def _assumptions(result: Result, slots: Slots) -> Section:
         ["A primary key identifies a person across sources", links],
         ["Overlap: everybody could have been treated or not (needed for effects without the model's help)",
          f"Checked: {said['overlap']}." if "overlap" in said else "Not checked: the result holds no such diagnostics."],
-        ["The model: few directions, products and thresholds, Gaussian noise, sites alike but for their own function",
+        [f"The model: few directions, products and thresholds, {'log odds' if result.of_risks else 'Gaussian noise'}, "
+         f"sites alike but for their own function",
          f"Checked in part: {said['fit']}. What the model cannot express, its page in the documentation says."
          if "fit" in said else "Not checked: the result holds no such diagnostics."]]
     unread = [f"The diagnostics' {name} cannot be shown ({slots.problems[name]})." for name in ("verdicts", "notes")

@@ -34,6 +34,8 @@ from fedci.table.values import Column, told_of, words
 ROWS = 4096
 """People at a time: bounds the memory whatever the file's length."""
 HEADER = ("effect", "sd", "low", "high")
+RISKS = ("risk_untreated", "risk_treated")
+"""Beside these, where the outcome is 0 and 1 and the effect a difference of risks."""
 DIGITS = 10
 MOST_DIGITS = 17
 """Of a double."""
@@ -108,10 +110,10 @@ def predict_file(result: Result, data: Any, out: Path, site: str | None = None, 
     try:
         with private_file(temporary, "w") as file:
             writer = csv.writer(file)
-            writer.writerow(["row", *map(plain_cell, keep), *HEADER])
-            for start, effect, carried in _effects(result, data, site, outcome_noise, keep):
+            writer.writerow(["row", *map(plain_cell, keep), *_header(result)])
+            for start, effect, more, carried in _effects(result, data, site, outcome_noise, keep):
                 low, high = effect.interval(alpha)
-                numbers = np.column_stack([effect.mean, effect.sd, low, high])
+                numbers = np.column_stack([effect.mean, effect.sd, low, high, *more])
                 writer.writerows([start + k + 1, *map(plain_cell, cells), *(f"{value:.{DIGITS}g}" for value in row)]
                                  for k, (row, cells) in enumerate(zip(numbers, carried, strict=True)))
                 people, total = people + len(numbers), total + float(np.sum(effect.mean))
@@ -139,13 +141,17 @@ def _fresh(out: Path, force: bool) -> Path:
 def _check_keep(result: Result, data: Any, keep: Sequence[str]) -> None:
     if keep and (absent := [name for name in keep if name not in column_names(data, ANY_SIZE)]):
         raise UsageError(f"--keep {absent[0]!r}: the table has no such column")
-    if clash := set(keep) & {"row", *HEADER}:
+    if clash := set(keep) & {"row", *_header(result)}:
         raise UsageError(f"--keep {sorted(clash)[0]!r}: the output has a column of that name. Rename yours")
 
 
+def _header(result: Result) -> tuple[str, ...]:
+    return HEADER + RISKS if result.of_risks else HEADER
+
+
 def _effects(result: Result, data: Any, site: str | None, outcome_noise: bool,
-             keep: Sequence[str]) -> Iterator[tuple[int, Effect, list[list[str]]]]:
-    """(first row, effects, carried cells) of each chunk."""
+             keep: Sequence[str]) -> Iterator[tuple[int, Effect, list[np.ndarray], list[list[str]]]]:
+    """(first row, effects, columns beside them, carried cells) of each chunk."""
     study, start = result.study, 0
     wanted = list(dict.fromkeys([*(covariate.name for covariate in study.covariates), *keep]))
     for chunk in read_chunks(data, wanted, ROWS):
@@ -156,10 +162,17 @@ def _effects(result: Result, data: Any, site: str | None, outcome_noise: bool,
         x = design_chunk(study, chunk, place)
         with told_of(place):
             carried = [_cells(chunk[name]) for name in keep]
-        effect = result.effects_at(_same_shape(x, start), site, outcome_noise)
+        effect, more = _at(result, _same_shape(x, start), site, outcome_noise)
         effect = Effect(effect.means[:, :rows], effect.variances[:, :rows])
-        yield start, effect, [[cells[k] for cells in carried] for k in range(rows)]
+        yield start, effect, [part[:rows] for part in more], [[cells[k] for cells in carried] for k in range(rows)]
         start += rows
+
+
+def _at(result: Result, x: np.ndarray, site: str | None, outcome_noise: bool) -> tuple[Effect, list[np.ndarray]]:
+    if not result.of_risks or outcome_noise:
+        return result.effects_at(x, site, outcome_noise), []
+    risks = result.risks_at(x, site)
+    return risks.difference, [risks.of_untreated.mean, risks.of_treated.mean]
 
 
 def _same_shape(x: np.ndarray, start: int) -> np.ndarray:

@@ -17,13 +17,14 @@ from fedci.diagnostics import plausibility
 from fedci.diagnostics.findings import Diagnostics
 from fedci.diagnostics.plausibility import Plausibility
 from fedci.diagnostics.sensitivity import half_width
-from fedci.effect import CORRELATIONS, POPULATIONS, Effect, EffectSums, Population, check_alpha
+from fedci.effect import CORRELATIONS, POPULATIONS, Effect, EffectSums, Population, Risks, check_alpha
 from fedci.errors import UsageError
 from fedci.model import leave_one_out, padding
+from fedci.model.rows import Known
 from fedci.protocol import optimise
 from fedci.protocol.engine import Traffic
 from fedci.result import words
-from fedci.site.people import People, stream_cate
+from fedci.site.people import People, stream_cate, stream_risks
 from fedci.site.prepared import Units
 from fedci.study.study import Study
 from fedci.table.design import design_columns, design_from
@@ -50,6 +51,7 @@ class Result:
       'cate'  the expected effect given the covariates, E[y(1) − y(0) | x]: what a user of EconML means (default);
       'ite'   the realised effect y(1) − y(0) of the people in the study, the paper's: it uses each person's own
               outcome, and its spread holds the noise of the outcome nobody saw.
+    Of an outcome of 0 and 1 an effect is a difference of risks, `risks` has the rest, and there is no 'ite'.
     """
 
     study: Study
@@ -97,14 +99,34 @@ class Result:
     def _plausibility(self) -> Plausibility:
         """Of a study without diagnostics, or of a version without this one."""
         layout, effects = self.outcome.layout, self.outcome.effects
-        draws = layout.model.draws_at(effects.draws, 0)
-        noise = leave_one_out.mean_noise_sd(layout.model, self.outcome.fit.theta, draws, layout.scales.y_sd)
+        treated = sum(site.treated for site in layout.people.values()) / layout.rows
         sums = {} if self.study.policy.noises("effects") else {
             plausibility.EVERYBODY: self._sums(), **{site: self._sums(site) for site in effects.sums}}
         found = plausibility.summary(
-            layout.scales.y_sd, sum(site.treated for site in layout.people.values()) / layout.rows, noise,
+            self._outcome_sd(treated), treated, self._noise_sd(),
             plausibility.averages_of({over: part.expected() for over, part in sums.items()}), None)
         return found.sealed() if self.blinded else found
+
+    def _outcome_sd(self, treated: float) -> float:
+        """In its units; of 0 and 1 by the average risks."""
+        if not self.of_risks:
+            return self.outcome.layout.scales.y_sd
+        risks = self._sums().risks()
+        mean = float(np.mean((1.0 - treated) * risks.untreated + treated * risks.treated))
+        return float(np.sqrt(mean * (1.0 - mean)))
+
+    def _noise_sd(self) -> tuple[float, float] | None:
+        """None of 0 and 1."""
+        if self.of_risks:
+            return None
+        layout = self.outcome.layout
+        draws = layout.model.draws_at(self.outcome.effects.draws, 0)
+        return leave_one_out.mean_noise_sd(layout.model, self.outcome.fit.theta, draws, layout.scales.y_sd)
+
+    @property
+    def of_risks(self) -> bool:
+        """Whether the outcome is 0 and 1, and effects are differences of risks."""
+        return self.study.outcome_type == "binary"
 
     @property
     def blinded(self) -> bool:
@@ -163,10 +185,34 @@ class Result:
             return sums.expected(population)
         if of != "ite":
             raise UsageError(f"of = {of!r} is unknown: choose 'cate' (expected effects) or 'ite' (realised effects)")
+        self._check_realised()
         if self.study.policy.noises("effects"):
             raise UsageError("realised effects are not told under differential privacy of the effects: ask for "
                              "of='cate', or take 'effects' out of policy.noised")
         return sums.realised(noise_correlation, population)
+
+    def _check_realised(self) -> None:
+        if self.of_risks:
+            raise UsageError("realised effects of an outcome of 0 and 1 are not told: nobody is seen both treated and "
+                             "untreated, and for two values no model of it is less arbitrary than another. Ask for "
+                             "expected ones: differences of risks")
+
+    def risks(self, site: str | None = None, population: str = "all") -> Risks:
+        """Average risks of an outcome of 0 and 1 without and with treatment, over 'all', the 'treated' or the
+        'control's: `.difference`, `.ratio`, `.odds_ratio`, `.number_needed(alpha)`."""
+        self._check_open()
+        self._check_of_risks()
+        if population not in (known := [row.name for row in POPULATIONS]):
+            raise UsageError(f"population = {population!r} is unknown: choose {', '.join(map(repr, known))}")
+        sums = self._sums(site)
+        if sums.people(population) == 0:
+            raise UsageError(f"there is nobody in the group '{population}'" + (f" at site '{site}'" if site else ""))
+        return sums.risks(population)
+
+    def _check_of_risks(self) -> None:
+        if not self.of_risks:
+            raise UsageError(f"the outcome '{self.study.outcome}' is a number, and has no risks: ask for ate() or "
+                             f"effect(X)")
 
     def _sums(self, site: str | None = None) -> EffectSums:
         """Of one site, or of all; with noise for privacy, a site's are over all draws, which the sites share."""
@@ -209,7 +255,38 @@ class Result:
         self._check_open()
         if not len(x):
             raise UsageError("the table of people to predict for has no rows: give at least one person")
+        if self.of_risks:
+            if outcome_noise:
+                self._check_realised()
+            return self.risks_at(x, site).difference
         return self._here(site).cate(x, outcome_noise) if site else self._elsewhere(x, outcome_noise)
+
+    def risk_posterior(self, X: Any, site: str | None = None) -> Risks:
+        """Risks without and with treatment of each row of X, where the outcome is 0 and 1: `.of_untreated.mean`,
+        `.difference.interval(alpha)`, `.ratio`, …"""
+        self._check_open()
+        x, _ = design_from(self.study, X, site or "new")
+        return self.risks_at(x, site)
+
+    def risks_at(self, x: np.ndarray, site: str | None = None) -> Risks:
+        """`risk_posterior` at rows x [p, d] of the design."""
+        self._check_open()
+        self._check_of_risks()
+        if not len(x):
+            raise UsageError("the table of people to predict for has no rows: give at least one person")
+        return self._here(site).risks(x) if site else self._risks_elsewhere(x, True)
+
+    def shared_effects_at(self, x: np.ndarray) -> np.ndarray:
+        """[L, p] effects at rows of the design by each draw of what all sites share, without what is a site's own."""
+        if not self.of_risks:
+            return self.effects_at(x).means
+        risks = self._risks_elsewhere(x, False)
+        return risks.treated - risks.untreated
+
+    def _risks_elsewhere(self, x: np.ndarray, drawn: bool) -> Risks:
+        vector, nobody, draws, units = self._nowhere()
+        model = self.outcome.layout.model
+        return stream_risks(model, vector, nobody, draws, units.covariates(x), model.options.jitter, drawn)
 
     def effect_bounds(self, X: Any, strength: float, site: str) -> tuple[np.ndarray, np.ndarray]:
         """([p] lower, [p] upper) of the expected effect for each row of X, if unmeasured confounding is at most
@@ -218,9 +295,12 @@ class Result:
         """
         if not strength >= 1.0:
             raise UsageError(f"strength = {strength} is no Λ: give 1 (no confounding) or more, such as 1.5")
+        if self.of_risks:
+            raise UsageError("the bounds of one person's effect are of numeric outcomes: of 0 and 1 the report has "
+                             "those of the average")
         mean, known = self.effect(X, site), self.outcome.diagnostics
         if (known is None or known.overlap is None or known.sensitivity is None
-                or site in known.overlap.withheld):
+                or known.sensitivity.noise_sd is None or site in known.overlap.withheld):
             raise UsageError("the bounds need the propensity model, which this result lacks: run the study with "
                              "diagnostics")
         x, missing = design_from(self.study, X, site)
@@ -235,6 +315,7 @@ class Result:
         Columns: cate, cate_sd, cate_low, cate_high (expected), ite, ite_sd, ite_low, ite_high (realised).
         No data inform the correlation of the two outcomes' noise, on which the realised effects' spread depends:
         give `noise_correlation` in (−1, 1) to see how; None takes the prior's.
+        Of an outcome of 0 and 1, in place of realised effects: risk_untreated, risk_treated with their ends.
         """
         self._check_open()
         return people_effects(self._here(site), noise_correlation, alpha)
@@ -246,6 +327,7 @@ class Result:
         Time is cubic in the people, for each posterior draw: `draws` takes only the first so many.
         """
         self._check_open()
+        self._check_realised()
         _check_correlation(noise_correlation)
         return self._here(site).impute(*Source(site, people).read_people(self.study), noise_correlation, draws)
 
@@ -257,13 +339,18 @@ class Result:
 
     def _elsewhere(self, x: np.ndarray, outcome_noise: bool) -> Effect:
         """At a site with nobody in the study and average moments: the prior of f, and of g given the sites'."""
+        vector, nobody, draws, units = self._nowhere()
+        model = self.outcome.layout.model
+        return stream_cate(model, vector, nobody, draws, units.covariates(x), model.options.jitter, units.y_sd,
+                           outcome_noise)
+
+    def _nowhere(self) -> tuple[np.ndarray, Known, Any, Units]:
+        """(Θ, a site without people, its draws, the units)."""
         layout, fit = self.outcome.layout, self.outcome.fit
-        units = Units(*layout.scales, layout.indicators)
-        nobody = padding.no_rows(layout.model.covariates, layout.pooled_u)
         draws = layout.model.draws_elsewhere(self.outcome.effects.draws, fit.theta, layout.u, layout.pooled_u,
                                              self.outcome.seed)
-        return stream_cate(layout.model, fit.theta, nobody, draws, units.covariates(x), layout.model.options.jitter,
-                           units.y_sd, outcome_noise)
+        return (fit.theta, padding.no_rows(layout.model.covariates, layout.pooled_u), draws,
+                Units(*layout.scales, layout.indicators))
 
     # --- tables and words
 
@@ -276,6 +363,22 @@ class Result:
                 for site in (None, *self.outcome.effects.sums)
                 for population in POPULATIONS if self._sums(site).people(population.name)]
         return pd.DataFrame(rows, columns=["estimand", "site", "people", "mean", "sd", "low", "high"])
+
+    def risk_table(self, alpha: float = 0.05) -> pd.DataFrame:
+        """Of an outcome of 0 and 1, over the same people as `table`, of all sites together and of each: risks without
+        and with treatment, their difference, ratio, odds ratio and the number needed to treat, each with its interval.
+
+        Ratios are medians. The number needed is empty where the interval of the difference holds 0.
+        """
+        import pandas as pd
+
+        self._check_open()
+        self._check_of_risks()
+        return pd.DataFrame([
+            {"over": population.name, "site": site or "all", "people": self._sums(site).people(population.name),
+             **_risk_columns(self._sums(site).risks(population.name), alpha)}
+            for site in (None, *self.outcome.effects.sums)
+            for population in POPULATIONS if self._sums(site).people(population.name)])
 
     def drivers(self, strongest: int = 4) -> pd.DataFrame | None:
         """What carries the outcome and the effect, by the evidence: lines, each direction, products and thresholds, the
@@ -306,11 +409,13 @@ class Result:
         the others, in the data's units; at most three of each, those of probability 0.9 or more (docs/model.md).
 
         One row per threshold: of ('outcome' or 'effect'), covariate, place, change (from below the place to above it),
-        the ends of their intervals, probability. None for the paper's model.
+        the ends of their intervals, probability. None for the paper's model, and where the outcome is 0 and 1.
         """
         import pandas as pd
 
         self._check_open()
+        if self.of_risks:  # its limits are in standard deviations of the outcome, and were measured there
+            return None
         layout = self.outcome.layout
         names, kinds = design_columns(self.study)
         columns = [c for c, kind in enumerate(kinds) if kind == "numeric" and not layout.withheld[c]]
@@ -350,11 +455,13 @@ class Result:
 
     def plain(self, alpha: float = 0.05) -> dict[str, Any]:
         """The average effects and how they were reached, as JSON holds them; no effects while they are sealed."""
+        risks = {"risks": None if self.blinded else _without_nan(self.risk_table(alpha))} if self.of_risks else {}
         return {"study": self.study.name, "treatment": self.study.treatment, "outcome": self.study.outcome,
+                "outcome_type": self.study.outcome_type,
                 "run": self.outcome.run, "seed": self.outcome.seed, "verdict": self.verdict,
                 "rounds": len(self.outcome.fit.rounds), "alpha": alpha, "blinded": self.blinded,
                 "degenerate": self.degenerate,
-                "effects": None if self.blinded else self.table(alpha).to_dict("records"),
+                "effects": None if self.blinded else self.table(alpha).to_dict("records"), **risks,
                 "warnings": list(self.warnings())}
 
     def save(self, folder: Path | str, force: bool = False) -> None:
@@ -376,7 +483,11 @@ def people_effects(people: People, noise_correlation: float | None = None, alpha
     import pandas as pd
 
     _check_correlation(noise_correlation)
-    parts = {"cate": people.cate(), "ite": people.ite(noise_correlation)}
+    if people.ready.model.outcome == "binary":
+        risks = people.risks()
+        parts = {"cate": risks.difference, "risk_untreated": risks.of_untreated, "risk_treated": risks.of_treated}
+    else:
+        parts = {"cate": people.cate(), "ite": people.ite(noise_correlation)}
     return pd.DataFrame({key: value for name, effect in parts.items()
                          for key, value in _columns(name, effect, alpha).items()},
                         index=pd.Index(people.rows, name="row"))
@@ -390,6 +501,23 @@ def _columns(name: str, effect: Effect, alpha: float) -> dict[str, np.ndarray]:
 def _check_correlation(value: float | None) -> None:
     if value is not None and not -1.0 < value < 1.0:
         raise UsageError(f"noise_correlation = {value} is outside (−1, 1)")
+
+
+def _risk_columns(risks: Risks, alpha: float) -> dict[str, float]:
+    parts = {"risk_untreated": risks.of_untreated, "risk_treated": risks.of_treated, "difference": risks.difference,
+             "ratio": risks.ratio, "odds_ratio": risks.odds_ratio}
+    columns: dict[str, float] = {}
+    for name, effect in parts.items():
+        middle = effect.quantile(0.5) if "ratio" in name else effect.mean
+        columns |= dict(zip((name, f"{name}_low", f"{name}_high"), (middle, *effect.interval(alpha)), strict=True))
+    needed = risks.number_needed(alpha) or (np.nan,) * 3
+    return columns | dict(zip(("needed", "needed_low", "needed_high"), needed, strict=True))
+
+
+def _without_nan(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """As JSON holds it: None where there is no number."""
+    return [{name: None if isinstance(value, float) and np.isnan(value) else value for name, value in row.items()}
+            for row in table.to_dict("records")]
 
 
 def _row(sums: EffectSums, population: Population, alpha: float) -> dict[str, Any]:

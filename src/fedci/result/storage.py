@@ -155,12 +155,14 @@ def _result(path: Path, facts: dict[str, Any], arrays: dict[str, np.ndarray]) ->
 def _outcome(study: Study, facts: dict[str, Any], arrays: dict[str, np.ndarray], trace: Path) -> Outcome:
     options = validated(FitOptions, facts["options"], where="options of the result")
     sites, described = tuple(facts["sites"]), len(design_columns(study)[0])
-    model = model_of(options.model, described + len(arrays["indicators"]), described, len(sites))
+    model = model_of(options.model, described + len(arrays["indicators"]), described, len(sites),
+                     study.outcome_type)
     scales = Scales(arrays["scales/x_mean"], arrays["scales/x_sd"],
                     float(arrays["scales/y_mean"]), float(arrays["scales/y_sd"]))
     layout = Layout(sites=sites, model=model, scales=scales, u=arrays["u"], pooled_u=arrays["pooled_u"],
                     indicators=arrays["indicators"], **_opened(arrays, sites, described))
-    fit = Fit(arrays["theta"], facts["verdict"], facts["objective"], _read_trace(trace), facts["jitters"])
+    fit = Fit(theta=arrays["theta"], verdict=facts["verdict"], objective=facts["objective"],
+              rounds=_read_trace(trace), jitters=facts["jitters"])
     sums = {name: own for name in sites if (own := _below(arrays, f"sums/{name}/"))}
     effects = Effects(_below(arrays, "draws/"), sums, _below(arrays, "total/") or None)
     return Outcome(run=facts["run"], seed=facts["seed"], options=options, layout=layout, fit=fit, effects=effects,

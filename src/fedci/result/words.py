@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedci.coordinator.coordinator import Outcome
 from fedci.diagnostics.findings import Diagnostics
+from fedci.effect import Effect
 from fedci.protocol import optimise
 from fedci.result import account
 from fedci.study.study import Study
@@ -49,10 +50,45 @@ def _effects(result: Result, alpha: float) -> tuple[str, list[str]]:
     """(the average effect in words, the table and what carries it)."""
     ate = result.ate()
     low, high = ate.interval(alpha)
+    if result.of_risks:
+        return of_hundred(result, alpha), [
+            _aligned(result.table(alpha)), "", "Risks without and with treatment, and what is made of them:",
+            _aligned(_short(result.risk_table(alpha))), "",
+            *drivers(result.outcome.layout.model.driver_parts, result.drivers())]
     return (f"On average treatment changes the outcome by {ate.mean:.4g} ({100 * (1 - alpha):g}% interval {low:.4g} to "
             f"{high:.4g}).",
             [_aligned(result.table(alpha)), "",
              *drivers(result.outcome.layout.model.driver_parts, result.drivers()), *_abrupt(result, alpha)])
+
+
+def of_hundred(result: Result, alpha: float) -> str:
+    """'Of 100 such people, 6.1 fewer have 'died' = 1 with 'drug' than without …'"""
+    risks, who = result.risks(), f"'{result.study.outcome}' = 1"
+    low, high = risks.difference.interval(alpha)
+    level = f"{100 * (1 - alpha):g}%"
+    r0, r1 = 100 * risks.of_untreated.mean, 100 * risks.of_treated.mean
+    needed = risks.number_needed(alpha)
+    clear = ("the interval holds no difference" if needed is None else
+             f"one in {needed[0]:.0f} treated ({level} interval {needed[1]:.0f} to {needed[2]:.0f})")
+    return (f"Of 100 such people, {_fewer(risks.difference.mean)} have {who} when treated: {r1:.3g} instead of "
+            f"{r0:.3g} ({level} interval of the difference: {_fewer(low)} to {_fewer(high)}); {clear}. The risk ratio "
+            f"is {_ratio(risks.ratio, alpha)}, the odds ratio {_ratio(risks.odds_ratio, alpha)}.")
+
+
+def _fewer(difference: float) -> str:
+    return f"{abs(100 * difference):.3g} {'more' if difference > 0 else 'fewer'}"
+
+
+def _ratio(effect: Effect, alpha: float) -> str:
+    low, high = effect.interval(alpha)
+    return f"{effect.quantile(0.5):.3g} ({low:.3g} to {high:.3g})"
+
+
+def _short(table: pd.DataFrame) -> pd.DataFrame:
+    """Of the risk table what fits a screen: of single sites everybody only."""
+    names = ["risk_untreated", "risk_treated", "ratio", "ratio_low", "ratio_high", "odds_ratio", "needed"]
+    shown = table[(table.site == "all") | (table.over == "all")][["over", "site", *names]]
+    return shown.astype({"needed": object}).where(shown.notna(), "–")
 
 
 def sealed_summary(result: Result) -> str:
@@ -133,6 +169,8 @@ def _with_interval(mean: float, low: float, high: float) -> str:
 
 
 def _sensitivity(result: Result, alpha: float) -> list[str]:
+    if result.of_risks:
+        return []
     if result.study.policy.noises("effects"):
         return ["Realised effects are not told under differential privacy of the effects."]
     return ["Realised effects depend on the correlation of the two outcomes' noise, which no data inform "

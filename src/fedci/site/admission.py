@@ -55,7 +55,8 @@ class Situation:
 
     @property
     def model(self) -> Family:
-        return model_of(self.options.model, self.columns + self.indicators, self.columns, self.sites)
+        return model_of(self.options.model, self.columns + self.indicators, self.columns, self.sites,
+                        self.study.outcome_type)
 
     @property
     def cohort(self) -> int:
@@ -149,7 +150,8 @@ def _linkage(asked: Situation) -> Iterator[FedciError]:
 
 
 def _memory(asked: Situation) -> Iterator[FedciError]:
-    for problem in _tried(check_memory, asked.site, asked.rows, asked.columns, asked.options):
+    for problem in _tried(check_memory, asked.site, asked.rows, asked.columns, asked.options,
+                          asked.study.outcome_type):
         yield type(problem)(str(problem).removeprefix(f"site '{asked.site}': "))
 
 

@@ -21,6 +21,7 @@ from fedci.diagnostics import propensity as propensities
 from fedci.errors import NumericalError, SiteError
 from fedci.model import leave_one_out
 from fedci.model.family import Arrays, Family
+from fedci.model.likelihood import BINARY
 from fedci.model.rows import BetaLaw, Rows, on_device
 from fedci.site.describing import Part
 from fedci.site.people import Posterior
@@ -130,14 +131,18 @@ def _outcome(here: Here, arrays: Arrays) -> Part:
         raise SiteError(f"site '{here.table.site}' was asked out of turn: it waits for the effects' draws first")
     arms, predicted, sd, place = _left_out(here, here.posterior, arrays["beta_mean"], arrays["beta_root"])
     t, least, mean, unit = here.table, here.policy.min_cell, here.units.y_mean, here.units.y_sd
+    binary = here.model.outcome == "binary"
     residuals, bins, line = fit.site_fit_sums((t.y - mean) / unit, t.w, (predicted - mean) / unit, sd / unit,
                                               (np.sort(arrays["edges"]) - mean) / unit)
     places = fit.place_counts(place)
     places_hidden, bins_hidden = counts.hide(places, least), counts.hide(bins[:, 0], least)
+    if binary:
+        bins_hidden |= fit.few_events(bins, least)
     effect, share, same = np.zeros(3), np.zeros(2), np.zeros((sameness.POWERS, sameness.POWERS))
     if len(arrays["slopes"]) and here.tells_effect:
         e = propensities.scores(here.scaled(arrays), t.w, arrays["slopes"])
-        psi, share = heterogeneity.influence(t.w, t.y, arms, e), np.array([t.rows, e.sum()])
+        y = (t.y - t.added) / (1.0 - 2.0 * t.added) if binary else t.y  # 0 and 1 as they are on average without flips
+        psi, share = heterogeneity.influence(t.w, y, arms, e), np.array([t.rows, e.sum()])
         if _tells_own_effect(here, e):
             effect = np.array([len(psi), psi.sum(), psi @ psi])
             same = sameness.person_sums(psi / unit, (arms[:, 1] - arms[:, 0]) / unit)
@@ -172,10 +177,22 @@ def _left_out(here: Here, q: Posterior, beta_mean: np.ndarray,
     arms, means, var = left_out.arms[:, :n], left_out.mean[:, :n], left_out.var[:, :n]
     if not (np.isfinite(arms).all() and np.isfinite(means).all() and (var > 0).all()):
         raise NumericalError(f"site '{here.table.site}': leaving one person out is not stable. Raise model.jitter")
+    if here.model.outcome == "binary":
+        return _risks(arms, means, var, here.table.added)
     mean, unit = here.units.y_mean, here.units.y_sd
     place = here.model.likelihood.place((here.table.y - mean) / unit, means, var).mean(0)
     sd = np.sqrt(var.mean(0) + means.var(0))
     return mean + unit * arms.mean(0), mean + unit * means.mean(0), unit * sd, place
+
+
+def _risks(arms: np.ndarray, means: np.ndarray, var: np.ndarray,
+           flips: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """The same of an outcome of 0 and 1, from the laws of the log odds: risks in both arms, the probability that the
+    outcome is told as 1 and its sd; no places. The other arm's log odds are taken to be as uncertain as the person's
+    own: what a doubly robust effect does not hang on."""
+    risks = BINARY.risk(arms, np.broadcast_to(var[..., None], arms.shape)).mean(0)
+    told = flips + (1.0 - 2.0 * flips) * BINARY.risk(means, var).mean(0)
+    return risks, told, np.sqrt(told * (1.0 - told)), np.zeros(0)
 
 
 KINDS: Mapping[str, Callable[[Here, Arrays], Part]] = {

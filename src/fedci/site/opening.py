@@ -14,7 +14,7 @@ from fedci.site.limits import check_floors, check_memory, check_rounds
 from fedci.site.linking import begin_linkage
 from fedci.site.run import Party, Run, after_linkage, reply_to, required, with_rows
 from fedci.table import small_cells
-from fedci.table.table import COINCIDE, IS_CONSTANT
+from fedci.table.table import COINCIDE, IS_CONSTANT, ONE_OUTCOME
 from fedci.table.values import told_of
 from fedci.version import __version__
 
@@ -31,7 +31,7 @@ def hello(party: Party, run: Run, request: Hello) -> tuple[Run, Reply]:
     with told_of(f"site '{party.name}'"):
         check_floors(party.agreed)
         check_rounds(party.agreed, contract.options)
-    check_memory(party.name, run.table.rows, run.table.x.shape[1], contract.options)
+    check_memory(party.name, run.table.rows, run.table.x.shape[1], contract.options, run.study.outcome_type)
     return run, reply_to(request, {}, warnings=_words(run))
 
 
@@ -46,7 +46,7 @@ def _words(run: Run) -> list[str]:
 def _without_few(run: Run, warnings: Sequence[str]) -> list[str]:
     """Without those that a single person could change, but where the policy hides no small cells."""
     hides = run.study.policy.min_cell > 0
-    return [words for words in warnings if not (hides and words.endswith((IS_CONSTANT, COINCIDE)))]
+    return [words for words in warnings if not (hides and words.endswith((IS_CONSTANT, COINCIDE, ONE_OUTCOME)))]
 
 
 def _cohort(party: Party, request: Hello) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ An outcome of two values is flipped with probability p, (1 − 2p)² = 1/(1 + 4�
 mean stays; its variance grows by ν²s², ν = 3δ. Whoever solves for everybody's is wrong about a share p of them, and
 does not know about whom: p = ν²/4 for small ν where both values are common, 2.1 % at δ = 0.1. Three times the noise
 costs no more than δ does elsewhere: covariates explain little of two values, so an error grows by √(1 + ν²s²/σ²) with σ
-near s.
+near s. Where the study calls the outcome binary, it stays 0 and 1, and p is what the likelihood knows.
 """
 
 from __future__ import annotations
@@ -45,12 +45,13 @@ def noisy(table: Table, study: Study, key: bytes, scale: Scale) -> Table:
     delta = study.policy.outcome_noise
     if not delta:
         return table
-    y, added = noised(table.y, study.outcome, delta, key, scale)
+    noise = flipped if study.outcome_type == "binary" else noised
+    y, added = noise(table.y, study.outcome, delta, key, scale)
     table = replace(table, y=y, added=added)
     control = study.diagnostics.negative_control
     if table.control is None or not control:
         return table
-    y, added = noised(table.control, control, delta, key, scale)
+    y, added = noise(table.control, control, delta, key, scale)
     return replace(table, control=y, control_added=added)
 
 
@@ -66,13 +67,24 @@ def noised(y: np.ndarray, column: str, delta: float, key: bytes, scale: Scale) -
     return y + ndtri(uniform) @ np.sqrt(np.diff(v)), float(v[-1])
 
 
+def flipped(y: np.ndarray, column: str, delta: float, key: bytes, scale: Scale) -> tuple[np.ndarray, float]:
+    """(y [n] of 0 and 1, some of them flipped; p): the same people as `noised` flips."""
+    stretched, variance = noised(y, column, delta, key, scale)
+    return np.where(stretched > 0.5, 1.0, 0.0), 0.5 - 0.5 * float(_contrast(np.array(variance), 1.0))
+
+
 def _flipped(y: np.ndarray, values: np.ndarray, uniform: np.ndarray, v: np.ndarray) -> np.ndarray:
     """Step by step, so that flips are nested: 1 − 2p_k = Π (1 − 2r_j)."""
     low, high = values
-    contrast = 1.0 / np.sqrt(1.0 + 4.0 * v / (high - low) ** 2)
+    contrast = _contrast(v, high - low)
     flips = uniform < 0.5 * (1.0 - contrast[1:] / contrast[:-1])[None]
     sign = np.where(y == high, 1.0, -1.0) * np.where(flips.sum(1) % 2, -1.0, 1.0)
     return 0.5 * (low + high) + 0.5 * (high - low) * sign / contrast[-1]
+
+
+def _contrast(v: np.ndarray, apart: float) -> np.ndarray:
+    """1 − 2p of two values so far apart, whose variance the flips raise by v."""
+    return 1.0 / np.sqrt(1.0 + 4.0 * v / apart**2)
 
 
 def flipped_share(share: float, delta: float) -> float:

@@ -7,10 +7,12 @@ from functools import cached_property
 
 import jax
 import numpy as np
+from scipy.special import expit
 
-from fedci.effect import Effect
+from fedci.effect import Effect, Risks
 from fedci.model import predict
 from fedci.model.family import Family
+from fedci.model.likelihood import BINARY
 from fedci.model.rows import Draws, Known, Rows
 from fedci.site.prepared import Prepared
 from fedci.table.table import Table
@@ -45,10 +47,18 @@ class People:
         return self.ready.rows.known(self.ready.model, self.q.draws, self.q.jitter)
 
     def cate(self, x: np.ndarray | None = None, outcome_noise: bool = False) -> Effect:
-        """τ(x) of new people (raw covariates [p, d]) or, without x, of the site's own."""
+        """τ(x) of new people (raw covariates [p, d]) or, without x, of the site's own; of risks their difference."""
         ready, q = self.ready, self.q
+        if ready.model.outcome == "binary":
+            return self.risks(x).difference
         x = ready.units.covariates(self.table.x if x is None else x)
         return stream_cate(ready.model, q.vector, self.known, q.draws, x, q.jitter, ready.units.y_sd, outcome_noise)
+
+    def risks(self, x: np.ndarray | None = None) -> Risks:
+        """Risks of new people (raw covariates [p, d]) or, without x, of the site's own."""
+        ready, q = self.ready, self.q
+        x = ready.units.covariates(self.table.x if x is None else x)
+        return stream_risks(ready.model, q.vector, self.known, q.draws, x, q.jitter)
 
     def ite(self, noise_correlation: float | None = None) -> Effect:
         """Realised effects of the site's own people, in the table's order."""
@@ -93,6 +103,31 @@ def _given(noise_correlation: float | None) -> np.ndarray:
 def _squeezed(effect: Effect) -> Effect:
     """[L, 1, n] → [L, n]."""
     return Effect(effect.means[:, 0], effect.variances[:, 0])
+
+
+def stream_risks(model: Family, vector: np.ndarray, known: Known, draws: Draws, x: np.ndarray, jitter: float,
+                 drawn: bool = True) -> Risks:
+    """r₀ and r₁ of any number of people for every draw of (θ, β): σ of log odds drawn from their law, or its mean."""
+    parts, chunk = [], next((size for size in SIZES if len(x) <= size), SIZES[-1])
+    for start in range(0, max(len(x), 1), chunk):
+        part = x[start:start + chunk]
+        padded = np.pad(part, ((0, chunk - len(part)), (0, 0)))
+        mean, cov = (np.asarray(law)[:, :len(part)]
+                     for law in predict.outcomes_at(model, vector, known, draws, padded, jitter))
+        var = np.maximum(np.diagonal(cov, axis1=-2, axis2=-1), 0.0)
+        parts.append(expit(_drawn(mean, cov)) if drawn else BINARY.risk(mean, var))
+    return Risks(*np.moveaxis(np.concatenate(parts, 1), -1, 0))
+
+
+def _drawn(mean: np.ndarray, cov: np.ndarray) -> np.ndarray:
+    """[L, p, 2] one draw from each N(mean, cov), in antithetic pairs; all people of a draw share its two normals: an
+    average over people is then more uncertain than it need be, never less."""
+    half = np.random.default_rng(9).standard_normal((-(-len(mean) // 2), 2))
+    normals = np.stack([half, -half], 1).reshape(-1, 2)[:len(mean)]
+    first = np.sqrt(np.maximum(cov[..., 0, 0], 1e-300))
+    across = cov[..., 0, 1] / first
+    rest = np.sqrt(np.maximum(cov[..., 1, 1] - across**2, 0.0))
+    return mean + np.stack([first * normals[:, :1], across * normals[:, :1] + rest * normals[:, 1:]], -1)
 
 
 def stream_cate(model: Family, vector: np.ndarray, known: Known, draws: Draws, x: np.ndarray, jitter: float,

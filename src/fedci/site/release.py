@@ -92,7 +92,7 @@ def release(study: Study, table: Table, options: FitOptions | None = None, sites
     that the study names, or two). Whether the site would let it: `site.admission`."""
     options, sites = options or study.fit_options(), sites or len(study.sites) or 2
     table = small_cells.merged(table, study.policy.min_cell)
-    model = _model(table, options, sites)
+    model = _model(study, table, options, sites)
     sums = list(_sums(study, options, model, _sizes(table.rows, len(table.columns), model)))
     moments = list(_column_moments(study, table, model))
     if study.policy.epsilon is None:
@@ -144,12 +144,13 @@ def _line(name: str, moments: Moments, c: int, shown: int, kept_back: bool = Fal
                          **dict(zip(MOMENT_NAMES, values, strict=True)))
 
 
-def _model(table: Table, options: FitOptions, sites: int) -> Family:
+def _model(study: Study, table: Table, options: FitOptions, sites: int) -> Family:
     """As far as the site knows it: other sites' missing values may add columns."""
     from fedci.model.families import model_of
 
     columns = len(table.columns)
-    return model_of(options.model, columns + int(np.isnan(table.x).any(0).sum()), columns, sites)
+    return model_of(options.model, columns + int(np.isnan(table.x).any(0).sum()), columns, sites,
+                    study.outcome_type)
 
 
 def _sizes(people: int, columns: int, model: Family) -> dict[str, int]:

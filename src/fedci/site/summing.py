@@ -9,10 +9,10 @@ from typing import Any
 import jax
 import numpy as np
 
-from fedci.effect import Effect, effect_sums, population_sizes
+from fedci.effect import CORRELATIONS, Effect, effect_sums, population_sizes, risk_averages
 from fedci.errors import DisclosureError, MessageError, NumericalError, SiteError
 from fedci.model.family import Ask, Sums
-from fedci.model.rows import Rows, SiteEffects, on_device
+from fedci.model.rows import RiskSums, Rows, SiteEffects, on_device
 from fedci.protocol import course as courses
 from fedci.protocol import stages
 from fedci.protocol.ask import shapes
@@ -128,6 +128,9 @@ def _own_averages(run: Run, sums: Mapping[str, np.ndarray]) -> dict[str, np.ndar
     """The sums of effects over the site's people, averaged over the draws, if the study asks for them."""
     if not run.study.policy.site_effects:
         return {}
+    if "risks" in sums:
+        mean, cov = risk_averages(sums["risks"])
+        return {OWN + "risks": mean, OWN + "risks_cov": cov, OWN + "people": sums["people"]}
     own = {name: sums[name] for name in ("ite_sd", "people")}
     for kind in ("cate", "ite"):
         means, variances = sums[f"{kind}_mean"], sums[f"{kind}_var"]
@@ -202,7 +205,7 @@ def _raised(ready: Prepared, jitter: float) -> float | None:
 
 
 def _effects(party: Party, run: Run, ready: Prepared, ask: Ask) -> tuple[Run, Part]:
-    correlations = np.asarray(ask.arrays["correlations"])
+    correlations = np.asarray(ask.arrays.get("correlations", CORRELATIONS))
     arrays = {name: np.asarray(part) for name, part in ask.arrays.items()}
     vector, draws = ready.model.received(arrays, int(ready.rows.index))
     for jitter in ready.model.jitters:
@@ -215,11 +218,14 @@ def _effects(party: Party, run: Run, ready: Prepared, ask: Ask) -> tuple[Run, Pa
                          f"jitter {ready.model.jitters[-1]:g}. Look for repeated rows, or raise model.jitter.")
 
 
-def _effect_sums(run: Run, ready: Prepared, q: Posterior, own: SiteEffects,
+def _effect_sums(run: Run, ready: Prepared, q: Posterior, own: SiteEffects | RiskSums,
                  correlations: np.ndarray) -> dict[str, np.ndarray]:
     """Per population, in outcome units: Σ τ(x_i), Σ τ_i; and Σ_i sd(τ_i) from every eighth draw, which is enough for a
-    mean over people and costs n³ only there."""
+    mean over people and costs n³ only there. Of an outcome of 0 and 1 the sums of risks."""
     s, t = ready.units.y_sd, run.table
+    if isinstance(own, RiskSums):
+        return {"risks": np.asarray(own.risks),
+                "people": np.asarray(population_sizes(t.rows - t.treated, t.treated))}
     some = jax.tree.map(lambda leaf: on_device(np.asarray(leaf)[::8]), q.draws)
     spread = summed_sd(ready.model, replace(q, draws=some), ready.rows, correlations, s)
     cate, ite = (Effect(np.asarray(part.mean), np.asarray(part.var)).scaled(s) for part in (own.cate, own.ite))

@@ -14,7 +14,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, get_args
 
 from pydantic import (
     AfterValidator,
@@ -61,6 +61,7 @@ def is_name(text: str) -> bool:
 
 Name = Annotated[str, AfterValidator(_name)]
 Limit = Annotated[float, Field(strict=True)]
+OutcomeType = Literal["numeric", "binary"]
 Missing = Literal["refuse", "impute"]
 
 
@@ -217,7 +218,9 @@ class Study(_Stated):
     treatment: Name
     """Column of 1 (treated) and 0 (not)."""
     outcome: Name
-    """Column of numbers."""
+    """Column of numbers; in a file, or with a type, `{ name = …, type = … }`."""
+    outcome_type: OutcomeType = "numeric"
+    """'binary': the column holds 1 (it happened) and 0 (it did not), and effects are differences of risks."""
     covariates: tuple[Covariate, ...]
     """From a list of names (numeric), Covariates or dicts; or a dict from name to options."""
     ids: tuple[Name, ...] = ()
@@ -247,7 +250,8 @@ class Study(_Stated):
 
     if TYPE_CHECKING:  # a study can be written in more forms than it is kept in
 
-        def __init__(self, *, name: str = ..., treatment: str, outcome: str,
+        def __init__(self, *, name: str = ..., treatment: str, outcome: str | Mapping[str, str],
+                     outcome_type: OutcomeType = ...,
                      covariates: Iterable[str | Covariate | Mapping[str, Any]] | Mapping[str, Any],
                      ids: str | Iterable[str] = ..., linkage: Linkage | Mapping[str, Any] = ..., missing: Missing = ...,
                      diagnostics: Diagnosing | Mapping[str, Any] = ..., policy: str | Policy | Mapping[str, Any] = ...,
@@ -255,6 +259,11 @@ class Study(_Stated):
                      quorum: int | None = ..., runs: int = ..., seed: int = ...,
                      source: SharedQuery | Mapping[str, Any] | None = ...,
                      ) -> None: ...
+
+    @model_validator(mode="before")
+    @classmethod
+    def _outcome_with_its_type(cls, data: Any) -> Any:
+        return _with_outcome(data) if isinstance(data, Mapping) and isinstance(data.get("outcome"), Mapping) else data
 
     @field_validator("covariates", mode="before")
     @classmethod
@@ -335,6 +344,9 @@ class Study(_Stated):
 
     def _check_noise(self, options: FitOptions) -> None:
         """Differential privacy needs bounds that are declared, and no answer that the noise does not cover."""
+        if self.policy.epsilon is not None and self.outcome_type != "numeric":
+            raise StudyError(f"policy.epsilon: there is no differential privacy of a {self.outcome_type} outcome yet. "
+                             f"Leave epsilon out; outcome_noise flips outcomes at the sites")
         if self.policy.noises("moments"):
             for covariate in self.covariates:
                 if covariate.type == "numeric" and not (covariate.range and all(map(math.isfinite, covariate.range))):
@@ -357,6 +369,9 @@ class Study(_Stated):
     def fit_options(self, preset: str | None = None) -> FitOptions:
         """The preset (the study's, unless one is named) with the study's changes, within the policy."""
         options = preset_options(preset or self.preset, self.options)
+        if self.outcome_type != "numeric" and options.model.family != "shared":
+            raise StudyError(f"the outcome '{self.outcome}' is {self.outcome_type}, and the preset "
+                             f"'{preset or self.preset}' knows numeric outcomes only. Choose the preset 'default'")
         rounds, most = options.optimiser.rounds, self.agreed_policy.max_rounds
         if rounds > most:
             raise StudyError(f"optimiser.rounds = {rounds} is above policy.max_rounds = {most}. "
@@ -408,6 +423,8 @@ class Study(_Stated):
         agreed["sites"] = sorted(self.sites)
         if self.source is None:
             del agreed["source"]
+        if self.outcome_type == "numeric":  # a study has the hash that it had before there were other types
+            del agreed["outcome_type"]
         agreed["fit"] = self.fit_options().model_dump()
         agreed["format"] = HASH_FORMAT
         agreed["ids_rule"] = RULE
@@ -426,8 +443,11 @@ class Study(_Stated):
     def to_toml(self) -> str:
         """The study as a file: `Study.read` of it is equal to this study."""
         changes = self.policy.changes()
-        top = self.model_dump(exclude={"covariates", "linkage", "diagnostics", "policy", "options", "source"})
+        top = self.model_dump(exclude={"covariates", "linkage", "diagnostics", "policy", "options", "source",
+                                       "outcome_type"})
         top = {key: value for key, value in top.items() if value is not None}
+        if self.outcome_type != "numeric":
+            top["outcome"] = {"name": self.outcome, "type": self.outcome_type}
         tables = {f"covariates.{toml_key(covariate.name)}": covariate.model_dump(exclude={"name"}, exclude_none=True)
                   for covariate in self.covariates}
         if linkage := self.linkage.model_dump(exclude_defaults=True):
@@ -493,6 +513,21 @@ def _described(name: Any, options: Any) -> Covariate:
     return Covariate.model_validate({**options, "name": name})
 
 
+def _with_outcome(data: Mapping[str, Any]) -> dict[str, Any]:
+    """With `outcome = {name = …, type = …}` as its two fields."""
+    given: Mapping[str, Any] = data["outcome"]
+    if other := sorted(set(given) - {"name", "type"}):
+        raise StudyError(f"outcome: unknown key {other[0]!r}{nearest(other[0], ('name', 'type'))}; it has a name and a "
+                         f"type")
+    if "name" not in given:
+        raise StudyError("outcome: the key 'name' is missing: the column that holds the outcome")
+    kind = given.get("type", "numeric")
+    if kind not in get_args(OutcomeType):
+        raise StudyError(f"outcome.type = {kind!r} is unknown{nearest(str(kind), get_args(OutcomeType))}; known: "
+                         f"{', '.join(get_args(OutcomeType))}")
+    return {**data, "outcome": given["name"], "outcome_type": kind}
+
+
 def _plain(value: Any) -> Any:
     """Dicts, lists and numbers as TOML holds them; the word "none" is Python's None, which TOML lacks."""
     if isinstance(value, Mapping):
@@ -504,7 +539,7 @@ def _plain(value: Any) -> Any:
 
 def _fields(file: dict[str, Any]) -> dict[str, Any]:
     """The fields of Study from the tables of a file; [model], [optimiser], [prediction] are its options."""
-    known = [key for key in Study.model_fields if key != "options"] + list(OPTION_TABLES)
+    known = [key for key in Study.model_fields if key not in ("options", "outcome_type")] + list(OPTION_TABLES)
     for key in file:
         if key not in known:
             raise StudyError(f"study: unknown key {key!r}{nearest(key, known)}")

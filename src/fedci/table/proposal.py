@@ -25,7 +25,8 @@ from fedci.table.columns import ANY_SIZE, read_columns
 from fedci.table.values import Column, numbers, told_of, words, zeros_and_ones
 
 TREATMENT = re.compile(r"treat|^trt|^arm$|expos|^drug|interven|^w$|^z$", re.I)
-OUTCOME = re.compile(r"outcome|response|change|score|^y$|_y$|result|endpoint|death|mortal|surviv|readmi", re.I)
+OUTCOME = re.compile(r"outcome|response|change|score|^y$|_y$|result|endpoint|death|died|dead|mortal|surviv|readmi|"
+                     r"relaps", re.I)
 IDENTITY = re.compile(r"(^|_|\b)(id|ids|nid|pid|mrn|ssn|nhs|uuid|person|patient|subject)(_|$|\b|no$|nr$)|(_id|Id|ID)$")
 FEW_LEVELS = 12
 """Words of more kinds than this are text, not levels; whoever knows better writes them in."""
@@ -185,7 +186,9 @@ def _role(look: Look, treatment: Look, outcome: Look) -> Guess:
     if look is treatment:
         return Guess(look, "treatment", "is 1 the treated, 0 the untreated?" + _named(TREATMENT, look))
     if look is outcome:
-        return Guess(look, "outcome", "is this the outcome, measured after the treatment?" + _named(OUTCOME, look))
+        what = " 0 and 1: effects are differences of risks." if look.kind == "binary" else ""
+        return Guess(look, "outcome", f"is this the outcome, measured after the treatment?{what}"
+                                      + _named(OUTCOME, look))
     if look.kind == "unique" or (IDENTITY.search(look.name) and look.kind != "binary"):
         return Guess(look, "id", "does it identify a person at every site? Remove it if not; linkage uses it")
     if look.kind in ("text", "constant", "empty"):
@@ -210,11 +213,12 @@ def _covariate_remark(look: Look) -> str:
 
 
 def _study(guesses: Sequence[Guess], name: str, policy: str) -> Study:
-    role = {guess.role: guess.look.name for guess in guesses if guess.role in ("treatment", "outcome")}
+    role = {guess.role: guess.look for guess in guesses if guess.role in ("treatment", "outcome")}
     covariates = [_covariate(guess.look) for guess in guesses if guess.role == "covariate"]
     if not covariates:
         raise DataError("no column is left for a covariate: what explains who is treated and how they fare is needed")
-    return Study(name=name, treatment=role["treatment"], outcome=role["outcome"], covariates=covariates,
+    outcome = {"name": role["outcome"].name, "type": "binary" if role["outcome"].kind == "binary" else "numeric"}
+    return Study(name=name, treatment=role["treatment"].name, outcome=outcome, covariates=covariates,
                  ids=tuple(guess.look.name for guess in guesses if guess.role == "id"), policy=policy_of(policy))
 
 

@@ -46,7 +46,7 @@ DEPENDENT = 1e-12
 """Columns depend linearly when an eigenvalue of their correlation matrix is below this."""
 CONSTANT = 1e-12
 """A column is constant when its spread, relative to its largest magnitude, is rounding."""
-IS_CONSTANT, COINCIDE = "is constant here", "coincide here"
+IS_CONSTANT, COINCIDE, ONE_OUTCOME = "is constant here", "coincide here", "have the same outcome here"
 """Said at the site alone: where it is not said, somebody stands apart, perhaps one person."""
 SCALE_RATIO = 1e8
 """Standard deviations further apart than this are a mistake in units."""
@@ -131,7 +131,7 @@ class Source:
         wanted = (study.treatment, study.outcome, *(c.name for c in study.covariates))
         with told_of(f"site {self.name!r}"):
             columns = read_columns(self.data, wanted, study.policy.max_file_bytes)
-            w, y = _treatment(columns[study.treatment]), _finite_outcome(columns[study.outcome])
+            w, y = _treatment(columns[study.treatment]), _finite_outcome(columns[study.outcome], study.outcome_type)
             return design(study, columns)[0], w, y
 
 
@@ -194,10 +194,10 @@ def _try_columns(study: Study, columns: Mapping[str, Column],
         if w is not None:
             tried(_check_arms, study.policy, study.treatment, w)
     if study.outcome in columns:
-        tried(_outcome, columns[study.outcome])
+        tried(_outcome, columns[study.outcome], study.outcome_type)
     control = study.diagnostics.negative_control
     if control is not None and control in columns:
-        tried(_outcome, columns[control])
+        tried(_outcome, columns[control], study.outcome_type)
     tried(_check_level_shares, study, rows)
     covariates = [covariate for covariate in study.covariates if covariate.name in columns]
     blocks = {covariate: block for covariate in covariates
@@ -270,14 +270,15 @@ def _table(study: Study, site: str, columns: Mapping[str, Column]) -> Table:
     _check_rows(study.policy, rows)
     w = _treatment(columns[study.treatment])
     arm_warnings = _check_arms(study.policy, study.treatment, w)
-    y = _outcome(columns[study.outcome])
+    y = _outcome(columns[study.outcome], study.outcome_type)
     _check_level_shares(study, rows)
     x, missing = design(study, columns)
     names, kinds = design_columns(study)
-    warnings = [f"site {site!r}: {warning}" for warning in (*arm_warnings, *_check_design(x, names, kinds))]
+    warnings = [f"site {site!r}: {warning}" for warning in (
+        *arm_warnings, *_one_outcome(study, w, y), *_check_design(x, names, kinds))]
     control = study.diagnostics.negative_control
     return Table(site=site, x=x, missing=missing, w=w, y=y, columns=names, kinds=kinds, ids=_ids(study, columns),
-                 warnings=tuple(warnings), control=_outcome(columns[control]) if control else None)
+                 warnings=tuple(warnings), control=_outcome(columns[control], study.outcome_type) if control else None)
 
 
 def _check_rows(policy: Policy, rows: int) -> None:
@@ -294,10 +295,22 @@ def _treatment(column: Column) -> np.ndarray:
     return w
 
 
-def _outcome(column: Column) -> np.ndarray:
-    y = _finite_outcome(column)
+def _outcome(column: Column, kind: str) -> np.ndarray:
+    y = _finite_outcome(column, kind)
     _check_varies(column.name, y)
+    if kind == "numeric" and np.isin(y, (0.0, 1.0)).all():
+        raise column.error(f"holds 0 and 1 only, and the study takes its outcome for a number. Write outcome = "
+                           f'{{ name = "{column.name}", type = "binary" }} in the study: effects are then differences '
+                           f"of risks. A negative control has the type of the outcome")
     return y
+
+
+def _one_outcome(study: Study, w: np.ndarray, y: np.ndarray) -> list[str]:
+    """Arms without an event, or without anybody spared: their risk rests on the model and on other sites."""
+    if study.outcome_type != "binary":
+        return []
+    return [f"all {word} rows {ONE_OUTCOME}" for arm, word in ((0, "untreated"), (1, "treated"))
+            if (w == arm).any() and np.ptp(y[w == arm]) == 0]
 
 
 def _check_varies(name: str, y: np.ndarray) -> None:
@@ -305,8 +318,9 @@ def _check_varies(name: str, y: np.ndarray) -> None:
         raise DataError(f"column {name!r} is constant, so no effect can be seen in it. Check the export, or the study")
 
 
-def _finite_outcome(column: Column) -> np.ndarray:
-    y = numbers(column, "the outcome must be numeric. Correct the cells")
+def _finite_outcome(column: Column, kind: str) -> np.ndarray:
+    y = (zeros_and_ones(column, "code a binary outcome 1 where it happened and 0 where it did not")
+         if kind == "binary" else numbers(column, "the outcome must be numeric. Correct the cells"))
     _check_known(column, np.isnan(y), "outcome")
     return y
 

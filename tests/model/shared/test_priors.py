@@ -75,3 +75,21 @@ def test_the_pages_counts_of_numbers(d, k):
     """docs/model.md: q = 2(2 + d + KJ + M) columns, p = (d + 5)K + 2d + 24 parameters."""
     model = model_of({"directions": k, "knots": 7}, d)
     assert (model.columns, model.size) == (2 * (2 + d + 7 * k + 32), (d + 5) * k + 2 * d + 24)
+
+
+def test_outcomes_of_0_and_1_have_no_noise_and_their_own_scale():
+    """What starts elsewhere than at the prior's mean keeps its distance from it; all else is as it was."""
+    options = SharedOptions(family="shared")
+    numeric, binary = priors.table(options), priors.table(options, "binary")
+    assert set(numeric) - set(binary) == {"noise"}
+    for part, prior in binary.items():
+        before = numeric[part]
+        assert (prior.sd, prior.law, prior.shape) == (before.sd, before.law, before.shape)
+        if before.binary is None:
+            assert prior == before
+            continue
+        assert prior.mean == before.binary
+        for now, then in ((prior.start, before.start), (prior.ridge, before.ridge)):
+            assert (now is None) == (then is None)
+            if now is not None:
+                np.testing.assert_allclose(np.subtract(now, prior.mean), np.subtract(then, before.mean), atol=1e-12)

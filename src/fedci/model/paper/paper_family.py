@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from fedci.model import kernels
-from fedci.model.family import Answer, Arrays, Ask, Rules, Sums
+from fedci.model.family import NO_ANCHOR, Answer, Arrays, Ask, Rules, Sums
 from fedci.model.law import Law
 from fedci.model.paper import elbo, means, posterior
 from fedci.model.paper.paper import PaperModel
@@ -48,10 +48,10 @@ class PaperFamily(PaperModel):
         yield from ()
         return np.asarray(self.first_vector(rules.seed))
 
-    def evaluation(self, rules: Rules, query: np.ndarray, stream: int,
-                   first: bool) -> Generator[Ask, Sums, tuple[float, np.ndarray]]:
+    def evaluation(self, rules: Rules, query: np.ndarray, stream: int, first: bool,
+                   anchor: np.ndarray = NO_ANCHOR) -> Generator[Ask, Sums, tuple[float, np.ndarray, np.ndarray]]:
         uniforms = posterior.common_uniforms(rules.seed, stream, rules.options.optimiser.draws)
-        return (yield from self.evaluate(rules.u, query, uniforms))
+        return *(yield from self.evaluate(rules.u, query, uniforms)), NO_ANCHOR
 
     def evaluate(self, u: np.ndarray, theta: np.ndarray,
                  uniforms: np.ndarray) -> Generator[Ask, Sums, tuple[float, np.ndarray]]:
@@ -70,8 +70,8 @@ class PaperFamily(PaperModel):
         gradient = total["gradient"] + np.asarray(gradient) + elbo.pull_back(self, drawn.jacobian, by_roots)
         return (objective, gradient) if np.isfinite(objective) and np.isfinite(gradient).all() else failed
 
-    def effects(self, rules: Rules, theta: np.ndarray,
-                correlations: np.ndarray) -> Generator[Ask, Sums, tuple[dict[str, np.ndarray], None]]:
+    def effects(self, rules: Rules, theta: np.ndarray, correlations: np.ndarray,
+                anchor: np.ndarray = NO_ANCHOR) -> Generator[Ask, Sums, tuple[dict[str, np.ndarray], None]]:
         uniforms = posterior.common_uniforms(rules.seed, LAST_STREAM, rules.options.prediction.draws)
         phi, sigma = (np.asarray(roots) for roots in elbo.draw(self, theta, uniforms).roots)
         drawn = {"phi_roots": phi, "sigma_roots": sigma, "g": self._draw_g(rules, theta)}

@@ -54,52 +54,60 @@ def of_draw(model: SharedModel, vector: Float[Array, "p"], rows: Rows, jitter: S
 
 
 @partial(jax.jit, static_argnames="model")
-def _first_half(model: SharedModel, vectors: Float[Array, "L p"], rows: Rows, jitter: Scalar) -> tuple[Statistics, Any]:
-    def of_theta(vector: Float[Array, "p"]) -> tuple[Statistics, Any]:
-        sums = rows.sums_over_rows(model, vector, jitter)
-        return of_draw(model, vector, rows, jitter, sums), sums
+def _first_half(model: SharedModel, vectors: Float[Array, "L p"], rows: Rows, jitter: Scalar,
+                local: Any) -> tuple[Statistics, Any]:
+    def of_theta(parts: tuple[Array, Any]) -> tuple[Statistics, Any]:
+        vector, seen = parts[0], rows.seen(parts[1])
+        sums = seen.sums_over_rows(model, vector, jitter)
+        return of_draw(model, vector, seen, jitter, sums), sums
 
-    return each(of_theta, vectors, rows.at_once(vectors.shape[0]))
+    return each(of_theta, (vectors, local), rows.at_once(vectors.shape[0]))
 
 
 @partial(jax.jit, static_argnames="model")
 def _second_half(model: SharedModel, vectors: Float[Array, "L p"], rows: Rows, jitter: Scalar,
-                 cotangents: Statistics, sums: Any) -> Float[Array, "L p"]:
-    def of_theta(parts: tuple[Array, Statistics, Any]) -> Float[Array, "p"]:
-        vector, cotangent, own = parts
-        back = jax.vjp(lambda v, s: of_draw(model, v, rows, jitter, s), vector, own)[1]
+                 cotangents: Statistics, sums: Any, local: Any) -> Float[Array, "L p"]:
+    def of_theta(parts: tuple[Array, Statistics, Any, Any]) -> Float[Array, "p"]:
+        vector, cotangent, own, near = parts
+        seen = rows.seen(near)
+        back = jax.vjp(lambda v, s: of_draw(model, v, seen, jitter, s), vector, own)[1]
         direct, by_sums = back(cotangent)
         if not jax.tree.leaves(own):
             return direct
-        return direct + jax.vjp(lambda v: rows.sums_over_rows(model, v, jitter), vector)[1](by_sums)[0]
+        return direct + jax.vjp(lambda v: seen.sums_over_rows(model, v, jitter), vector)[1](by_sums)[0]
 
-    return each(of_theta, (vectors, cotangents, sums), rows.at_once(vectors.shape[0]))
+    return each(of_theta, (vectors, cotangents, sums, local), rows.at_once(vectors.shape[0]))
 
 
-def first_half(model: SharedModel, vectors: Vector, rows: Rows, jitter: Scalar) -> tuple[Statistics, Any]:
-    """What a site answers to the first exchange of a round, and the sums over its rows that it keeps for the second."""
+def first_half(model: SharedModel, vectors: Vector, rows: Rows, jitter: Scalar,
+               local: Any = ()) -> tuple[Statistics, Any]:
+    """What a site answers to the first exchange of a round, and the sums over its rows that it keeps for the second.
+    `local`: what a bound of the likelihood has of each row, for each draw (`rows.Rows.local`)."""
     if rows.is_small():
-        return _first_half(model, vectors, rows, jitter)
-    return over_draws(lambda part: _first_half(model, part, rows, jitter), vectors)
+        found, sums = _first_half(model, vectors, rows, jitter, local)
+    else:
+        found, sums = over_draws(lambda part: _first_half(model, part[0], rows, jitter, part[1]), (vectors, local))
+    return (found._replace(log_det=found.log_det + local.price) if jax.tree.leaves(local) else found), sums
 
 
 def second_half(model: SharedModel, vectors: Vector, rows: Rows, jitter: Scalar, cotangents: Statistics,
-                sums: Any) -> Float[Array, "L p"]:
+                sums: Any, local: Any = ()) -> Float[Array, "L p"]:
     """∂/∂θ_l of ⟨statistics, cotangents⟩ [L, p]: what a site answers to the second exchange."""
     if rows.is_small():
-        return _second_half(model, vectors, rows, jitter, cotangents, sums)
-    every = vectors, cotangents, sums
+        return _second_half(model, vectors, rows, jitter, cotangents, sums, local)
+    every = vectors, cotangents, sums, local
     return over_draws(lambda part: _second_half(model, part[0], rows, jitter, *part[1:]), every)
 
 
-def statistics(model: SharedModel, vectors: Vector, rows: Rows, jitter: Scalar) -> Statistics:
-    return first_half(model, vectors, rows, jitter)[0]
+def statistics(model: SharedModel, vectors: Vector, rows: Rows, jitter: Scalar, local: Any = ()) -> Statistics:
+    return first_half(model, vectors, rows, jitter, local)[0]
 
 
 def pull_back(model: SharedModel, vectors: Vector, rows: Rows, jitter: Scalar,
-              cotangents: Statistics) -> Float[Array, "L p"]:
+              cotangents: Statistics, local: Any = ()) -> Float[Array, "L p"]:
     """Both halves, where nothing was kept."""
-    return second_half(model, vectors, rows, jitter, cotangents, first_half(model, vectors, rows, jitter)[1])
+    kept = first_half(model, vectors, rows, jitter, local)[1]
+    return second_half(model, vectors, rows, jitter, cotangents, kept, local)
 
 
 class SharedDraws(NamedTuple):

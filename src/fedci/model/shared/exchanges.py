@@ -12,7 +12,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float
 
-from fedci.model.family import Ask, Sums, Theta
+from fedci.model.family import NO_ANCHOR, Ask, Sums, Theta
 from fedci.model.rows import BetaLaw, on_device
 from fedci.model.shared import basis, evidence
 from fedci.model.shared.evidence import Statistics
@@ -24,7 +24,10 @@ START_SD = 0.1
 POINT_SD = 1e-6
 """Of q where it is a point; it stays."""
 BETAS = SharedOptions.draws_per_theta
-STATISTICS, PULL_BACK, EFFECTS = "AskStatistics", "PullBack", "AskSharedEffects"
+STATISTICS, PULL_BACK, EFFECTS, RISKS = "AskStatistics", "PullBack", "AskSharedEffects", "AskRisks"
+
+ANCHOR, MATCHED = "anchor_", "anchor_matched"
+"""How the names of an anchor's arrays begin; and that with it the nearest Gaussian is asked for, not the bound."""
 
 
 def start(model: SharedModel, rows: float = 0.0) -> Generator[Ask, Sums, np.ndarray]:
@@ -65,34 +68,57 @@ def _statistics(total: Sums) -> Statistics:
     return Statistics(*(on_device(total[name]) for name in Statistics._fields))
 
 
-def evaluate(model: SharedModel, q: np.ndarray, people: int,
-             normals: np.ndarray, rows: float = 0.0) -> Generator[Ask, Sums, tuple[float, np.ndarray]]:
-    """(L, ∂L/∂q): two exchanges with every site. (−inf, 0) where a site failed. `rows`: of so many of a site's."""
-    failed = -np.inf, np.zeros_like(q)
+def evaluate(model: SharedModel, q: np.ndarray, people: int, normals: np.ndarray, rows: float = 0.0,
+             anchor: np.ndarray = NO_ANCHOR) -> Generator[Ask, Sums, tuple[float, np.ndarray, np.ndarray]]:
+    """(L, ∂L/∂q, the anchor that its sums make): two exchanges with every site. (−inf, 0, none) where a site failed.
+    `rows`: of so many of a site's."""
+    failed = -np.inf, np.zeros_like(q), NO_ANCHOR
     thetas = evidence.draw(q, normals)
     if not np.isfinite(thetas).all():
         return failed
-    total = yield Ask(STATISTICS, {"thetas": thetas, "few": np.array(float(rows))})
+    asked = {"thetas": thetas, "few": np.array(float(rows))} | anchored(model, anchor)
+    total = yield Ask(STATISTICS, asked)
     if total["failed"] > 0:
         return failed
     values, cotangents = evidence.log_evidence(_statistics(total), float(people))
     if not np.isfinite(values).all():
         return failed
     back = {name: np.asarray(part) for name, part in cotangents._asdict().items()}
-    by_theta = (yield Ask(PULL_BACK, {"thetas": thetas, "few": np.array(float(rows))} | back))["gradient"]
+    by_theta = (yield Ask(PULL_BACK, asked | back))["gradient"]
     objective, gradient = evidence.objective(model, q, normals, np.asarray(values), by_theta)
-    return (objective, gradient) if np.isfinite(objective) and np.isfinite(gradient).all() else failed
+    fine = np.isfinite(objective) and np.isfinite(gradient).all()
+    return (objective, gradient, anchor_of(model, thetas, total)) if fine else failed
 
 
-def gather(model: SharedModel, q: np.ndarray, draws: int, seed: int, correlations: np.ndarray
-           ) -> Generator[Ask, Sums, tuple[dict[str, np.ndarray], BetaLaw]]:
+def anchor_of(model: SharedModel, thetas: np.ndarray, total: Sums) -> np.ndarray:
+    """`rows.Anchor` as one vector, for the optimiser's state; none where the likelihood needs no bound."""
+    if not model.is_bounded:
+        return NO_ANCHOR
+    return np.concatenate([np.ravel(part) for part in (thetas, total["gram"], total["cross"])])
+
+
+def anchored(model: SharedModel, anchor: np.ndarray) -> dict[str, np.ndarray]:
+    """The same by its names, as it is asked with."""
+    if not anchor.size:
+        return {}
+    q = model.columns
+    widths = {f"{ANCHOR}theta": model.size, f"{ANCHOR}gram": q * (q + 1) // 2, f"{ANCHOR}cross": q}
+    count = anchor.size // sum(widths.values())
+    parts = np.split(anchor, count * np.cumsum(list(widths.values()))[:-1])
+    return {name: part.reshape(count, -1) for name, part in zip(widths, parts, strict=True)}
+
+
+def gather(model: SharedModel, q: np.ndarray, draws: int, seed: int, correlations: np.ndarray,
+           anchor: np.ndarray = NO_ANCHOR) -> Generator[Ask, Sums, tuple[dict[str, np.ndarray], BetaLaw]]:
     """(named draws, β's law): θ from q, then β given θ and all sites' sums; with them each site sums its people's
     effects."""
     count = max(draws // BETAS, 1)
     thetas = evidence.draw(q, evidence.common_normals(seed, 10**6, count, model.size))
-    law = evidence.collapse(_statistics((yield Ask(STATISTICS, {"thetas": thetas, "few": np.array(0.0)}))))
+    asked = {"thetas": thetas, "few": np.array(0.0)} | anchored(model, anchor)
+    asked |= {MATCHED: np.array(1.0)} if model.is_bounded else {}
+    law = evidence.collapse(_statistics((yield Ask(STATISTICS, asked))))
     drawn = {"thetas": thetas, "betas": draw_betas(law, seed)}
-    yield Ask(EFFECTS, drawn | {"correlations": correlations})
+    yield Ask(RISKS, drawn) if model.is_bounded else Ask(EFFECTS, drawn | {"correlations": correlations})
     return drawn, law
 
 

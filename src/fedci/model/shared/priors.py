@@ -1,6 +1,7 @@
 """The priors of θ in the model `shared`: one table, a row for each part of θ, with the reason of its numbers.
 
-All is on the standardised scale: sds are in standard deviations of the outcome, x has spread 1. A *root* is a part of
+All is on the standardised scale: sds are in standard deviations of the outcome, x has spread 1; of outcomes that are 0
+and 1, on the scale of log odds, where the outcome's own noise has sd π/√3 = 1.8. A *root* is a part of
 three numbers, (log sd of b, own part of log sd e/sd b, own part of ρ), where the function is b without treatment and
 ρb + e with it: its 2 × 2 matrix is `basis.root`.
 """
@@ -8,7 +9,7 @@ three numbers, (log sd of b, own part of log sd e/sd b, own part of ρ), where t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -44,6 +45,10 @@ class Prior:
     """In the ridge regression that starts the directions, where it is not the prior's mean."""
     option: str | None = None
     """The option without which θ has no such part."""
+    binary: Value | None = None
+    """The mean where outcomes are 0 and 1 and the scale is that of log odds, if it is another."""
+    only: str | None = None
+    """The type of outcome without which θ has no such part."""
 
 
 OWN = "the block's own part of both is small, so that blocks learn from each other how simple the effect is"
@@ -68,21 +73,21 @@ TABLE: dict[str, Prior] = {
                "effects that grow with the outcome are ρ ≠ 1, and the tails let data say so; common to all blocks"),
     "hinges": Prior(
         letter="roots of the directions' blocks", shape=("K", 3), mean=(-0.3, 0.0, 0.0), sd=(1.0, 1.0, 0.7),
-        start=(-0.5, 0.5, 0.0),
+        start=(-0.5, 0.5, 0.0), binary=(0.3, 0.0, 0.0),
         reason="a bend may carry most of the outcome or next to nothing (e^−0.3 = 0.74, a factor e either way), and "
                "that of one arm only"),
     "linear": Prior(
         letter="root of the lines", shape=(3,), mean=(-1.0, 0.0, 0.0), sd=(1.0, 0.7, 0.1), start=(-0.3, 0.0, 0.0),
-        ridge=(-1.0, 1.0, -0.5),
+        ridge=(-1.0, 1.0, -0.5), binary=(0.0, 0.0, 0.0),
         reason=f"x/√d has length 1, so e^−1 = 0.37 is the lines' own sd at a typical person, a factor e either way; "
                f"{OWN}"),
     "common": Prior(
         letter="root of the common slope", shape=(3,), mean=(-1.0, 0.0, 0.0), sd=(1.0, 0.7, 0.1), option="common",
-        ridge=(-6.0, 0.0, 0.0),
+        ridge=(-6.0, 0.0, 0.0), binary=(0.0, 0.0, 0.0),
         reason="as the lines; the ridge regression keeps it out (sd e⁻⁶), or it would take the part that all "
                "coefficients share from the directions"),
     "pooled": Prior(
-        letter="log s_p, s_t, s_m of b", shape=(3,), mean=-1.0, sd=1.0, option="landmarks", ridge=-6.0,
+        letter="log s_p, s_t, s_m of b", shape=(3,), mean=-1.0, sd=1.0, option="landmarks", ridge=-6.0, binary=-0.3,
         reason="as the lines: each may carry a good part of the outcome, or nothing"),
     "pooled_effect": Prior(
         letter="own part of log sd e/sd b of each", shape=(3,), mean=0.0, sd=0.7, option="landmarks", reason=OWN),
@@ -100,6 +105,7 @@ TABLE: dict[str, Prior] = {
         reason="how many cuts interact, for all covariates together"),
     "phi": Prior(
         letter="Φ^{1/2}, in units of the noise", shape=(3,), mean=(-0.2, -0.3, 0.0), sd=(0.35, 0.4, 0.5),
+        binary=(-0.7, -0.7, 0.0),
         reason="a function too rough to learn from the rows there are looks like noise to the evidence, so only a "
                "prior can say how much of the noise may be function: narrow. Sites' own effects are not tied to η: a "
                "shared effect may be simple where those of the sites are not"),
@@ -111,49 +117,66 @@ TABLE: dict[str, Prior] = {
                "sites that are alike in these must not make the rest of f^s small"),
     "noise": Prior(
         letter="log sd of ε; half the difference of the arms' log sds", shape=(2,), mean=(-1.5, 0.0), sd=(1.2, 0.3),
-        start=(-1.0, 0.0), ridge=(-1.0, 0.0),
+        start=(-1.0, 0.0), ridge=(-1.0, 0.0), only="numeric",
         reason="e^−1.5 = 0.22 of the outcome's sd, a factor 3.3 either way: wide; the arms' noise within a factor 1.8 "
                "of each other, two times in three"),
 }
 
 
-def table(options: SharedOptions) -> dict[str, Prior]:
-    """The rows of the parts that θ has with these options."""
-    return {part: prior for part, prior in TABLE.items() if prior.option is None or getattr(options, prior.option)}
+def table(options: SharedOptions, outcome: str = "numeric") -> dict[str, Prior]:
+    """The rows of the parts that θ has with these options, for this type of outcome."""
+    rows = {part: prior for part, prior in TABLE.items()
+            if (prior.option is None or getattr(options, prior.option)) and prior.only in (None, outcome)}
+    return {part: _on_log_odds(prior) for part, prior in rows.items()} if outcome == "binary" else rows
 
 
-def means(options: SharedOptions, d: int) -> Theta:
+def _on_log_odds(prior: Prior) -> Prior:
+    """What starts elsewhere than at the mean keeps its distance."""
+    if prior.binary is None:
+        return prior
+    moved = np.asarray(np.subtract(np.asarray(prior.binary), np.asarray(prior.mean)))
+    return replace(prior, mean=prior.binary, start=_plus(prior.start, moved), ridge=_plus(prior.ridge, moved))
+
+
+def _plus(value: Value | None, moved: np.ndarray) -> Any:
+    if value is None:
+        return None
+    there = np.asarray(value) + moved
+    return tuple(there.tolist()) if there.ndim else float(there)
+
+
+def means(options: SharedOptions, d: int, outcome: str = "numeric") -> Theta:
     """θ at its prior means."""
-    return _around(options, d, lambda prior: prior.mean)
+    return _around(options, d, outcome, lambda prior: prior.mean)
 
 
-def starts(options: SharedOptions, d: int) -> Theta:
+def starts(options: SharedOptions, d: int, outcome: str = "numeric") -> Theta:
     """θ where q's mean starts, but for the directions, which a ridge regression gives."""
-    return _around(options, d, lambda prior: prior.mean if prior.start is None else prior.start)
+    return _around(options, d, outcome, lambda prior: prior.mean if prior.start is None else prior.start)
 
 
-def ridge(options: SharedOptions, d: int) -> Theta:
+def ridge(options: SharedOptions, d: int, outcome: str = "numeric") -> Theta:
     """θ for that regression: with A = 0, the prior mean, hinges are constant and the lines alone fit the outcome."""
-    return _around(options, d, lambda prior: prior.mean if prior.ridge is None else prior.ridge)
+    return _around(options, d, outcome, lambda prior: prior.mean if prior.ridge is None else prior.ridge)
 
 
-def sds(options: SharedOptions, d: int) -> Theta:
-    return _filled(options, d, lambda prior: prior.sd)
+def sds(options: SharedOptions, d: int, outcome: str = "numeric") -> Theta:
+    return _filled(options, d, outcome, lambda prior: prior.sd)
 
 
-def heavy(options: SharedOptions, d: int) -> Theta:
+def heavy(options: SharedOptions, d: int, outcome: str = "numeric") -> Theta:
     """1 for an entry with Student's t, 0 for a Gaussian one."""
-    return _filled(options, d, lambda prior: float(prior.law == "Student's t" and options.tails is not None))
+    return _filled(options, d, outcome, lambda prior: float(prior.law == "Student's t" and options.tails is not None))
 
 
-def _around(options: SharedOptions, d: int, column: Callable[[Prior], Value]) -> Theta:
-    return jax.tree.map(np.add, _centres(options, d), _filled(options, d, column))
+def _around(options: SharedOptions, d: int, outcome: str, column: Callable[[Prior], Value]) -> Theta:
+    return jax.tree.map(np.add, _centres(options, d, outcome), _filled(options, d, outcome, column))
 
 
-def _filled(options: SharedOptions, d: int, column: Callable[[Prior], Value]) -> Theta:
+def _filled(options: SharedOptions, d: int, outcome: str, column: Callable[[Prior], Value]) -> Theta:
     """θ with every entry from one column of the table."""
-    centres = _centres(options, d)
-    return {part: _with(column(prior), centres[part]) for part, prior in table(options).items()}
+    centres = _centres(options, d, outcome)
+    return {part: _with(column(prior), centres[part]) for part, prior in table(options, outcome).items()}
 
 
 def _with(value: Value, leaves: Theta | np.ndarray) -> Any:
@@ -164,11 +187,11 @@ def _with(value: Value, leaves: Theta | np.ndarray) -> Any:
     return jax.tree_util.tree_map_with_path(filled, leaves)
 
 
-def _centres(options: SharedOptions, d: int) -> Theta:
+def _centres(options: SharedOptions, d: int, outcome: str) -> Theta:
     """What means are counted from: 0, and for k's scales where they start."""
     with jax.ensure_compile_time_eval():  # may be asked for first while something is traced
         kernel = jax.tree.map(np.asarray, kernels.build(options.kernel).init(d))
     sizes = {"d": d, "K": options.directions}
     return {part: kernel if prior.shape == ("k",) else np.zeros([sizes[length] if isinstance(length, str) else length
                                                                  for length in prior.shape])
-            for part, prior in table(options).items()}
+            for part, prior in table(options, outcome).items()}

@@ -44,6 +44,11 @@ class SharedModel(Family):
     options: SharedOptions
 
     @property
+    def is_bounded(self) -> bool:
+        """Whether rows tell of the function through a bound of their likelihood."""
+        return self.outcome != "numeric"
+
+    @property
     def layout(self) -> basis.Layout:
         """Of ω(x) and of β̃."""
         return _layout(self)
@@ -106,17 +111,17 @@ def _layout(model: SharedModel) -> basis.Layout:
 
 @lru_cache(maxsize=64)
 def _means(model: SharedModel) -> Theta:
-    return priors.means(model.options, model.covariates)
+    return priors.means(model.options, model.covariates, model.outcome)
 
 
 @lru_cache(maxsize=64)
 def _starts(model: SharedModel) -> Theta:
-    return priors.starts(model.options, model.covariates)
+    return priors.starts(model.options, model.covariates, model.outcome)
 
 
 @lru_cache(maxsize=64)
 def _ridge(model: SharedModel) -> Theta:
-    return priors.ridge(model.options, model.covariates)
+    return priors.ridge(model.options, model.covariates, model.outcome)
 
 
 def _vector(theta: Theta) -> np.ndarray:
@@ -125,12 +130,12 @@ def _vector(theta: Theta) -> np.ndarray:
 
 @lru_cache(maxsize=64)
 def _prior(model: SharedModel) -> tuple[np.ndarray, np.ndarray]:
-    return _vector(_means(model)), _vector(priors.sds(model.options, model.covariates))
+    return _vector(_means(model)), _vector(priors.sds(model.options, model.covariates, model.outcome))
 
 
 @lru_cache(maxsize=64)
 def _heavy_tailed(model: SharedModel) -> np.ndarray:
-    return _vector(priors.heavy(model.options, model.covariates)) == 1.0
+    return _vector(priors.heavy(model.options, model.covariates, model.outcome)) == 1.0
 
 
 @lru_cache(maxsize=64)
@@ -141,12 +146,15 @@ def _unraveller(model: SharedModel) -> Callable[[Any], Theta]:
 def own_root(theta: Theta) -> Float[Array, "2 2"]:
     """Φ^{1/2}, in units of the noise: what rows are too few to learn looks like noise to the evidence, so the prior
     must say how much of it may be function. A site's own effect is simpler than its own outcome, by its own amount."""
-    own, noise = theta["phi"], theta["noise"]
-    return basis.simpler(own[0] + noise[0], own[1], own[2] + theta["alike"])
+    own, noise = theta["phi"], theta["noise"][0] if "noise" in theta else 0.0
+    return basis.simpler(own[0] + noise, own[1], own[2] + theta["alike"])
 
 
 def noise_sd(theta: Theta) -> Float[Array, "2"]:
-    """σ_a = √(e^{2(n ∓ δ)} + floor²): the arms' noise is alike but for δ, and never vanishes."""
+    """σ_a = √(e^{2(n ∓ δ)} + floor²): the arms' noise is alike but for δ, and never vanishes. Without noise in θ (0/1)
+    it is 1, and a row's weight all there is to its precision."""
+    if "noise" not in theta:
+        return jnp.ones(2)
     level, half = theta["noise"]
     return jnp.sqrt(jnp.exp(2.0 * jnp.stack([level - half, level + half])) + NOISE_FLOOR**2)
 

@@ -2,7 +2,7 @@
 
     AskStatistics(θ_1 … θ_L)     → T, v, c, l of each draw              (`evidence`)
     PullBack(θ, cotangents)      → ∂/∂θ_l
-    AskSharedEffects(θ, β)       → sums of effects
+    AskSharedEffects(θ, β)       → sums of effects; of outcomes that are 0 and 1 AskRisks → sums of risks
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from fedci.model import kernels
-from fedci.model.family import Answer, Arrays, Ask, Rules, Sums
+from fedci.model import kernels, padding
+from fedci.model.family import NO_ANCHOR, Answer, Arrays, Ask, Rules, Sums
 from fedci.model.law import Law
-from fedci.model.rows import BetaLaw, Rows, Vector, on_device
+from fedci.model.rows import Anchor, BetaLaw, Rows, Vector, on_device
 from fedci.model.shared import basis, drivers, evidence, exchanges, inducing, thresholds
 from fedci.model.shared.evidence import SharedDraws, Statistics
-from fedci.model.shared.exchanges import EFFECTS, PULL_BACK, STATISTICS
+from fedci.model.shared.exchanges import ANCHOR, EFFECTS, MATCHED, PULL_BACK, RISKS, STATISTICS
+from fedci.model.shared.latent import LatentRows
 from fedci.model.shared.shared import NOISE_FLOOR, SharedModel
 from fedci.model.shared.sparse import Blocks
 
@@ -33,15 +34,33 @@ PLAIN = 25
 
 class Memory(NamedTuple):
     """Of the last statistics a site gave: at which θ, over how many people, with what jitter; and their sums over
-    rows, from which the pull-back goes on."""
+    rows, from which the pull-back goes on. Where the likelihood has a bound, its anchor and what it has of the rows."""
 
     thetas: np.ndarray
     few: float
     jitter: float
     sums: Any
+    anchor: dict[str, np.ndarray]
+    local: Any
 
     def is_of(self, arrays: Arrays) -> bool:
-        return self.few == float(arrays["few"]) and np.array_equal(self.thetas, arrays["thetas"])
+        return np.array_equal(self.thetas, arrays["thetas"]) and self.is_near(arrays)
+
+    def is_near(self, arrays: Arrays) -> bool:
+        """Whether the bound touches where it did, for as many draws."""
+        anchor = _anchor(arrays)
+        return (self.few == float(arrays["few"]) and len(self.thetas) == len(arrays["thetas"])
+                and anchor.keys() == self.anchor.keys()
+                and all(np.array_equal(part, self.anchor[name]) for name, part in anchor.items()))
+
+
+def _anchor(arrays: Arrays) -> dict[str, np.ndarray]:
+    return {name: part for name, part in arrays.items() if name.startswith(ANCHOR)}
+
+
+def _touching_at(anchor: Arrays) -> Anchor | None:
+    known = f"{ANCHOR}theta" in anchor
+    return Anchor(*(on_device(anchor[f"{ANCHOR}{name}"]) for name in Anchor._fields)) if known else None
 
 
 class SharedFamily(SharedModel):
@@ -50,10 +69,16 @@ class SharedFamily(SharedModel):
     # --- rows
 
     def rows(self, x: np.ndarray, w: np.ndarray, y: np.ndarray, u: np.ndarray, index: int, added: float = 0.0) -> Rows:
-        """Exactly, or in blocks above model.exact_rows."""
+        """Exactly, or in blocks above model.exact_rows; outcomes of 0 and 1 exactly. `added`: of these, the flips."""
+        if self.is_bounded:
+            return LatentRows(padding.pad_site(x, w, y, u, index), on_device(added))
         if len(y) > self.options.exact_rows:
             return inducing.cut(x, w, y, u, index, self.kernel, self.options.inducing, added=added)
         return super().rows(x, w, y, u, index, added)
+
+    @property
+    def most_rows(self) -> int | None:
+        return self.options.exact_rows if self.is_bounded else None
 
     def rows_of_stage(self, rows: Rows, chosen: np.ndarray, x: np.ndarray, w: np.ndarray, y: np.ndarray) -> Rows:
         """With the inducing inputs of all rows."""
@@ -75,11 +100,11 @@ class SharedFamily(SharedModel):
 
     @property
     def asks(self) -> tuple[str, ...]:
-        return STATISTICS, PULL_BACK, EFFECTS
+        return STATISTICS, PULL_BACK, RISKS if self.is_bounded else EFFECTS
 
     @property
     def has_stages(self) -> bool:
-        return self.options.posterior == "gaussian"
+        return self.options.posterior == "gaussian" and not self.is_bounded
 
     @property
     def needs_moments(self) -> bool:
@@ -98,11 +123,11 @@ class SharedFamily(SharedModel):
     def start(self, rules: Rules) -> Generator[Ask, Sums, np.ndarray]:
         return (yield from exchanges.start(self, float(rules.first.rows)))
 
-    def evaluation(self, rules: Rules, query: np.ndarray, stream: int,
-                   first: bool) -> Generator[Ask, Sums, tuple[float, np.ndarray]]:
+    def evaluation(self, rules: Rules, query: np.ndarray, stream: int, first: bool,
+                   anchor: np.ndarray = NO_ANCHOR) -> Generator[Ask, Sums, tuple[float, np.ndarray, np.ndarray]]:
         normals = evidence.common_normals(rules.seed, stream, rules.options.optimiser.draws, self.size)
         rows, people = rules.first if first else (0, rules.people)
-        return (yield from exchanges.evaluate(self, query, people, normals, float(rows)))
+        return (yield from exchanges.evaluate(self, query, people, normals, float(rows), anchor))
 
     def narrower(self, best: np.ndarray, more: float) -> np.ndarray:
         """With 1/sd² = 1/s_p² + n·(what a person tells), c times n shrinks sds to (1/s_p² + c(1/sd² − 1/s_p²))^−½."""
@@ -110,9 +135,10 @@ class SharedFamily(SharedModel):
         learnt = np.maximum(1.0 / sd**2 - known, 0.0)
         return np.sqrt((known + learnt) / (known + more * learnt))
 
-    def effects(self, rules: Rules, theta: np.ndarray,
-                correlations: np.ndarray) -> Generator[Ask, Sums, tuple[dict[str, np.ndarray], BetaLaw]]:
-        return (yield from exchanges.gather(self, theta, rules.options.prediction.draws, rules.seed, correlations))
+    def effects(self, rules: Rules, theta: np.ndarray, correlations: np.ndarray,
+                anchor: np.ndarray = NO_ANCHOR) -> Generator[Ask, Sums, tuple[dict[str, np.ndarray], BetaLaw]]:
+        draws = rules.options.prediction.draws
+        return (yield from exchanges.gather(self, theta, draws, rules.seed, correlations, anchor))
 
     # --- what a site answers
 
@@ -120,35 +146,40 @@ class SharedFamily(SharedModel):
         return (self._statistics if name == STATISTICS else self._pull_back)(arrays, rows, memory)
 
     def _statistics(self, arrays: Arrays, rows: Rows, memory: Memory | None) -> Answer:
-        statistics, memory = self._learn(arrays, rows)
+        statistics, memory = self._learn(arrays, rows, memory)
         if memory is None:
             zeros = {name: np.zeros_like(part) for name, part in statistics._asdict().items()}
             return Answer(zeros | {"failed": 1}, self.options.jitter)
         return Answer(statistics._asdict() | {"failed": 0}, memory.jitter, memory)
 
-    def _learn(self, arrays: Arrays, rows: Rows) -> tuple[Statistics, Memory | None]:
+    def _learn(self, arrays: Arrays, rows: Rows, before: Memory | None) -> tuple[Statistics, Memory | None]:
         """The statistics at these θ, with the least jitter that makes them finite; none does: no memory."""
+        anchor = _anchor(arrays)
         for jitter in self.jitters:
-            statistics, sums = evidence.first_half(self, arrays["thetas"], rows, jitter)
+            local = (before.local if before is not None and before.is_near(arrays) else
+                     rows.local(self, _touching_at(anchor), len(arrays["thetas"]), MATCHED in anchor))
+            statistics, sums = evidence.first_half(self, arrays["thetas"], rows, jitter, local)
             statistics = jax.device_get(statistics)
             if all(np.isfinite(part).all() for part in statistics):
-                return statistics, Memory(arrays["thetas"], float(arrays["few"]), jitter, sums)
+                return statistics, Memory(arrays["thetas"], float(arrays["few"]), jitter, sums, anchor, local)
         return statistics, None
 
     def _pull_back(self, arrays: Arrays, rows: Rows, memory: Memory | None) -> Answer | None:
         if memory is None or not memory.is_of(arrays):  # a site that started again in between
-            _, memory = self._learn(arrays, rows)
+            _, memory = self._learn(arrays, rows, memory)
         if memory is None:
             return None
         cotangents = Statistics(*(on_device(arrays[name]) for name in Statistics._fields))
-        gradient = evidence.second_half(self, arrays["thetas"], rows, memory.jitter, cotangents, memory.sums)
+        gradient = evidence.second_half(self, arrays["thetas"], rows, memory.jitter, cotangents, memory.sums,
+                                        memory.local)
         return Answer({"gradient": gradient}, self.options.jitter, memory)
 
     def units(self, ask: Ask, people: int) -> dict[str, np.ndarray]:
-        """T ≤ Σ_i z_i z_iᵀ/σ², and z is of size 1: n/σ² of each draw."""
+        """T ≤ Σ_i z_i z_iᵀ/σ², and z is of size 1: n/σ² of each draw. Of rows of 0 and 1 σ = 1."""
         if ask.name != STATISTICS:
             return {}
-        noise = np.stack([np.asarray(self.unravel(theta)["noise"]) for theta in ask.arrays["thetas"]])
+        thetas = [self.unravel(theta) for theta in ask.arrays["thetas"]]
+        noise = np.stack([np.asarray(theta["noise"]) if "noise" in theta else np.zeros(2) for theta in thetas])
         most = people / (np.exp(2.0 * (noise[:, 0] - np.abs(noise[:, 1]))) + NOISE_FLOOR**2)
         return {"gram": most[:, None], "cross": most[:, None], "square": most, "log_det": most}
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -34,6 +34,7 @@ from fedci.model import kernels
 from fedci.model.family import Theta
 from fedci.model.parallel import over_draws
 from fedci.model.rows import (
+    Anchor,
     Arms,
     BetaLaw,
     LeftOut,
@@ -81,6 +82,12 @@ class Blocks(NamedTuple):
 
     def at_once(self, draws: int) -> int:
         return draws
+
+    def local(self, model: Any, anchor: Anchor | None, draws: int, matched: bool) -> tuple[()]:
+        return ()
+
+    def seen(self, local: tuple[()]) -> Blocks:
+        return self
 
     def sums_over_rows(self, model: SharedModel, vector: Float[Array, "p"], jitter: Scalar) -> Grams:
         theta = model.unravel(vector)

@@ -239,6 +239,8 @@ def test_the_result_is_read_again_with_its_people(tmp_path, clear):
     assert back.risks("oslo").treated.tobytes() == clear.risks("oslo").treated.tobytes()
     some = table(0).head(3)
     assert back.effect(some, "lyon").tobytes() == clear.effect(some, "lyon").tobytes()
+    kept = pd.read_csv(tmp_path / "result" / "risks.csv")
+    np.testing.assert_allclose(kept["ratio"], clear.risk_table()["ratio"])
     assert {"cate", "risk_untreated", "risk_treated_high"} <= set(back.ite("lyon"))
     assert compare(clear, back).same_question
     plain = json.loads(json.dumps(back.plain()))

@@ -2,11 +2,12 @@
 
     result.json   study, options, verdict, versions, seed, site names          arrays.npz   Θ, draws, per-draw sums
     effects.csv   ATE, ATT, ATC, all and per site                              trace.csv    one line per round
+    risks.csv     of an outcome of 0 and 1, both risks and what is made of them (`Result.risk_table`)
     diagnostics.json   all diagnostics, readable without JAX (`diagnostics.findings`)
     sites/NAME/   rows.npz (the site's rows) and people.csv (its people's effects): mode 0600, the site's own
 
-A blinded study's folder has no effects.csv and no people.csv, and diagnostics.json without what tells the effect, until
-it is opened. The seal is one of procedure: arrays.npz holds the sums all the while.
+A blinded study's folder has no effects.csv, risks.csv or people.csv, and diagnostics.json without what tells the
+effect, until it is opened. The seal is one of procedure: arrays.npz holds the sums all the while.
 
 A result is replaced whole or not at all, and the digests in result.json are held against its files when it is loaded
 (`replacement`).
@@ -57,6 +58,8 @@ def _write_all(result: Result, folder: Path) -> None:
     np.savez(folder / "arrays.npz", allow_pickle=False, **_arrays(result.outcome))
     if not result.blinded:
         result.table().to_csv(folder / "effects.csv", index=False)
+        if result.of_risks:
+            result.risk_table().to_csv(folder / "risks.csv", index=False)
     if result.diagnostics is not None:
         result.diagnostics.write(folder / "diagnostics.json")
     _write_trace(result.outcome.fit.rounds, folder / "trace.csv")

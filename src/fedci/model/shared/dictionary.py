@@ -30,8 +30,8 @@ from fedci.model.shared.shared import NOISE_FLOOR, SharedModel
 
 REFERENCE = 400
 """People of nobody, over whom columns are fitted to columns."""
-ALIKE = 1e-10
-"""Columns that differ by less, relatively, say the same."""
+ALIKE = 1e-6
+"""Columns that differ by less, relatively, say the same: the square of its inverse multiplies the rounding of G."""
 SPANNED = ("common",)
 """Blocks whose columns are sums of others'."""
 BENT = ("directions", "relevance", "relevance_effect", "pooled", "pooled_effect", "steepness")

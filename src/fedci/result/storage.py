@@ -219,4 +219,4 @@ def fitted_people(outcome: Outcome, table: Table, rows: np.ndarray, jitter: floa
     arranged = layout.model.rows(units.covariates(table.x), table.w, units.outcome(table.y), layout.u[index], index,
                                  table.added / units.y_sd**2)
     q = Posterior(outcome.fit.theta, layout.model.draws_at(outcome.effects.draws, index), jitter)
-    return People(table, rows, Prepared(layout.model, units, arranged), q)
+    return People(table, rows, Prepared(model=layout.model, units=units, rows=arranged), q)

@@ -30,7 +30,7 @@ class Units:
         return (y - self.y_mean) / self.y_sd
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Prepared:
     """The site once it knows the common units."""
 

@@ -163,7 +163,7 @@ def _prepared(site: str, run: Run, opened: Opening) -> Prepared:
                     stage.rows))
     rows = model.rows(x, w, y, opened.u[place], place, run.table.added / units.y_sd**2)
     first = model.rows_of_stage(rows, stages.chosen(w, stage.rows), x, w, y) if stage.rows else None
-    return Prepared(model, units, rows, stage, first, opened.people)
+    return Prepared(model=model, units=units, rows=rows, stage=stage, first=first, people=opened.people)
 
 
 # --- the answers

@@ -47,12 +47,12 @@ def test_columns_in_any_unit_keep_their_53_bits_alone_and_summed(numbers):
 
 @given(st.lists(st.floats(-1e-6, 1e-6), min_size=1, max_size=20))
 def test_a_small_number_is_kept_to_the_last_fractional_bit(numbers):
-    for form, last in ((ss.BOUNDED, 2.0**-41), (ss.SHARES, 2.0**-49), (ss.WIDE, 2.0**-73), (ss.RAW, 2.0**-173)):
+    for form, last in ((ss.BOUNDED, 2.0**-41), (ss.RELATIVE, 2.0**-49), (ss.WIDE, 2.0**-73), (ss.RAW, 2.0**-173)):
         np.testing.assert_allclose(ss.decode(ss.encode(np.array(numbers), 3, form), form), numbers, rtol=0, atol=last)
 
 
-LIMITS = pytest.mark.parametrize("form, limit", [(ss.BOUNDED, 2.0**22), (ss.SHARES, 2.0**14), (ss.WIDE, 2.0**42),
-                                                 (ss.RAW, 2.0**202)], ids=["bounded", "shares", "wide", "raw"])
+LIMITS = pytest.mark.parametrize("form, limit", [(ss.BOUNDED, 2.0**22), (ss.RELATIVE, 2.0**14), (ss.WIDE, 2.0**42),
+                                                 (ss.RAW, 2.0**202)], ids=["bounded", "relative", "wide", "raw"])
 
 
 @LIMITS

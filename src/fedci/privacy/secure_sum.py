@@ -2,7 +2,7 @@
 
     number     v = Σ_k a_k · 2^−b_k, an int64 for each b_k of its form; added modulo 2⁶⁴ without error
                BOUNDED: |v| up to 2²² / m to 2⁻⁴¹     WIDE: up to 2⁴² / m to 2⁻⁷³     RAW: up to 2²⁰² / m to 2⁻¹⁷³
-               SHARES: up to 2¹⁴ / m to 2⁻⁴⁹
+               RELATIVE: up to 2¹⁴ / m to 2⁻⁴⁹
     pair       S_ij = HKDF(X25519(i, j); run, study, cohort), then for one request  HKDF(S_ij; round, request) =
                mask seed | key of i's share for j | key of j's share for i
     upload     y_i = x_i + PRG(b_i) + Σ_{j>i} PRG(s_ij) − Σ_{j<i} PRG(s_ij),      b_i = HKDF(i's own secret; …)
@@ -34,7 +34,7 @@ Form = tuple[int, ...]
 """Fractional bits of the integers that hold one number, the coarsest first."""
 BOUNDED: Form = (40,)
 """Gradients of standardised data."""
-SHARES: Form = (48,)
+RELATIVE: Form = (48,)
 """Statistics in units of their largest (`Family.units`): what is lost is what a factorisation of their matrix loses."""
 WIDE: Form = (20, 72)
 """Effects in model units, and statistics of data that are not standardised, lie between 1e-6 and 1e12, and keep a

@@ -116,11 +116,9 @@ def _expected(model: SharedModel, own: jax.Array, vector: jax.Array, mean: jax.A
     """E_β log p(y_s | β, own scales) and noise: the last of `own`."""
     x, w, y = site
     places = np.append(np.flatnonzero(_is_own(model)), model.names().index("noise[0]"))
-    theta, arms = model.unravel(vector.at[places].set(own)), jnp.stack([1.0 - w, w], 1)
-    z = model.design(model.unravel(vector), x, arms)
-    root, noise = model.roots(theta)
-    chol = jnp.linalg.cholesky((arms @ (root @ root.T) @ arms.T) * model.k(theta, x)
-                               + jnp.diag(arms @ jnp.diag(noise) ** 2))
+    theta = model.unravel(vector.at[places].set(own))
+    z = model.design(model.unravel(vector), x, jnp.stack([1.0 - w, w], 1))
+    chol = jnp.linalg.cholesky(dictionary.observed(model, theta, x, w))
     rest, half = (solve_triangular(chol, part, lower=True) for part in (y - z @ mean, z))
     return -0.5 * rest @ rest - 0.5 * jnp.sum((half @ cov) * half) - jnp.sum(jnp.log(jnp.diag(chol)))
 
@@ -200,11 +198,10 @@ def _effects(model: SharedModel, vector: jax.Array, betas: jax.Array, site: Site
     """([B, n] expected effects of new people of a site, [n] the variance that its own function leaves)."""
     x, w, y = site
     theta, arms = model.unravel(vector), jnp.stack([1.0 - w, w], 1)
-    root, noise = model.roots(theta)
-    phi, apart = root @ root.T, jnp.array([-1.0, 1.0])
-    cov = (arms @ phi @ arms.T) * model.k(theta, x) + jnp.diag(arms @ jnp.diag(noise) ** 2)
+    root, apart = model.roots(theta)[0], jnp.array([-1.0, 1.0])
+    phi = root @ root.T
     cross = kernels.cross(model.kernel, theta["kernel"], new, x) * (apart @ phi @ arms.T)[None]
-    by = jnp.linalg.solve(cov, cross.T)
+    by = jnp.linalg.solve(dictionary.observed(model, theta, x, w), cross.T)
     shared = betas @ model.design(theta, new, jnp.broadcast_to(apart, (new.shape[0], 2))).T
     own = (y[None] - betas @ model.design(theta, x, arms).T) @ by
     left = (apart @ phi @ apart) * kernels.diagonal(model.kernel, theta["kernel"], new) - jnp.sum(cross.T * by, 0)

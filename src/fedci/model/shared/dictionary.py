@@ -22,6 +22,7 @@ import numpy as np
 from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Float
 
+from fedci.model import covariance
 from fedci.model.family import Theta
 from fedci.model.rows import Scalar
 from fedci.model.shared import basis, pooled
@@ -121,13 +122,16 @@ def products(model: SharedModel, point: Point, x: Float[Array, "n d"], w: Float[
     theta = model.unravel(point.vector)
     rows = jnp.concatenate([columns(model, point, x, 0) * (1.0 - w)[:, None], columns(model, point, x, 1) * w[:, None],
                             y[:, None]], 1)
-    root, noise = model.roots(theta)
-    arms = jnp.stack([1.0 - w, w], 1)
-    cov = (arms @ (root @ root.T) @ arms.T) * model.k(theta, x) + jnp.diag(arms @ jnp.diag(noise) ** 2)
-    chol = jnp.linalg.cholesky(cov / noise_level(theta))
+    chol = jnp.linalg.cholesky(observed(model, theta, x, w) / noise_level(theta))
     half = solve_triangular(chol, rows, lower=True)
     both = half.T @ half
     return Products(both[:-1, :-1], both[:-1, -1], both[-1, -1], 2.0 * jnp.sum(jnp.log(jnp.diag(chol))))
+
+
+def observed(model: SharedModel, theta: Theta, x: Float[Array, "n d"], w: Float[Array, "n"]) -> Float[Array, "n n"]:
+    """C of a site's own function and noise."""
+    phi, sigma = (root @ root.T for root in model.roots(theta))
+    return covariance.observed(phi, sigma, model.k(theta, x), w.astype(int), jnp.ones_like(w))
 
 
 def noise_level(theta: Theta) -> Float[Array, ""]:

@@ -261,7 +261,7 @@ def fit_theta(talk: Talk, contract: Contract, opened: Opening, progress: Callabl
         rounds.append(Round(number=state.round, cap=optimiser.rounds, objective=objective,
                             gradient_norm=float(np.linalg.norm(gradient)), seconds=time.perf_counter() - start,
                             few=ahead))
-        if standing.due(state.round) and state.verdict is None:
+        if standing.due(state.round) and state.verdict is None and not opened.model.fits_at_home:
             standing.state, standing.fit_round = optimise.pack(state), talk.round
             standing.previous = dict(talk.previous)
             standing.rounds, standing.jitters = [list(vars(evaluated).values()) for evaluated in rounds], talk.jitters

@@ -167,6 +167,15 @@ class Family(ABC):
         """Whether a site must know every site's moments to follow the fit."""
         return True
 
+    @property
+    def fits_at_home(self) -> bool:
+        """Whether a round's answer is enough for the next Θ itself: then `evaluation` comes to that, in place of ∇L."""
+        return False
+
+    def dictionary(self, laws: int) -> dict[str, int]:
+        """Sizes, by name, of what a round of such a fit tells; `laws`: 0 in the first, when nothing of β̃ is known."""
+        return {}
+
     def exchanges(self, rounds: int) -> int:
         """Times a fit of so many rounds asks a site, with its start and its effects."""
         return rounds * self.options.exchanges_per_round + 1

@@ -35,7 +35,8 @@ from fedci.table.moments import Moments, Scales, pool
 
 OPENING, DESIGN, START, ROUND, CLOSING, OVER = "opening", "design", "start", "round", "closing", "over"
 READY, BEGIN = "Prepare", "Begin"
-"""Steps that ask for nothing: the one before them is told, and what it leads to holds."""
+"""Steps that ask for nothing: the one before them is told, and what it leads to holds. Where exchanges are few the next
+step is enough for that."""
 LARGEST_LAW = 2**20
 """Numbers of β̃'s law in a site's memory at most: fewer draws where it has many columns."""
 NO_VALUE = np.inf
@@ -141,7 +142,8 @@ def opening(contract: Contract) -> Generator[Ask, Sums, Opening]:
                      contract.study.outcome_type)
     first = stages.first(model, contract.options, people, means["stages"])
     u, pooled_u = yield from _descriptions(contract, model, scales)
-    yield Ask(READY, {})
+    if not model.fits_at_home:
+        yield Ask(READY, {})
     return Opening(withheld=withheld, indicators=indicators, scales=scales, columns=columns, outcome=outcome,
                    people=people, treated=treated, model=model, first=first, u=u, pooled_u=pooled_u)
 
@@ -236,7 +238,8 @@ def _propensity(contract: Contract, common: Mapping[str, Any]) -> Generator[Ask,
 
 def start(contract: Contract, opened: Opening) -> Generator[Ask, Sums, np.ndarray]:
     """Θ to begin with."""
-    yield Ask(BEGIN, {})
+    if not opened.model.fits_at_home:
+        yield Ask(BEGIN, {})
     return (yield from rounds.start(rules_of(contract, opened)))
 
 

@@ -131,6 +131,16 @@ def moved(state: State) -> State:
                           objectives=(), verdict=None, rule=rule)
 
 
+def told(state: State, objective: float, theta: np.ndarray, anchor: np.ndarray) -> State:
+    """After a round of a fit at home, which came to the next Θ itself: as many rounds as agreed, and each is better."""
+    count = state.round + 1
+    if not np.isfinite(objective):
+        return state._replace(round=count, verdict=DIVERGED)
+    return state._replace(query=theta, best=theta, best_objective=objective, round=count, anchor=anchor, latest=anchor,
+                          objectives=(*state.objectives, objective),
+                          verdict=CONVERGED if count >= state.options.rounds else None)
+
+
 def is_to_move(state: State, accepted: int) -> bool:
     """After `patience` steps with one anchor, or when no more is to gain with it; the first, of nothing, is left at
     once. `accepted`: steps before this evaluation."""

@@ -59,6 +59,10 @@ SIZES = {
     "realised": f"every {REALISED}th of these draws",
     "basis": "q, columns of the basis",
     "products": "q(q + 1)/2",
+    "dictionary": "D, columns whose products are told",
+    "dictionary_products": "D(D + 1)/2",
+    "own": "numbers of θ about the sites' own functions",
+    "scores": "draws of the coefficients at which these are told",
     "correlations": "noise correlations of realised effects",
     "populations": "everybody, the treated, the untreated",
 }
@@ -169,6 +173,11 @@ def diagnostic(kind: str) -> str:
 
 def _each_round(options: FitOptions) -> Occasions:
     return ((options.optimiser.draws, options.optimiser.rounds),)
+
+
+def _told_products(options: FitOptions) -> Occasions:
+    """First of no law of β̃, then of one (`Family.dictionary`)."""
+    return ((0, 1), (1, options.optimiser.rounds - 1))
 
 
 def _last_thetas(options: FitOptions) -> int:
@@ -354,6 +363,16 @@ _ROWS = (
     Request(name="PullBack", message=Step, phase="fit", summed=True, draws=_each_round,
             words="first round", answer=(
                 Array("gradient", ("draws", "parameters"), "slope of the objective in the model's parameters"),)),
+    Request(name="AskProducts", message=Step, phase="fit", summed=True, form=RELATIVE, notes=("jitter",),
+            draws=_told_products, words="first round", answer=(
+                Array("gram", ("dictionary_products",), "products of the dictionary's columns, weighted",
+                      holds=_has_squares),
+                Array("cross", ("dictionary",), "its columns times the outcome"),
+                Array("square", (), "the outcome's square, weighted", holds=_never_negative),
+                Array("log_det", (), "log determinant of the outcomes' covariance"),
+                Array("own_slope", ("own",), "slope of the likelihood in the scales of the sites' own functions"),
+                Array("own_bend", ("own", "own"), "its curvature"),
+                Array("own_scores", ("scores", "own"), "its slope at draws of the coefficients"), _FAILED)),
     Request(name="OpenSum", message=OpenSum, phase="fit", notes=("opened",)),
     Request(name="AskEffects", message=Step, phase="effects", answer=_EFFECTS, summed=True, own=_EFFECTS,
             averaged=True, notes=("jitter",), in_full=True, draws=_last_draws, words="effects", slow=True),

@@ -167,7 +167,7 @@ def _sums(study: Study, options: FitOptions, model: Family, sizes: Sizes) -> Ite
     for request in REQUESTS.values():
         if _is_asked(request, study, model):
             for draws, times in request.occasions(options):
-                here = {**sizes, "draws": draws}
+                here = {**sizes, "draws": draws, **model.dictionary(draws)}
                 for array in (*request.answer, *(() if request.averaged else request.own)):
                     yield Sum(request.phase, array.name, array.at(here), times, array.meaning)
             if request.averaged and study.policy.site_effects and study.policy.secures(sizes["sites"]):

@@ -69,6 +69,8 @@ def step(party: Party, run: Run, request: Step) -> tuple[Run, Reply]:
         return run, reply_to(request, {})
     if ask.name == FIRST:
         _foresee(run)
+    if run.prepared is None and place.opened is not None and place.opened.model.fits_at_home:
+        run = replace(run, prepared=_prepared(party.name, run, place.opened))
     run, part = _answer(party, run, place, ask)
     part = _with_noise(party, run, request, ask, part)
     own = {OWN + name: numbers for name, numbers in part.own.items()}

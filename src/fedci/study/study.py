@@ -369,7 +369,8 @@ class Study(_Stated):
     def fit_options(self, preset: str | None = None) -> FitOptions:
         """The preset (the study's, unless one is named) with the study's changes, within the policy."""
         options = preset_options(preset or self.preset, self.options)
-        if self.outcome_type != "numeric" and options.model.family != "shared":
+        known = (options.model.family, options.model.rounds_tell) == ("shared", "gradients")
+        if self.outcome_type != "numeric" and not known:
             raise StudyError(f"the outcome '{self.outcome}' is {self.outcome_type}, and the preset "
                              f"'{preset or self.preset}' knows numeric outcomes only. Choose the preset 'default'")
         rounds, most = options.optimiser.rounds, self.agreed_policy.max_rounds

@@ -7,6 +7,7 @@ from functools import lru_cache
 from fedci.model.family import Family
 from fedci.model.paper.paper_family import PaperFamily
 from fedci.model.shared.few_family import FewFamily
+from fedci.model.shared.noised_family import NoisedFamily
 from fedci.model.shared.shared_family import SharedFamily
 from fedci.study.options import ModelOptions, SharedOptions
 
@@ -19,4 +20,5 @@ FAMILIES: dict[tuple[str, str], type[Family]] = {
 def model_of(options: ModelOptions | SharedOptions, covariates: int, described: int, sites: int,
              outcome: str = "numeric") -> Family:
     """The one model of these values in this process: comparing it with itself costs nothing."""
-    return FAMILIES[options.family, options.rounds_tell](options, covariates, described, sites, outcome)
+    kind = NoisedFamily if options.sum_noise else FAMILIES[options.family, options.rounds_tell]
+    return kind(options, covariates, described, sites, outcome)

@@ -336,8 +336,8 @@ def _realised(result: Result, effect_on: str, alpha: float) -> list[Part]:
     if result.of_risks:
         return ["Realised effects of an outcome of 0 and 1 are not told: nobody is seen both treated and untreated, "
                 "and what would have to be assumed of the two outcomes of a person decides them."]
-    if result.study.policy.noises("effects"):
-        return ["Realised effects are not told under differential privacy of the effects."]
+    if not result.study.tells_realised:
+        return ["Realised effects are not told where effects have noise for privacy."]
     parts: list[Part] = [
         "No data inform the correlation of the two outcomes' noise, because nobody is seen both treated and untreated. "
         "Realised effects are therefore given for several values of it."]

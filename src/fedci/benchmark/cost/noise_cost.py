@@ -102,9 +102,10 @@ def table(done: Sequence[Cell]) -> str:
                  for noise in levels]
         error = [_rms(cell.pehe for cell in part) for part in parts]
         plain = error[levels.index(NONE)] if NONE in levels else np.nan
-        columns = [error, [one / plain for one in error], [np.mean([cell.coverage for cell in part]) for part in parts],
-                   [_rms(cell.ate_error for cell in part) for part in parts],
-                   [np.mean([cell.ate_sd for cell in part]) for part in parts]]
+        columns: list[list[float]] = [
+            error, [one / plain for one in error], [float(np.mean([cell.coverage for cell in part])) for part in parts],
+            [_rms(cell.ate_error for cell in part) for part in parts],
+            [float(np.mean([cell.ate_sd for cell in part])) for part in parts]]
         cells = [", ".join(f"{one:.{digits}f}" for one in column)
                  for column, digits in zip(columns, (3, 2, 2, 3, 3), strict=True)]
         lines.append(f"| {data} | {SITES} × {count} | {max(map(len, parts))} | {' | '.join(cells)} |")

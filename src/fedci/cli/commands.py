@@ -26,10 +26,12 @@ from fedci.cli.arguments import (
     Force,
     Json,
     Out,
+    OwnColumns,
     Preset,
     Quiet,
     ResultFolder,
     Seed,
+    SiteColumns,
     SiteFiles,
     SiteName,
     StudyFile,
@@ -142,7 +144,7 @@ def init(data: DataFile,
 
 @app.command()
 def run(study: StudyFile, site: SiteFiles, out: Out = RESULT, preset: Preset = None, seed: Seed = None,
-        force: Force = False, quiet: Quiet = False, as_json: Json = False) -> None:
+        columns: SiteColumns = None, force: Force = False, quiet: Quiet = False, as_json: Json = False) -> None:
     """Fit a study over several sites in this one process, and write the effects.
 
     Example: `fedci run study.toml --site lyon=lyon.csv --site oslo=oslo.parquet --site rome=sql:it.sql --out result`
@@ -156,7 +158,7 @@ def run(study: StudyFile, site: SiteFiles, out: Out = RESULT, preset: Preset = N
     from fedci.table.table import id_records
 
     plan = Study.read(study)
-    sources = _sources(plan, site)
+    sources = _sources(plan, site, columns or ())
     check_available(plan.policy, len(sources))
     options = plan.fit_options(preset)
     check_folder(out, force)
@@ -258,7 +260,7 @@ def unblind(
 def check(study: StudyFile, data: DataFile, site: SiteName = None,
           sites: Annotated[int | None, typer.Option("--sites", metavar="NUMBER", min=1, help="How many take part; "
                                                     "without it, as many as the study names.")] = None,
-          policy: parties.SitePolicy = None, as_json: Json = False) -> None:
+          policy: parties.SitePolicy = None, columns: OwnColumns = None, as_json: Json = False) -> None:
     """Read a site's data against the study: every problem at once, and what would leave. Nothing leaves the machine.
 
     Example: `fedci check study.toml lyon.csv`
@@ -271,18 +273,19 @@ def check(study: StudyFile, data: DataFile, site: SiteName = None,
     from fedci.site.floors import floors_at
     from fedci.study.policy import SECURE_SUM_SITES
     from fedci.study.study import Study
+    from fedci.table.recode import in_words
     from fedci.table.table import Source, problems
 
     floors = floors_at(None, policy)
     plan = Study.read(study).under(floors.policy if floors.path else None)
-    source = Source.at(plan, site or _site_named(data), data)
+    source = Source.at(plan, site or _site_named(data), data, columns)
     _tell_queries([source])
     with waiting(f"reading {data}", as_json):
         faults = problems(plan, source)
         table = None if faults else source.read(plan)
     if table is None:
         _tell_problems(faults, as_json)
-    _tell_release(plan, table, sites or len(plan.sites) or SECURE_SUM_SITES, as_json)
+    _tell_release(plan, table, sites or len(plan.sites) or SECURE_SUM_SITES, as_json, in_words(plan, source.columns))
 
 
 def _site_named(data: str) -> str:
@@ -303,28 +306,33 @@ def _tell_problems(faults: list[FedciError], as_json: bool) -> NoReturn:
         f"{len(faults)} problems, each named above; nothing has left. Mend them and run the same command again")
 
 
-def _tell_release(plan: Study, table: Table, sites: int, as_json: bool) -> None:
-    from fedci.cli.screen import screen, show_release, waiting
+def _tell_release(plan: Study, table: Table, sites: int, as_json: bool, recoded: list[tuple[str, str]]) -> None:
+    from fedci.cli.screen import screen, show_codings, show_release, waiting
     from fedci.site.admission import admit, situation
     from fedci.site.release import release
 
     facts = {"rows": table.rows, "treated": table.treated, "untreated": table.rows - table.treated,
-             "design_columns": len(table.columns), "to_impute": int(table.missing.sum())}
+             "design_columns": len(table.columns), "to_impute": int(table.missing.sum()),
+             "dropped": table.dropped._asdict()}
     with waiting("working out what would leave", as_json):
         admit(situation(plan, table, sites))
         leaving = release(plan, table, sites=sites)
     notes = _on_a_network(plan, table, sites)
     if as_json:
         typer.echo(_as_json({"ok": True, **facts, "sites": sites, "study_hash": plan.hash(), "notes": notes,
+                             "recoded": dict(recoded),
                              **leaving.plain()}))
         return
     typer.echo(f"ok: site {table.site!r}: rows {table.rows}, treated {table.treated}, "
                f"untreated {table.rows - table.treated}, design columns {len(table.columns)}, "
                f"values to impute {table.missing.sum()}; one of {sites} sites")
+    if dropped := table.dropped.in_words():
+        typer.echo(f"dropped: {dropped}")
     for warning in table.warnings:
         typer.echo(f"warning: {warning}")
     for note in notes:
         typer.echo(f"note: {note}")
+    show_codings(recoded, screen())
     show_release(leaving, screen())
 
 
@@ -534,20 +542,28 @@ def _tell_queries(sources: Sequence[Source]) -> None:
             typer.echo(f"site {source.name!r}: {source.query}", err=True)
 
 
-def _sources(study: Study, options: Sequence[str]) -> list[Source]:
-    """From NAME=DATA of each --site, each name once and in the study."""
+def _sources(study: Study, options: Sequence[str], columns: Sequence[str] = ()) -> list[Source]:
+    """From NAME=DATA of each --site, each name once and in the study; and NAME=FILE of each --columns."""
     from fedci.table.table import Source
 
-    paths: dict[str, str] = {}
-    for option in options:
-        name, equals, path = option.partition("=")
-        if not (name and equals and path):
-            raise UsageError(f"--site {option!r}: needs NAME=DATA, for example --site lyon=lyon.csv")
-        if name in paths:
-            raise UsageError(f"--site {name!r} is repeated. Give each site one file")
+    paths, own = _by_site("--site", options, "DATA", "lyon.csv"), _by_site("--columns", columns, "FILE", "lyon.toml")
+    for name in paths:
         study.check_site(name)
+    if unknown := sorted(set(own) - set(paths)):
+        raise UsageError(f"--columns {unknown[0]!r}: no --site of that name is given")
+    return [Source.at(study, name, path, Path(own[name]) if name in own else None) for name, path in paths.items()]
+
+
+def _by_site(option: str, given: Sequence[str], what: str, example: str) -> dict[str, str]:
+    paths: dict[str, str] = {}
+    for one in given:
+        name, equals, path = one.partition("=")
+        if not (name and equals and path):
+            raise UsageError(f"{option} {one!r}: needs NAME={what}, for example {option} lyon={example}")
+        if name in paths:
+            raise UsageError(f"{option} {name!r} is repeated. Give each site one file")
         paths[name] = path
-    return [Source.at(study, name, path) for name, path in paths.items()]
+    return paths
 
 
 if __name__ == "__main__":

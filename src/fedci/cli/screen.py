@@ -84,6 +84,12 @@ def show_release(release: Release, console: Console) -> None:
     console.print("No row and no id leaves. Nothing has left now: this was computed here.", markup=False)
 
 
+def show_codings(recoded: Sequence[tuple[str, str]], console: Console) -> None:
+    """What is done to this site's cells before anything is computed; nothing where nothing is."""
+    if recoded:
+        console.print(table("How columns are read here", ("column", "from its cells"), recoded))
+
+
 def show_proposal(proposal: Proposal, console: Console) -> None:
     rows = [(guess.look.name, guess.look.kind, f"{round(100 * guess.look.missing)}%" if guess.look.missing else "",
              guess.role, guess.why) for guess in proposal.guesses]

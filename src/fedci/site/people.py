@@ -31,13 +31,18 @@ class Posterior:
     jitter: float
 
 
+def lines_of(table: Table, rows: np.ndarray) -> np.ndarray:
+    """Where people stand in the site's file, who stand in `rows` of the rows that were read from it."""
+    return rows if table.lines is None else table.lines
+
+
 @dataclass(frozen=True)
 class People:
     """Those of one site, once it has the posterior: all that their effects need, and nothing of the run."""
 
     table: Table
     rows: np.ndarray
-    """[n] where they stand in the site's whole table, from 0; linkage may have left others out."""
+    """[n] where they stand in the site's file, from 0; linkage may have left others out."""
     ready: Prepared
     q: Posterior
 

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, get_args
 
 from pydantic import (
-    AfterValidator,
     Field,
     ModelWrapValidatorHandler,
     PrivateAttr,
@@ -27,6 +26,7 @@ from pydantic import (
 )
 
 from fedci.errors import OutputError, StudyError
+from fedci.study.coding import TREATMENT_KEYS, Coding, Name, name_of, sources, with_codings
 from fedci.study.identity import RULE, check_format
 from fedci.study.options import FitOptions, Options, first_problem, nearest
 from fedci.study.options import preset as preset_options
@@ -35,34 +35,24 @@ from fedci.study.toml import lines, parsed, reason, text_of, toml_key
 
 SITE_ID = re.compile(r"[a-z0-9-]{1,40}")
 """What names a site: it stands in messages, ledgers and file names, so it is short and plain."""
-MAX_NAME = 80
-"""Characters of a column's name, a level or the study's own name."""
 OPTION_TABLES = tuple(FitOptions.model_fields)
 """The tables of a study file that change the preset."""
 HASH_FORMAT = 2
 """Raised when the meaning of a study changes, so that old and new packages do not agree by chance."""
 
 
-def _name(text: str) -> str:
-    if not 1 <= len(text) <= MAX_NAME:
-        raise ValueError(f"got {len(text)} characters, needs 1 to {MAX_NAME}")
-    if text != text.strip() or not text.isprintable():
-        raise ValueError("must not start or end with a blank, nor hold control characters")
-    return text
-
-
 def is_name(text: str) -> bool:
     """Whether a column, a level or a study may be called so."""
     try:
-        return bool(_name(text))
+        return bool(name_of(text))
     except ValueError:
         return False
 
 
-Name = Annotated[str, AfterValidator(_name)]
 Limit = Annotated[float, Field(strict=True)]
 OutcomeType = Literal["numeric", "binary"]
 Missing = Literal["refuse", "impute"]
+RowsWithout = Literal["refuse", "drop"]
 
 
 class _Stated(Options):
@@ -228,7 +218,11 @@ class Study(_Stated):
     linkage: Linkage = Linkage()
     """Used when there are ids and more than one site."""
     missing: Missing = "refuse"
-    """What to do about missing covariates; missing treatments and outcomes are always refused."""
+    """What to do about missing covariates."""
+    rows_without: RowsWithout = "refuse"
+    """What to do about rows without their treatment or their outcome."""
+    coding: dict[str, Coding] = {}
+    """Column → how it comes from a site's cells; in a file also by the same keys in the column's own table."""
     diagnostics: Diagnosing = Diagnosing()
     policy: Policy = policy("standard")
     """By name, or a dict of changes to the policy its `name` says."""
@@ -250,10 +244,11 @@ class Study(_Stated):
 
     if TYPE_CHECKING:  # a study can be written in more forms than it is kept in
 
-        def __init__(self, *, name: str = ..., treatment: str, outcome: str | Mapping[str, str],
+        def __init__(self, *, name: str = ..., treatment: str | Mapping[str, Any], outcome: str | Mapping[str, Any],
                      outcome_type: OutcomeType = ...,
                      covariates: Iterable[str | Covariate | Mapping[str, Any]] | Mapping[str, Any],
                      ids: str | Iterable[str] = ..., linkage: Linkage | Mapping[str, Any] = ..., missing: Missing = ...,
+                     rows_without: RowsWithout = ..., coding: Mapping[str, Coding | Mapping[str, Any]] = ...,
                      diagnostics: Diagnosing | Mapping[str, Any] = ..., policy: str | Policy | Mapping[str, Any] = ...,
                      preset: str = ..., options: Mapping[str, Any] = ..., sites: Iterable[str] = ...,
                      quorum: int | None = ..., runs: int = ..., seed: int = ...,
@@ -263,6 +258,7 @@ class Study(_Stated):
     @model_validator(mode="before")
     @classmethod
     def _outcome_with_its_type(cls, data: Any) -> Any:
+        data = with_codings(data) if isinstance(data, Mapping) else data
         return _with_outcome(data) if isinstance(data, Mapping) and isinstance(data.get("outcome"), Mapping) else data
 
     @field_validator("covariates", mode="before")
@@ -301,6 +297,7 @@ class Study(_Stated):
         if self.quorum is not None and self.sites and self.quorum > len(self.sites):
             raise StudyError(f"quorum = {self.quorum} is more than the {len(self.sites)} sites of the study")
         self._check_roles()
+        self._check_coding()
         self._check_level_counts()
         self._check_linkage()
         self._check_noise(self.fit_options())
@@ -323,6 +320,44 @@ class Study(_Stated):
             yield "diagnostics.negative_control", self.diagnostics.negative_control
         for covariate in self.covariates:
             yield from (("covariates", column) for column in {covariate.name, *covariate.design_columns()})
+
+    def _check_coding(self) -> None:
+        """Of columns that the study has; and what makes 0 and 1 of words, of the treatment alone."""
+        columns = self.columns
+        for name, coding in self.coding.items():
+            if name not in columns:
+                raise StudyError(f"coding.{name}: the study has no such column{nearest(name, columns)}; it has "
+                                 f"{', '.join(columns)}")
+            if name != self.treatment and any(getattr(coding, key) for key in TREATMENT_KEYS):
+                raise StudyError(f"coding of {name!r}: treated is a key of the treatment. Write values = "
+                                 f"{{ Y = 1, N = 0 }}")
+            if name in self.ids and coding.model_dump(exclude={"column", "label"}, exclude_defaults=True):
+                raise StudyError(f"coding of {name!r}: an id is read as it stands; only column and label may be said")
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the study, whatever a site calls them."""
+        control = self.diagnostics.negative_control
+        return (self.treatment, self.outcome, *(c.name for c in self.covariates), *self.ids,
+                *((control,) if control else ()))
+
+    def reads(self, names: Iterable[str] | None = None) -> tuple[str, ...]:
+        """The columns of a table that these columns of the study (none: all) are made from."""
+        return sources(self.coding, tuple(self.columns if names is None else names))
+
+    def label(self, column: str) -> str:
+        """What a person calls a column of the study, or of its design: its label, of a level with the level."""
+        name, level = column, ""
+        if column not in self.coding and "=" in column:
+            named = [c.name for c in self.covariates if column in c.design_columns() and c.type == "categorical"]
+            name, level = (named[0], column.removeprefix(named[0])) if named else (column, "")
+        coding = self.coding.get(name)
+        return f"{coding.label}{level}" if coding is not None and coding.label else column
+
+    def unit(self, column: str) -> str:
+        """The unit of a column's values; '' where none is said."""
+        coding = self.coding.get(column)
+        return coding.unit or "" if coding is not None else ""
 
     def _check_level_counts(self) -> None:
         for covariate in self.covariates:
@@ -423,6 +458,10 @@ class Study(_Stated):
         agreed["sites"] = sorted(self.sites)
         if self.source is None:
             del agreed["source"]
+        agreed["coding"] = {name: coding.plain() for name, coding in self.coding.items()}
+        for key in ("coding", "rows_without"):  # nor does what a study does not say change its hash
+            if agreed[key] == type(self).model_fields[key].default:
+                del agreed[key]
         if self.outcome_type == "numeric":  # a study has the hash that it had before there were other types
             del agreed["outcome_type"]
         agreed["fit"] = self.fit_options().model_dump()
@@ -444,12 +483,19 @@ class Study(_Stated):
         """The study as a file: `Study.read` of it is equal to this study."""
         changes = self.policy.changes()
         top = self.model_dump(exclude={"covariates", "linkage", "diagnostics", "policy", "options", "source",
-                                       "outcome_type"})
+                                       "outcome_type", "coding"})
         top = {key: value for key, value in top.items() if value is not None}
+        if self.rows_without == "refuse":
+            del top["rows_without"]
+        coded = {name: coding.plain() for name, coding in self.coding.items()}
         if self.outcome_type != "numeric":
             top["outcome"] = {"name": self.outcome, "type": self.outcome_type}
+        for role, name in (("treatment", self.treatment), ("outcome", self.outcome)):
+            if name in coded:
+                top[role] = (top[role] if isinstance(top[role], dict) else {"name": name}) | coded.pop(name)
         tables = {f"covariates.{toml_key(covariate.name)}": covariate.model_dump(exclude={"name"}, exclude_none=True)
-                  for covariate in self.covariates}
+                  | coded.pop(covariate.name, {}) for covariate in self.covariates}
+        tables |= {f"coding.{toml_key(name)}": coding for name, coding in coded.items()}
         if linkage := self.linkage.model_dump(exclude_defaults=True):
             tables["linkage"] = linkage
         if diagnostics := self.diagnostics.model_dump(exclude_defaults=True):

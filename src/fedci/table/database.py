@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from fedci.errors import SizeError, SourceError, UsageError
-from fedci.table.columns import ANY_SIZE, check_cells, check_header
+from fedci.table.columns import ANY_SIZE, check_cells, check_header, trimmed
 from fedci.table.statement import POSTGRES_SETTINGS, REMEDY, check_postgres, check_select, check_shown, read_only
 from fedci.table.values import Column, told_of
 
@@ -101,7 +101,7 @@ class Query:
                     cursor = connection.exec_driver_sql(self.text, execution_options={"no_parameters": True})
                     if not cursor.returns_rows:
                         raise SourceError(f"the query gives no rows. {REMEDY}")
-                    yield list(cursor.keys()), cursor.partitions(rows)
+                    yield trimmed(list(cursor.keys())), cursor.partitions(rows)
                     connection.rollback()
             except DBAPIError as problem:
                 raise SourceError(_reason(engine, problem)) from None

@@ -9,21 +9,24 @@ the first row of data), and never show a cell: whoever reads a log may not be al
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from fedci.errors import DataError, FedciError, SizeError, UsageError
+from fedci.study.coding import Codings, sources
 from fedci.study.identity import records
 from fedci.study.policy import Policy
 from fedci.study.study import Study, check_site_id
 from fedci.table.columns import check_header, column_names, read_columns
 from fedci.table.database import SCHEME, Query, query_at
 from fedci.table.design import checked_block, design, design_columns
+from fedci.table.recode import coded, own_columns, read_coded
 from fedci.table.values import (
     MISSING_WORDS,
     Column,
@@ -50,6 +53,25 @@ IS_CONSTANT, COINCIDE, ONE_OUTCOME = "is constant here", "coincide here", "have 
 """Said at the site alone: where it is not said, somebody stands apart, perhaps one person."""
 SCALE_RATIO = 1e8
 """Standard deviations further apart than this are a mistake in units."""
+
+
+class Dropped(NamedTuple):
+    """Rows that a study with rows_without = "drop" leaves out, by what they lack."""
+
+    treatment: int = 0
+    untreated: int = 0
+    """Without their outcome, untreated."""
+    treated: int = 0
+    """Without their outcome, treated."""
+
+    @property
+    def outcome(self) -> int:
+        return self.untreated + self.treated
+
+    def in_words(self) -> str:
+        """'' where there are none."""
+        return ", ".join(f"{count(number, 'row')} without {what}" for number, what in (
+            (self.treatment, "treatment"), (self.outcome, "outcome")) if number)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -79,6 +101,10 @@ class Table:
     """Variance of the noise that y holds (`site.outcome_noise`), in its unit squared."""
     control_added: float = 0.0
     """The same of `control`."""
+    lines: np.ndarray | None = None
+    """[n] where the rows stand in the site's file, from 0; none: as they are."""
+    dropped: Dropped = Dropped()
+    """Rows of the file that are not here."""
 
     @property
     def rows(self) -> int:
@@ -93,7 +119,7 @@ class Table:
         ids = None if self.ids is None else self.ids.iloc[rows].reset_index(drop=True)
         control = None if self.control is None else self.control[rows]
         return replace(self, x=self.x[rows], missing=self.missing[rows], w=self.w[rows], y=self.y[rows], ids=ids,
-                       control=control)
+                       control=control, lines=None if self.lines is None else self.lines[rows])
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,15 +128,18 @@ class Source:
 
     name: str
     data: pd.DataFrame | str | Path | Query
+    columns: Codings = field(default_factory=dict)
+    """What the site calls its columns (`columns.toml`); empty: as the study does."""
 
     def __post_init__(self) -> None:
         check_site_id(self.name)
 
     @classmethod
-    def at(cls, study: Study, name: str, place: str | Path) -> Source:
-        """From what an operator types: a path, `sql:FILE` with a query, or `sql:` for the study's query."""
+    def at(cls, study: Study, name: str, place: str | Path, columns: Path | None = None) -> Source:
+        """From what an operator types: a path, `sql:FILE` with a query, or `sql:` for the study's query; and the site's
+        own `columns.toml`, by its path or by FEDCI_COLUMNS."""
         check_site_id(name)
-        return cls(name, located(str(place), name, study))
+        return cls(name, located(str(place), name, study), own_columns(name, study, columns))
 
     @property
     def query(self) -> str:
@@ -124,13 +153,17 @@ class Source:
         """Everything the study asks of this site, checked; the first problem as one error."""
         study.check_site(self.name)
         with told_of(f"site {self.name!r}"):
-            return _table(study, self.name, read_columns(self.data, _wanted(study), study.policy.max_file_bytes))
+            return _table(study, self.name, self._read(study, study.columns))
+
+    def _read(self, study: Study, names: Sequence[str]) -> dict[str, Column]:
+        """These columns of the study, as its codings and the site's own make them."""
+        return read_coded(self.data, study, names, study.policy.max_file_bytes, self.columns)
 
     def read_people(self, study: Study) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(x [p, d], w [p], y [p]) of people outside the fit: any number of them, nothing of theirs leaves."""
         wanted = (study.treatment, study.outcome, *(c.name for c in study.covariates))
         with told_of(f"site {self.name!r}"):
-            columns = read_columns(self.data, wanted, study.policy.max_file_bytes)
+            columns = self._read(study, wanted)
             w, y = _treatment(columns[study.treatment]), _finite_outcome(columns[study.outcome], study.outcome_type)
             return design(study, columns)[0], w, y
 
@@ -150,13 +183,6 @@ def absolute(place: str | Path) -> str:
     return str(Path(path).resolve())
 
 
-def _wanted(study: Study) -> tuple[str, ...]:
-    """The columns that a study needs of a table."""
-    control = study.diagnostics.negative_control
-    return (study.treatment, study.outcome, *(c.name for c in study.covariates), *study.ids,
-            *((control,) if control else ()))
-
-
 def problems(study: Study, source: Source) -> list[FedciError]:
     """Everything that keeps this source out of the study, not the first problem only; empty: `source.read` works."""
     faults: list[FedciError] = []
@@ -170,16 +196,26 @@ def problems(study: Study, source: Source) -> list[FedciError]:
         return None
 
     most = study.policy.max_file_bytes
-    wanted = _wanted(study)
+    wanted = sources(source.columns, study.reads())
     tried(study.check_site, source.name)
     names = tried(column_names, source.data, most)
     if names is not None:
         tried(check_header, names, wanted)
     present = [name for name in wanted if (names or ()).count(name) == 1]
-    columns = tried(read_columns, source.data, present, most) if present else None
-    if columns is not None:
-        _try_columns(study, columns, tried)
+    read = tried(read_columns, source.data, present, most) if present else None
+    if read is not None:
+        own = _tried_codings(source.columns, read, study.reads(), tried)
+        if columns := _tried_codings(study.coding, own, study.columns, tried):
+            _try_columns(study, columns, tried)
     return faults
+
+
+def _tried_codings(codings: Codings, read: Mapping[str, Column], names: Sequence[str],
+                   tried: Callable[..., Any]) -> dict[str, Column]:
+    """Each column by itself, as far as what it is made from is there and its coding works."""
+    there = [name for name in names if set(sources(codings, (name,))) <= set(read)]
+    made = {name: tried(coded, codings, read, (name,)) for name in there}
+    return {name: column[name] for name, column in made.items() if column is not None}
 
 
 def _try_columns(study: Study, columns: Mapping[str, Column],
@@ -189,20 +225,24 @@ def _try_columns(study: Study, columns: Mapping[str, Column],
     tried(_check_rows, study.policy, rows)
     if rows == 0:
         return
-    if study.treatment in columns:
-        w = tried(_treatment, columns[study.treatment])
-        if w is not None:
-            tried(_check_arms, study.policy, study.treatment, w)
-    if study.outcome in columns:
-        tried(_outcome, columns[study.outcome], study.outcome_type)
+    drop = study.rows_without == "drop"
+    w = tried(_treatment, columns[study.treatment], drop) if study.treatment in columns else None
+    y = tried(_finite_outcome, columns[study.outcome], study.outcome_type, drop) if study.outcome in columns else None
+    kept = _kept(rows, w, y)
+    if drop and len(kept) < rows:
+        tried(_check_rows, study.policy, len(kept))
+    if w is not None and len(kept):
+        tried(_check_arms, study.policy, study.treatment, w[kept])
+    if y is not None and len(kept):
+        tried(_check_outcome, columns[study.outcome], study.outcome_type, y[kept])
     control = study.diagnostics.negative_control
     if control is not None and control in columns:
-        tried(_outcome, columns[control], study.outcome_type)
-    tried(_check_level_shares, study, rows)
+        tried(_control, columns[control], study.outcome_type, kept)
+    tried(_check_level_shares, study, len(kept))
     covariates = [covariate for covariate in study.covariates if covariate.name in columns]
     blocks = {covariate: block for covariate in covariates
-              if (block := tried(checked_block, study, columns[covariate.name], covariate)) is not None}
-    if blocks:
+              if (block := tried(checked_block, study, columns[covariate.name], covariate, kept)) is not None}
+    if blocks and len(kept):
         named = [(name, "level" if covariate.type == "categorical" else covariate.type) for covariate in blocks
                  for name in covariate.design_columns()]
         tried(_check_design, np.hstack(list(blocks.values())), *zip(*named, strict=True))
@@ -266,19 +306,38 @@ def size_problems(study: Study, rows: int, treated: int) -> list[FedciError]:
 
 
 def _table(study: Study, site: str, columns: Mapping[str, Column]) -> Table:
-    rows = len(columns[study.treatment].cells)
+    rows, drop = len(columns[study.treatment].cells), study.rows_without == "drop"
     _check_rows(study.policy, rows)
-    w = _treatment(columns[study.treatment])
+    w = _treatment(columns[study.treatment], drop)
+    y = _finite_outcome(columns[study.outcome], study.outcome_type, drop)
+    kept = _kept(rows, w, y)
+    dropped = _dropped(w, y)
+    w, y = w[kept], y[kept]
+    with told_of("without the rows that are dropped") if len(kept) < rows else nullcontext():
+        _check_rows(study.policy, len(kept))
     arm_warnings = _check_arms(study.policy, study.treatment, w)
-    y = _outcome(columns[study.outcome], study.outcome_type)
-    _check_level_shares(study, rows)
-    x, missing = design(study, columns)
+    _check_outcome(columns[study.outcome], study.outcome_type, y)
+    _check_level_shares(study, len(kept))
+    x, missing = design(study, columns, kept)
     names, kinds = design_columns(study)
     warnings = [f"site {site!r}: {warning}" for warning in (
         *arm_warnings, *_one_outcome(study, w, y), *_check_design(x, names, kinds))]
-    control = study.diagnostics.negative_control
-    return Table(site=site, x=x, missing=missing, w=w, y=y, columns=names, kinds=kinds, ids=_ids(study, columns),
-                 warnings=tuple(warnings), control=_outcome(columns[control], study.outcome_type) if control else None)
+    control, ids = study.diagnostics.negative_control, _ids(study, columns)
+    return Table(site=site, x=x, missing=missing, w=w, y=y, columns=names, kinds=kinds,
+                 ids=None if ids is None else ids.iloc[kept].reset_index(drop=True), warnings=tuple(warnings),
+                 control=_control(columns[control], study.outcome_type, kept) if control else None,
+                 lines=kept if len(kept) < rows else None, dropped=dropped)
+
+
+def _kept(rows: int, w: np.ndarray | None, y: np.ndarray | None) -> np.ndarray:
+    """Rows whose treatment and outcome are known, as far as they could be read."""
+    gone = [np.isnan(part) for part in (w, y) if part is not None]
+    return np.flatnonzero(~np.any([np.zeros(rows, bool), *gone], axis=0))
+
+
+def _dropped(w: np.ndarray, y: np.ndarray) -> Dropped:
+    without = np.isnan(y)
+    return Dropped(int(np.isnan(w).sum()), *(int((without & (w == arm)).sum()) for arm in (0, 1)))
 
 
 def _check_rows(policy: Policy, rows: int) -> None:
@@ -289,19 +348,27 @@ def _check_rows(policy: Policy, rows: int) -> None:
                         f"{policy.min_rows}. Add rows, or leave the site out")
 
 
-def _treatment(column: Column) -> np.ndarray:
+def _treatment(column: Column, drop: bool = False) -> np.ndarray:
+    """[n]; NaN where it is missing and such rows are dropped."""
     w = zeros_and_ones(column, "code the treatment 1 for treated and 0 for not")
-    _check_known(column, np.isnan(w), "treatment")
+    if not drop:
+        _check_known(column, np.isnan(w), "treatment")
     return w
 
 
-def _outcome(column: Column, kind: str) -> np.ndarray:
-    y = _finite_outcome(column, kind)
+def _check_outcome(column: Column, kind: str, y: np.ndarray) -> None:
     _check_varies(column.name, y)
     if kind == "numeric" and np.isin(y, (0.0, 1.0)).all():
         raise column.error(f"holds 0 and 1 only, and the study takes its outcome for a number. Write outcome = "
                            f'{{ name = "{column.name}", type = "binary" }} in the study: effects are then differences '
                            f"of risks. A negative control has the type of the outcome")
+
+
+def _control(column: Column, kind: str, kept: np.ndarray) -> np.ndarray:
+    """A negative control of the rows that stay: it must be known of all of them."""
+    y = _finite_outcome(column, kind, drop=True)[kept]
+    _check_known(column, np.isnan(y), "negative control")
+    _check_outcome(column, kind, y)
     return y
 
 
@@ -318,17 +385,18 @@ def _check_varies(name: str, y: np.ndarray) -> None:
         raise DataError(f"column {name!r} is constant, so no effect can be seen in it. Check the export, or the study")
 
 
-def _finite_outcome(column: Column, kind: str) -> np.ndarray:
+def _finite_outcome(column: Column, kind: str, drop: bool = False) -> np.ndarray:
     y = (zeros_and_ones(column, "code a binary outcome 1 where it happened and 0 where it did not")
          if kind == "binary" else numbers(column, "the outcome must be numeric. Correct the cells"))
-    _check_known(column, np.isnan(y), "outcome")
+    if not drop:
+        _check_known(column, np.isnan(y), "outcome")
     return y
 
 
 def _check_known(column: Column, gone: np.ndarray, role: str) -> None:
     if gone.any():
         raise column.error(f"has no value in {row_list(gone)}; without its {role} a row cannot be used. "
-                           "Drop the rows")
+                           'Drop the rows, or set rows_without = "drop" in the study')
 
 
 def _check_arms(policy: Policy, name: str, w: np.ndarray) -> list[str]:

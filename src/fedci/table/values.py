@@ -79,7 +79,7 @@ def _read_numbers(column: Column, remedy: str, truth_words: bool) -> pa.ChunkedA
         return column.cells.cast(pa.float64())
     except pa.ArrowInvalid:  # some cell needs a closer look: blanks, words for missing, or a mistake
         pass
-    text = _without_missing_words(column.cells)
+    text = without_missing_words(column.cells)
     if truth_words:
         low = pc.utf8_lower(text)
         text = pc.if_else(pc.equal(low, "true"), "1", pc.if_else(pc.equal(low, "false"), "0", text))
@@ -89,7 +89,7 @@ def _read_numbers(column: Column, remedy: str, truth_words: bool) -> pa.ChunkedA
     return text.cast(pa.float64())
 
 
-def _without_missing_words(cells: pa.ChunkedArray, levels: Sequence[str] = ()) -> pa.ChunkedArray:
+def without_missing_words(cells: pa.ChunkedArray, levels: Sequence[str] = ()) -> pa.ChunkedArray:
     """Trimmed, and null where the cell says that there is no value; words in `levels` are values."""
     text = pc.utf8_trim_whitespace(cells)
     gone = pc.is_in(pc.utf8_lower(text), pa.array(MISSING_WORDS, text.type))
@@ -114,7 +114,7 @@ def zeros_and_ones(column: Column, remedy: str) -> np.ndarray:
 
 def level_codes(column: Column, levels: Sequence[str]) -> np.ndarray:
     """[n] float64: position among the study's levels, NaN where missing."""
-    text = _without_missing_words(words(column), levels=levels)
+    text = without_missing_words(words(column), levels=levels)
     codes = pc.index_in(text, pa.array(levels, text.type))
     unseen = pc.and_(pc.is_null(codes), pc.is_valid(text)).to_numpy()
     if unseen.any():

@@ -181,7 +181,7 @@ def _is_asked(request: Request, study: Study, model: Family) -> bool:
     if request.phase == "linkage":
         return study.links
     if request.kind:
-        return study.diagnostics.enabled and study.policy.epsilon is None
+        return study.diagnostics.enabled and study.policy.epsilon is None and request.asks(study)
     if request.name == "AskDescription":
         return model.needs_moments
     return request.draws is None or request.name in model.asks

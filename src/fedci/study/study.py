@@ -444,6 +444,11 @@ class Study(_Stated):
         """Whether a missing value of this covariate is filled rather than refused."""
         return (covariate.missing or self.missing) == "impute"
 
+    @property
+    def may_lack(self) -> bool:
+        """Whether values may be missing, filled or their rows dropped: what is missing is then looked at."""
+        return self.rows_without == "drop" or any(self.imputes(covariate) for covariate in self.covariates)
+
     def check_site(self, site: str) -> None:
         """Whether this site may take part."""
         check_site_id(site)

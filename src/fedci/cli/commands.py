@@ -118,20 +118,29 @@ def init(data: DataFile,
          Path("study.toml"), force: Annotated[bool, typer.Option("--force", help="Replace that file.")] = False,
          policy: Annotated[str, typer.Option("--policy", metavar="NAME", help=(
              "What may leave a site: 'standard' for patients, 'simulation' for data of nobody."))] = "standard",
+         treatment: Annotated[str | None, typer.Option(
+             "--treatment", metavar="COLUMN", help="Who is treated; else it is guessed.")] = None,
+         outcome: Annotated[str | None, typer.Option("--outcome", metavar="COLUMN", help="Else it is guessed.")] = None,
+         covariates: Annotated[str | None, typer.Option(
+             "--covariates", metavar="COLUMNS", help="Separated by commas. Without it, all that may be.")] = None,
          as_json: Json = False) -> None:
     """Propose a study file from a site's data: roles guessed, levels, ranges, missing values; all to be reviewed.
 
     Example: `fedci init lyon.csv --out study.toml`, or, for simulated people, with `--policy simulation`
 
+    Where names do not say it: `fedci init ist.csv --treatment RXASP --outcome OCCODE --covariates AGE,SEX,RSBP`
+
     Then read the file, correct what is marked 'review', and run `fedci check study.toml lyon.csv`.
     """
     from fedci.cli.screen import screen, show_proposal, waiting
     from fedci.files import write_new
-    from fedci.table.proposal import propose, suggested_name
+    from fedci.table.proposal import Roles, propose, suggested_name
     from fedci.table.table import located
 
+    named = None if covariates is None else tuple(part.strip() for part in covariates.split(",") if part.strip())
     with waiting(f"reading {data}", as_json):
-        proposal = propose(located(data, "init"), suggested_name(data), policy)
+        proposal = propose(located(data, "init"), suggested_name(data), policy,
+                           Roles(treatment=treatment, outcome=outcome, covariates=named))
     write_new(out, proposal.to_toml(), force)
     if as_json:
         typer.echo(_as_json({"study": str(out), "rows": proposal.rows, "columns": [

@@ -354,6 +354,10 @@ class Study(_Stated):
         coding = self.coding.get(name)
         return f"{coding.label}{level}" if coding is not None and coding.label else column
 
+    def said(self, column: str) -> str:
+        """Its label with its unit: 'systolic pressure (mmHg)'."""
+        return f"{self.label(column)} ({self.unit(column)})" if self.unit(column) else self.label(column)
+
     def unit(self, column: str) -> str:
         """The unit of a column's values; '' where none is said."""
         coding = self.coding.get(column)

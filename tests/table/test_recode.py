@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedci.errors import DataError, StudyError
+from fedci.errors import DataError, SizeError, StudyError
 from fedci.study.coding import Coding
 from fedci.study.study import Study
 from fedci.table.columns import from_frame
@@ -192,3 +192,45 @@ def test_rows_without_outcome_are_refused_unless_the_study_drops_them():
     told = [problem.message for problem in problems(PLAIN, Source("lyon", table))]
     assert len(told) == 1
     assert not problems(PLAIN.changed(rows_without="drop"), Source("lyon", table))
+
+
+# ── all problems at once, and people rather than rows
+
+
+def test_what_is_wrong_with_some_cells_does_not_hide_what_is_wrong_with_others(tmp_path):
+    """Missing columns, wrong codes, text beside missing cells, ranges: each by its own line, with its own row."""
+    table = by_hand().astype(object).drop(columns="waited")
+    table.loc[2, "OUT"] = "text"
+    table.loc[5, "SEX"] = 7
+    table.loc[6, "consc"] = "elsewhere"
+    table.loc[7, "celsius"] = "hot"
+    table.loc[8, "celsius"] = ""
+    table.loc[9, "celsius"] = 900.0
+    plan = Study(treatment="RXASP", outcome={"name": "OUT", "type": "binary"}, policy="simulation",
+                 covariates={"SEX": {"type": "binary", "missing": "impute"}, "waited": {},
+                             "celsius": {"range": [30, 45]}, "consc": {"type": "categorical", "levels": ["F", "not"]}})
+    told = [problem.message for problem in problems(plan, Source("lyon", as_csv(table, tmp_path / "a.csv")))]
+    wanted = ("column 'waited' is missing", "column 'OUT' holds text in 1 row (first: row 3)",
+              "column 'OUT' has no value",
+              "column 'SEX' holds values other than 0 and 1 in 1 row (first: row 6)",
+              "column 'consc' holds a level that the study does not have in 1 row (first: row 7)",
+              "column 'celsius' holds text in 1 row (first: row 8)", "column 'celsius' has 1 missing value",
+              "column 'celsius' holds values outside the range [30, 45] in 1 row (first: row 10)")
+    assert [sum(words in line for line in told) for words in wanted] == [1] * len(wanted)
+    assert len(told) == len(wanted)
+
+
+def test_repeated_rows_are_found_said_and_count_once():
+    rng = np.random.default_rng(2)
+    once = pd.DataFrame({"w": np.arange(60) % 2, "y": rng.normal(size=60), "a": rng.normal(size=60)})
+    plan = Study(treatment="w", outcome="y", covariates=["a"], policy="simulation")
+    assert Source("lyon", once).read(plan).warnings == ()
+    fourfold = pd.concat([once] * 4, ignore_index=True)
+    assert "keep one row of each" in Source("lyon", fourfold).read(plan).warnings[0]
+    strict = Study(treatment="w", outcome="y", covariates=["a"],
+                   policy={"name": "custom", "min_rows": 100, "secure_sum": False})
+    with pytest.raises(SizeError, match="180 rows repeat another .* has 60 rows, the policy needs 100"):
+        Source("lyon", fourfold).read(strict)
+    assert [problem.code for problem in problems(strict, Source("lyon", fourfold))] == ["size"]
+    coarse = pd.DataFrame({"w": np.arange(80) % 2, "y": np.arange(80) % 5 * 1.0, "a": np.arange(80) % 3})
+    assert Source("lyon", coarse).read(plan).warnings == ()

@@ -11,7 +11,7 @@ from fedci.errors import UsageError
 from fedci.study.study import Covariate, Study
 from fedci.table.columns import from_frame
 from fedci.table.recode import coded
-from fedci.table.values import Column, count, level_codes, numbers, quoted, refuse_rows, told_of, zeros_and_ones
+from fedci.table.values import Column, count, level_codes, numbers, quoted, refuse, refuse_rows, told_of, zeros_and_ones
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -81,15 +81,15 @@ def _block(column: Column, covariate: Covariate) -> np.ndarray:
     values = numbers(column, "the study says it is numeric. Correct the cells, or declare it categorical")
     if covariate.range:
         low, high = covariate.range
-        refuse_rows(column, (values < low) | (values > high), f"outside the range [{low:g}, {high:g}]",
-                     "leave unknown values empty instead of writing a code, or correct the range")
+        values = refuse_rows(column, values, (values < low) | (values > high), f"outside the range [{low:g}, {high:g}]",
+                             "name a code for 'unknown' in missing_codes, leave the cells empty, or correct the range")
     return values[:, None]
 
 
 def _check_missing(column: Column, gone: np.ndarray, allowed: bool) -> None:
     if gone.any() and not allowed:
-        raise column.error(f"has {count(gone.sum(), 'missing value')}; the study requires it. "
-                           f'Drop the rows, or set missing = "impute" for {column.name!r}.')
+        refuse(column.error(f"has {count(gone.sum(), 'missing value')}; the study requires it. "
+                            f'Drop the rows, or set missing = "impute" for {column.name!r}.'))
 
 
 def _two_dimensional(X: Any, width: int) -> np.ndarray:

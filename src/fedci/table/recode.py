@@ -22,7 +22,17 @@ from fedci.study.coding import OWN_COLUMNS, Coding, Codings, check_own, read_own
 from fedci.study.identity import normalise
 from fedci.study.study import Study
 from fedci.table.columns import read_chunks, read_columns
-from fedci.table.values import Column, numbers, refuse_rows, row_list, without_missing_words, words, zeros_and_ones
+from fedci.table.values import (
+    Column,
+    numbers,
+    refuse,
+    refuse_rows,
+    row_list,
+    spared,
+    without_missing_words,
+    words,
+    zeros_and_ones,
+)
 
 EPOCH = date(1970, 1, 1)
 CLOCK = r"[ T]\d{2}:\d{2}(:\d{2}(\.\d*)?)?$"
@@ -116,7 +126,7 @@ def _without(column: Column, codes: Sequence[str]) -> pa.ChunkedArray:
 def _looked_up(coding: Coding, column: Column) -> pa.ChunkedArray:
     text = without_missing_words(_text(column), tuple(coding.values))
     places = pc.index_in(text, pa.array(list(coding.values), pa.large_string()))
-    _refuse_unlisted(column, text, places, f"values lists {_listed(tuple(coding.values))}")
+    places = _refuse_unlisted(column, text, places, f"values lists {_listed(tuple(coding.values))}")
     meanings = list(coding.values.values())
     kind = pa.large_string() if any(isinstance(meaning, str) for meaning in meanings) else pa.float64()
     table = pa.array([str(meaning) if kind == pa.large_string() else meaning for meaning in meanings], kind)
@@ -137,11 +147,13 @@ def _arms(coding: Coding, column: Column) -> pa.ChunkedArray:
     return pc.if_else(pc.is_null(text), pa.scalar(None, pa.float64()), treated.cast(pa.float64()))
 
 
-def _refuse_unlisted(column: Column, text: pa.ChunkedArray, places: pa.ChunkedArray, lists: str) -> None:
-    unlisted = pc.and_(pc.is_null(places), pc.is_valid(text)).to_numpy()
-    if unlisted.any():
-        raise column.error(f"holds a code that the study does not list in {row_list(unlisted)}; {lists}. Add it there, "
-                           "or to missing_codes")
+def _refuse_unlisted(column: Column, text: pa.ChunkedArray, places: pa.ChunkedArray, lists: str) -> pa.ChunkedArray:
+    """The places in the list."""
+    unlisted = pc.and_(pc.is_null(places), pc.is_valid(text))
+    if pc.any(unlisted).as_py():
+        refuse(column.error(f"holds a code that the study does not list in {row_list(unlisted.to_numpy())}; {lists}. "
+                            "Add it there, or to missing_codes"))
+    return pc.if_else(unlisted, pa.scalar(0, places.type), places)
 
 
 def _listed(codes: Sequence[str]) -> str:
@@ -163,7 +175,8 @@ def _combined(coding: Coding, own: Sequence[Column], name: str) -> np.ndarray:
              numbers(column, REMEDY) for column in own]
     x = np.column_stack(parts)
     if coding.combine == "ratio":
-        refuse_rows(own[1], x[:, 1] == 0, "of 0", f"{name!r} divides by it. Name 0 in missing_codes, or correct them")
+        x[:, 1] = refuse_rows(own[1], x[:, 1], x[:, 1] == 0, "of 0",
+                              f"{name!r} divides by it. Name 0 in missing_codes, or correct them")
     assert coding.combine is not None
     return COMBINED[coding.combine](x)
 
@@ -178,8 +191,8 @@ def _days(column: Column, form: str) -> np.ndarray:
     values = days[pc.fill_null(coded.indices, len(days) - 1).to_numpy(zero_copy_only=False)]
     unread = np.isnan(values) & text.is_valid().to_numpy()
     if unread.any():
-        raise column.error(f"has no date of the form {form} in {row_list(unread)}. Correct the cells, or the form")
-    return values
+        refuse(column.error(f"has no date of the form {form} in {row_list(unread)}. Correct the cells, or the form"))
+    return spared(values, unread)
 
 
 def _day(value: str, form: str) -> float:

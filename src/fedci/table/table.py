@@ -30,9 +30,11 @@ from fedci.table.recode import coded, own_columns, read_coded
 from fedci.table.values import (
     MISSING_WORDS,
     Column,
+    collecting,
     count,
     numbers,
     quoted,
+    refuse,
     row_list,
     told_of,
     words,
@@ -51,6 +53,10 @@ CONSTANT = 1e-12
 """A column is constant when its spread, relative to its largest magnitude, is rounding."""
 IS_CONSTANT, COINCIDE, ONE_OUTCOME = "is constant here", "coincide here", "have the same outcome here"
 """Said at the site alone: where it is not said, somebody stands apart, perhaps one person."""
+COPIES = 0.1
+"""Share of rows that repeat another in every column, from which on people seem to stand there more than once."""
+MANY_VALUES = 12
+"""A column with more distinct values than this is a measurement: rows that agree in it too are no chance."""
 SCALE_RATIO = 1e8
 """Standard deviations further apart than this are a mistake in units."""
 
@@ -185,16 +191,7 @@ def absolute(place: str | Path) -> str:
 
 def problems(study: Study, source: Source) -> list[FedciError]:
     """Everything that keeps this source out of the study, not the first problem only; empty: `source.read` works."""
-    faults: list[FedciError] = []
-
-    def tried(check: Callable[..., T], *given: Any) -> T | None:
-        try:
-            with told_of(f"site {source.name!r}"):
-                return check(*given)
-        except FedciError as problem:
-            faults.append(problem)
-        return None
-
+    tried = _Tried(f"site {source.name!r}")
     most = study.policy.max_file_bytes
     wanted = sources(source.columns, study.reads())
     tried(study.check_site, source.name)
@@ -207,11 +204,33 @@ def problems(study: Study, source: Source) -> list[FedciError]:
         own = _tried_codings(source.columns, read, study.reads(), tried)
         if columns := _tried_codings(study.coding, own, study.columns, tried):
             _try_columns(study, columns, tried)
-    return faults
+    return tried.faults
+
+
+class _Tried:
+    """Checks one by one, each as far as it goes; what they find is kept, in the words of `place`."""
+
+    def __init__(self, place: str):
+        self.place, self.faults = place, list[FedciError]()
+        self.clean = True
+        """Whether the last check found nothing: then what it made is the table's, with nothing put in its place."""
+
+    def __call__(self, check: Callable[..., T], *given: Any) -> T | None:
+        made, before = None, len(self.faults)
+        with collecting() as found:
+            try:
+                made = check(*given)
+            except FedciError as problem:
+                found.append(problem)
+        known = {fault.message for fault in self.faults}
+        told = [type(problem)(f"{self.place}: {problem}") for problem in found]
+        self.faults += [problem for problem in told if problem.message not in known]
+        self.clean = len(self.faults) == before and not found
+        return made
 
 
 def _tried_codings(codings: Codings, read: Mapping[str, Column], names: Sequence[str],
-                   tried: Callable[..., Any]) -> dict[str, Column]:
+                   tried: _Tried) -> dict[str, Column]:
     """Each column by itself, as far as what it is made from is there and its coding works."""
     there = [name for name in names if set(sources(codings, (name,))) <= set(read)]
     made = {name: tried(coded, codings, read, (name,)) for name in there}
@@ -219,16 +238,21 @@ def _tried_codings(codings: Codings, read: Mapping[str, Column], names: Sequence
 
 
 def _try_columns(study: Study, columns: Mapping[str, Column],
-                 tried: Callable[..., Any]) -> None:
+                 tried: _Tried) -> None:
     """Each check of `_table` by itself, on the columns that are there."""
     rows = len(next(iter(columns.values())).cells)
     tried(_check_rows, study.policy, rows)
     if rows == 0:
         return
     drop = study.rows_without == "drop"
-    w = tried(_treatment, columns[study.treatment], drop) if study.treatment in columns else None
-    y = tried(_finite_outcome, columns[study.outcome], study.outcome_type, drop) if study.outcome in columns else None
-    kept = _kept(rows, w, y)
+    w, y = None, None
+    if study.treatment in columns:
+        w = tried(_treatment, columns[study.treatment], drop)
+        w = w if tried.clean else None
+    if study.outcome in columns:
+        y = tried(_finite_outcome, columns[study.outcome], study.outcome_type, drop)
+        y = y if tried.clean else None
+    kept = _kept(rows, w, y) if drop else np.arange(rows)
     if drop and len(kept) < rows:
         tried(_check_rows, study.policy, len(kept))
     if w is not None and len(kept):
@@ -241,7 +265,10 @@ def _try_columns(study: Study, columns: Mapping[str, Column],
     tried(_check_level_shares, study, len(kept))
     covariates = [covariate for covariate in study.covariates if covariate.name in columns]
     blocks = {covariate: block for covariate in covariates
-              if (block := tried(checked_block, study, columns[covariate.name], covariate, kept)) is not None}
+              if (block := tried(checked_block, study, columns[covariate.name], covariate, kept)) is not None
+              and tried.clean}
+    if w is not None and y is not None and len(blocks) == len(study.covariates) and len(kept):
+        tried(_check_people, study, np.hstack(list(blocks.values())), w[kept], y[kept])
     if blocks and len(kept):
         named = [(name, "level" if covariate.type == "categorical" else covariate.type) for covariate in blocks
                  for name in covariate.design_columns()]
@@ -320,8 +347,9 @@ def _table(study: Study, site: str, columns: Mapping[str, Column]) -> Table:
     _check_level_shares(study, len(kept))
     x, missing = design(study, columns, kept)
     names, kinds = design_columns(study)
+    copy_warnings = _check_people(study, x, w, y)
     warnings = [f"site {site!r}: {warning}" for warning in (
-        *arm_warnings, *_one_outcome(study, w, y), *_check_design(x, names, kinds))]
+        *arm_warnings, *_one_outcome(study, w, y), *copy_warnings, *_check_design(x, names, kinds))]
     control, ids = study.diagnostics.negative_control, _ids(study, columns)
     return Table(site=site, x=x, missing=missing, w=w, y=y, columns=names, kinds=kinds,
                  ids=None if ids is None else ids.iloc[kept].reset_index(drop=True), warnings=tuple(warnings),
@@ -338,6 +366,32 @@ def _kept(rows: int, w: np.ndarray | None, y: np.ndarray | None) -> np.ndarray:
 def _dropped(w: np.ndarray, y: np.ndarray) -> Dropped:
     without = np.isnan(y)
     return Dropped(int(np.isnan(w).sum()), *(int((without & (w == arm)).sum()) for arm in (0, 1)))
+
+
+def copies(x: np.ndarray, w: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """[n] rows that repeat an earlier one in every column; none where too few do, or no column is a measurement: then
+    they agree by chance."""
+    table = np.column_stack([np.nan_to_num(x, nan=np.inf), w, y])
+    if len(table) == 0 or max(len(np.unique(column)) for column in table.T) <= MANY_VALUES:
+        return np.zeros(len(table), bool)
+    first = np.unique(table, axis=0, return_index=True)[1]
+    again = np.ones(len(table), bool)
+    again[first] = False
+    return again if again.mean() >= COPIES else np.zeros(len(table), bool)
+
+
+def _check_people(study: Study, x: np.ndarray, w: np.ndarray, y: np.ndarray) -> list[str]:
+    """The policy's limits are of people: whoever stands in the table four times counts once."""
+    again = copies(x, w, y)
+    if not again.any():
+        return []
+    with told_of(f"{count(int(again.sum()), 'row')} repeat another in all columns of the study; without them"):
+        _check_rows(study.policy, int((~again).sum()))
+        _check_arms(study.policy, study.treatment, w[~again])
+    if again.sum() < max(study.policy.min_cell, 1):
+        return []
+    return ["many rows repeat another in all columns of the study. If people stand in the table more than once, "
+            "intervals are too narrow: keep one row of each"]
 
 
 def _check_rows(policy: Policy, rows: int) -> None:
@@ -395,8 +449,8 @@ def _finite_outcome(column: Column, kind: str, drop: bool = False) -> np.ndarray
 
 def _check_known(column: Column, gone: np.ndarray, role: str) -> None:
     if gone.any():
-        raise column.error(f"has no value in {row_list(gone)}; without its {role} a row cannot be used. "
-                           'Drop the rows, or set rows_without = "drop" in the study')
+        refuse(column.error(f"has no value in {row_list(gone)}; without its {role} a row cannot be used. "
+                            'Drop the rows, or set rows_without = "drop" in the study'))
 
 
 def _check_arms(policy: Policy, name: str, w: np.ndarray) -> list[str]:

@@ -228,6 +228,8 @@ def _shown(value: str | float) -> str:
 
 
 KEYS = tuple(Coding.model_fields)
+OF_COVARIATE = ("name", "type", "levels", "range", "missing")
+"""The keys of a covariate's table that are none of its coding."""
 TREATMENT_KEYS = ("treated", "untreated")
 Codings = Mapping[str, Coding]
 
@@ -304,6 +306,9 @@ def _covariates(given: Any) -> tuple[Any, dict[str, Coding]]:
         if not isinstance(options, Mapping):
             return options
         rest, coding = _parted(options)
+        for key in rest:
+            if key not in OF_COVARIATE:
+                raise StudyError(f"covariates.{name}: unknown key {key!r}{nearest(str(key), (*OF_COVARIATE, *KEYS))}")
         if coding:
             found[str(name)] = made = coding_of(f"covariates.{name}", coding)
             if rest.get("type") == "categorical" and rest.get("levels") is None and made.levels():

@@ -21,7 +21,7 @@ Alpha = Annotated[float, typer.Option("--alpha", metavar="RATE", help="Intervals
 Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for the results; made if need be.")]
 RESULT = Path("result")
 Force = Annotated[bool, typer.Option("--force", help="Replace an earlier result in that folder.")]
-SiteFiles = Annotated[list[str], typer.Option(
+SiteFiles = Annotated[list[str] | None, typer.Option(
     "--site", metavar="NAME=DATA", help="A site and its .csv or .parquet file, or `sql:FILE`; once for each site.")]
 SiteName = Annotated[str | None, typer.Option(
     "--site", metavar="NAME", help="The site's name; without it, the file's.")]

@@ -74,6 +74,13 @@ def _exit_code(arguments: Sequence[str] | None) -> int:
         return _failed(error.format_message(), UsageError.exit_code)
     except (KeyboardInterrupt, typer.Abort):
         return _failed("interrupted", INTERRUPTED)
+    except BrokenPipeError:  # whoever read the answer has gone: `fedci … | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OSError as problem:
+        place = f"'{problem.filename}': " if problem.filename else ""
+        reason = (problem.strerror or type(problem).__name__).lower()
+        return _failed(f"{place}{reason}. Check the path, its permissions and the space on the disk", 2)
     except Exception as error:
         if os.environ.get("FEDCI_DEBUG"):
             raise
@@ -152,7 +159,12 @@ def init(data: DataFile,
 
 
 @app.command()
-def run(study: StudyFile, site: SiteFiles, out: Out = RESULT, preset: Preset = None, seed: Seed = None,
+def run(study: StudyFile, site: SiteFiles = None,
+        table: Annotated[str | None, typer.Option(
+            "--table", metavar="DATA", help="In place of --site: one table of all people.")] = None,
+        by: Annotated[str | None, typer.Option(
+            "--by", metavar="COLUMN", help="With --table: the column that says at which site each is.")] = None,
+        out: Out = RESULT, preset: Preset = None, seed: Seed = None,
         columns: SiteColumns = None, force: Force = False, quiet: Quiet = False, as_json: Json = False) -> None:
     """Fit a study over several sites in this one process, and write the effects.
 
@@ -167,7 +179,10 @@ def run(study: StudyFile, site: SiteFiles, out: Out = RESULT, preset: Preset = N
     from fedci.table.table import id_records
 
     plan = Study.read(study)
-    sources = _sources(plan, site, columns or ())
+    if (table is None) == (not site) or (table is None) != (by is None):
+        raise UsageError("give each site with --site NAME=DATA, or one table of all people with --table DATA --by "
+                         "COLUMN")
+    sources = _sources(plan, site or (), columns or ()) if table is None or by is None else _parted(plan, table, by)
     check_available(plan.policy, len(sources))
     options = plan.fit_options(preset)
     check_folder(out, force)
@@ -175,8 +190,8 @@ def run(study: StudyFile, site: SiteFiles, out: Out = RESULT, preset: Preset = N
     with waiting("reading the tables", quiet):
         tables = [source.read(plan) for source in sources]  # before the fit, which takes long, and before JAX is loaded
     if plan.links and len(sources) > 1:
-        for table in tables:
-            id_records(plan, table)
+        for one in tables:
+            id_records(plan, one)
     from fedci.site.admission import admit, together  # with JAX
 
     for situation in together(plan, tables, options):
@@ -542,6 +557,26 @@ def ledger(words: Annotated[list[str], typer.Argument(metavar="[verify] KIT", he
         show_replay(words[1], data, as_json=as_json)
     else:
         show_ledger(words[0], as_json=as_json)
+
+
+def _parted(study: Study, table: str, column: str) -> list[Source]:
+    """The sites of one table; those that are too small for the policy are left out, and said."""
+    from fedci.errors import SizeError
+    from fedci.table.parted import parted_file
+    from fedci.table.table import located
+
+    sources, small = [], []
+    for source in parted_file(study, located(table, "all", study), column):
+        try:
+            source.read(study)
+            sources.append(source)
+        except SizeError as problem:
+            small.append((source.name, problem))
+    if not sources and small:
+        raise small[0][1]
+    if small:
+        typer.echo(f"left out, too small for the policy: {', '.join(name for name, _ in small)}", err=True)
+    return sources
 
 
 def _tell_queries(sources: Sequence[Source]) -> None:

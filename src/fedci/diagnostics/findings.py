@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+from html import escape
 from pathlib import Path
 from typing import Annotated
 
@@ -79,6 +80,14 @@ class Diagnostics(Plain):
         plausible = self.plausibility.sealed() if self.plausibility is not None else None
         return self.model_copy(update=dict.fromkeys(SEALED) | {"refuters": rows, "plausibility": plausible,
                                                                "blinded": True})
+
+    def __repr__(self) -> str:
+        """The headline and what is a problem; `print` has all of it."""
+        return "\n".join([self.headline(), *(f"  {row.verdict} {row.name}: {row.words}" for row in self.problems[:5]),
+                          "print(diagnostics) has all of it"])
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(str(self))}</pre>"
 
     def __str__(self) -> str:
         lines = [self.headline()]

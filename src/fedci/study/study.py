@@ -26,6 +26,7 @@ from pydantic import (
 )
 
 from fedci.errors import OutputError, StudyError
+from fedci.plain import Shown, named
 from fedci.study.coding import TREATMENT_KEYS, Coding, Name, name_of, sources, with_codings
 from fedci.study.identity import RULE, check_format
 from fedci.study.options import FitOptions, Options, first_problem, nearest
@@ -201,7 +202,7 @@ class SharedQuery(_Stated):
         return data
 
 
-class Study(_Stated):
+class Study(Shown, _Stated):
     """What every party must agree on. Read from `study.toml`, or built with the same names in Python."""
 
     name: Name = "study"
@@ -517,6 +518,16 @@ class Study(_Stated):
             top["policy"] = self.policy.name
         sections = [f"[{head}]\n{lines(rows)}" for head, rows in (tables | self.options).items()]
         return "\n".join([lines(top), *sections])
+
+    def shown(self) -> str:
+        """What it asks, of what, and under which policy."""
+        outcome = f"'{self.said(self.outcome)}'{'' if self.outcome_type == 'numeric' else f' ({self.outcome_type})'}"
+        return (f"Study '{self.name}': effect of '{self.label(self.treatment)}' on {outcome}\n"
+                f"  {len(self.covariates)} covariates: {named(map(self.said, (c.name for c in self.covariates)))}\n"
+                f"  policy '{self.policy.name}', preset '{self.preset}', seed {self.seed}, hash {self.hash()[:12]}")
+
+    def __repr__(self) -> str:
+        return self.shown()
 
     def write(self, path: str | Path) -> None:
         """`to_toml` in a file, replacing what was there."""

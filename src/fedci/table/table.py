@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from fedci.errors import DataError, FedciError, SizeError, UsageError
+from fedci.plain import Shown, named
 from fedci.study.coding import Codings, sources
 from fedci.study.identity import records
 from fedci.study.policy import Policy
@@ -80,8 +81,8 @@ class Dropped(NamedTuple):
             (self.treatment, "treatment"), (self.outcome, "outcome")) if number)
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Table:
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class Table(Shown):
     """What a site fits with: n rows, d design columns, in the units of the data."""
 
     site: str
@@ -120,6 +121,10 @@ class Table:
     def treated(self) -> int:
         return int(self.w.sum())
 
+    def shown(self) -> str:
+        return (f"Table of site '{self.site}': {self.rows} rows, {self.treated} treated, {len(self.columns)} design "
+                f"columns: {named(self.columns)}")
+
     def take(self, rows: np.ndarray) -> Table:
         """Only these rows, in this order."""
         ids = None if self.ids is None else self.ids.iloc[rows].reset_index(drop=True)
@@ -128,8 +133,8 @@ class Table:
                        control=control, lines=None if self.lines is None else self.lines[rows])
 
 
-@dataclass(frozen=True, eq=False)
-class Source:
+@dataclass(frozen=True, eq=False, repr=False)
+class Source(Shown):
     """A site's data by the site's name: a pandas frame, the path of a .csv or .parquet file, or a query."""
 
     name: str
@@ -146,6 +151,13 @@ class Source:
         own `columns.toml`, by its path or by FEDCI_COLUMNS."""
         check_site_id(name)
         return cls(name, located(str(place), name, study), own_columns(name, study, columns))
+
+    def shown(self) -> str:
+        """Where the data are; of a frame its size, and no cell."""
+        data = (str(self.data) if isinstance(self.data, str | Path) else self.data.place
+                if isinstance(self.data, Query) else f"{len(self.data)} rows × {len(self.data.columns)} columns")
+        own = f", {len(self.columns)} columns under the site's own names" if self.columns else ""
+        return f"Source '{self.name}': {data}{own}"
 
     @property
     def query(self) -> str:

@@ -234,3 +234,22 @@ def test_repeated_rows_are_found_said_and_count_once():
     assert [problem.code for problem in problems(strict, Source("lyon", fourfold))] == ["size"]
     coarse = pd.DataFrame({"w": np.arange(80) % 2, "y": np.arange(80) % 5 * 1.0, "a": np.arange(80) % 3})
     assert Source("lyon", coarse).read(plan).warnings == ()
+
+
+def test_clusters_are_numbered_and_travel_with_their_people():
+    rng = np.random.default_rng(2)
+    table = pd.DataFrame({"w": np.arange(60) % 2, "y": rng.normal(size=60), "a": rng.normal(size=60),
+                          "school": np.array(["b", "a", "c"])[np.arange(60) // 20]})
+    plan = Study(treatment="w", outcome="y", covariates=["a"], cluster="school", policy="simulation")
+    made = Source("lyon", table).read(plan)
+    np.testing.assert_array_equal(made.cluster, np.array([1, 0, 2])[np.arange(60) // 20])
+    np.testing.assert_array_equal(made.take(np.array([40, 0])).cluster, [2, 1])
+    assert Study.from_toml(plan.to_toml()) == plan
+    assert plan.hash() != plan.changed(cluster=None).hash()
+    table.loc[5, "school"] = None
+    assert "names no cluster in 1 row" in problems(plan, Source("lyon", table))[0].message
+    few = plan.changed(options={"model": {"exact_rows": 50}})
+    with pytest.raises(SizeError, match="exact_rows = 60 or more"):
+        Source("lyon", table.fillna("a")).read(few)
+    with pytest.raises(StudyError, match="knows no clusters"):
+        Study(treatment="w", outcome="y", covariates=["a"], cluster="school", preset="classic")

@@ -79,9 +79,15 @@ class People:
         x = ready.units.covariates(np.vstack([self.table.x, x]))
         y = ready.units.outcome(np.concatenate([self.table.y, y]))
         both = ready.model.rows(x, np.concatenate([self.table.w, w]), y, np.asarray(ready.rows.u),
-                                int(ready.rows.index), float(ready.rows.added))
+                                int(ready.rows.index), float(ready.rows.added), _clusters(self.table, len(w)))
         others = slice(len(self.table.y), len(y))
         return _squeezed(_each(ready.model, q, both, _given(noise_correlation), ready.units.y_sd, others))
+
+
+def _clusters(table: Table, more: int) -> np.ndarray | None:
+    """Of the site's people, and of so many others, each in none of theirs."""
+    own = table.cluster
+    return None if own is None else np.concatenate([own, own.max(initial=-1) + 1 + np.arange(more)])
 
 
 def _each(model: Family, q: Posterior, rows: Rows, correlations: np.ndarray, y_sd: float, which: slice,

@@ -222,6 +222,9 @@ class Study(Shown, _Stated):
     """What to do about missing covariates."""
     rows_without: RowsWithout = "refuse"
     """What to do about rows without their treatment or their outcome."""
+    cluster: Name | None = None
+    """Column of the hospital, school or family within the site: people who share one are alike in what nobody measured.
+    """
     coding: dict[str, Coding] = {}
     """Column → how it comes from a site's cells; in a file also by the same keys in the column's own table."""
     diagnostics: Diagnosing = Diagnosing()
@@ -249,7 +252,8 @@ class Study(Shown, _Stated):
                      outcome_type: OutcomeType = ...,
                      covariates: Iterable[str | Covariate | Mapping[str, Any]] | Mapping[str, Any],
                      ids: str | Iterable[str] = ..., linkage: Linkage | Mapping[str, Any] = ..., missing: Missing = ...,
-                     rows_without: RowsWithout = ..., coding: Mapping[str, Coding | Mapping[str, Any]] = ...,
+                     rows_without: RowsWithout = ..., cluster: str | None = ...,
+                     coding: Mapping[str, Coding | Mapping[str, Any]] = ...,
                      diagnostics: Diagnosing | Mapping[str, Any] = ..., policy: str | Policy | Mapping[str, Any] = ...,
                      preset: str = ..., options: Mapping[str, Any] = ..., sites: Iterable[str] = ...,
                      quorum: int | None = ..., runs: int = ..., seed: int = ...,
@@ -317,6 +321,8 @@ class Study(Shown, _Stated):
         yield "treatment", self.treatment
         yield "outcome", self.outcome
         yield from (("ids", column) for column in self.ids)
+        if self.cluster is not None:
+            yield "cluster", self.cluster
         if self.diagnostics.negative_control is not None:
             yield "diagnostics.negative_control", self.diagnostics.negative_control
         for covariate in self.covariates:
@@ -340,7 +346,7 @@ class Study(Shown, _Stated):
         """The columns of the study, whatever a site calls them."""
         control = self.diagnostics.negative_control
         return (self.treatment, self.outcome, *(c.name for c in self.covariates), *self.ids,
-                *((control,) if control else ()))
+                *((control,) if control else ()), *((self.cluster,) if self.cluster else ()))
 
     def reads(self, names: Iterable[str] | None = None) -> tuple[str, ...]:
         """The columns of a table that these columns of the study (none: all) are made from."""
@@ -412,6 +418,9 @@ class Study(Shown, _Stated):
         if self.outcome_type != "numeric" and options.model.family != "shared":
             raise StudyError(f"the outcome '{self.outcome}' is {self.outcome_type}, and the preset "
                              f"'{preset or self.preset}' knows numeric outcomes only. Choose the preset 'default'")
+        if self.cluster is not None and options.model.family != "shared":
+            raise StudyError(f"cluster: the preset '{preset or self.preset}' knows no clusters. Choose the preset "
+                             f"'default'")
         rounds, most = options.optimiser.rounds, self.agreed_policy.max_rounds
         if rounds > most:
             raise StudyError(f"optimiser.rounds = {rounds} is above policy.max_rounds = {most}. "
@@ -469,7 +478,7 @@ class Study(Shown, _Stated):
         if self.source is None:
             del agreed["source"]
         agreed["coding"] = {name: coding.plain() for name, coding in self.coding.items()}
-        for key in ("coding", "rows_without"):  # nor does what a study does not say change its hash
+        for key in ("coding", "rows_without", "cluster"):  # nor does what a study does not say change its hash
             if agreed[key] == type(self).model_fields[key].default:
                 del agreed[key]
         if self.outcome_type == "numeric":  # a study has the hash that it had before there were other types

@@ -38,6 +38,7 @@ from fedci.table.values import (
     refuse,
     row_list,
     told_of,
+    without_missing_words,
     words,
     zeros_and_ones,
 )
@@ -110,6 +111,8 @@ class Table(Shown):
     """The same of `control`."""
     lines: np.ndarray | None = None
     """[n] where the rows stand in the site's file, from 0; none: as they are."""
+    cluster: np.ndarray | None = None
+    """[n] the number of each person's cluster within the site, where the study names them."""
     dropped: Dropped = Dropped()
     """Rows of the file that are not here."""
 
@@ -130,7 +133,8 @@ class Table(Shown):
         ids = None if self.ids is None else self.ids.iloc[rows].reset_index(drop=True)
         control = None if self.control is None else self.control[rows]
         return replace(self, x=self.x[rows], missing=self.missing[rows], w=self.w[rows], y=self.y[rows], ids=ids,
-                       control=control, lines=None if self.lines is None else self.lines[rows])
+                       control=control, lines=None if self.lines is None else self.lines[rows],
+                       cluster=None if self.cluster is None else self.cluster[rows])
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -274,6 +278,8 @@ def _try_columns(study: Study, columns: Mapping[str, Column],
     control = study.diagnostics.negative_control
     if control is not None and control in columns:
         tried(_control, columns[control], study.outcome_type, kept)
+    if study.cluster is not None and study.cluster in columns:
+        tried(_clusters, study, columns, kept)
     tried(_check_level_shares, study, len(kept))
     covariates = [covariate for covariate in study.covariates if covariate.name in columns]
     blocks = {covariate: block for covariate in covariates
@@ -366,7 +372,23 @@ def _table(study: Study, site: str, columns: Mapping[str, Column]) -> Table:
     return Table(site=site, x=x, missing=missing, w=w, y=y, columns=names, kinds=kinds,
                  ids=None if ids is None else ids.iloc[kept].reset_index(drop=True), warnings=tuple(warnings),
                  control=_control(columns[control], study.outcome_type, kept) if control else None,
-                 lines=kept if len(kept) < rows else None, dropped=dropped)
+                 lines=kept if len(kept) < rows else None, dropped=dropped, cluster=_clusters(study, columns, kept))
+
+
+def _clusters(study: Study, columns: Mapping[str, Column], kept: np.ndarray) -> np.ndarray | None:
+    """[n] numbers of clusters, in the order of their names; nobody outside the site learns them."""
+    if study.cluster is None:
+        return None
+    column, most = columns[study.cluster], int(getattr(study.fit_options().model, "exact_rows", 0))
+    names = without_missing_words(words(column)).to_numpy()[kept]
+    gone = np.array([name is None for name in names], bool)
+    if gone.any():
+        refuse(column.error(f"names no cluster in {count(int(gone.sum()), 'row')}. Name one for each person, or drop "
+                            f"the rows"))
+    if len(kept) > most:
+        raise SizeError(f"{len(kept)} rows, and with clusters at most model.exact_rows = {most} can be computed on. "
+                        f"Set exact_rows = {len(kept)} or more under [model] of the study: time grows with its cube")
+    return np.unique(np.where(gone, "", names).astype(str), return_inverse=True)[1].astype(np.int64)
 
 
 def _kept(rows: int, w: np.ndarray | None, y: np.ndarray | None) -> np.ndarray:

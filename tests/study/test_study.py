@@ -152,10 +152,10 @@ def test_the_page_names_every_key(part):
 
 def test_the_examples_of_the_page_are_valid(tmp_path):
     first, *changes = re.findall(r"```toml\n(.*?)```", PAGE.read_text(), flags=re.DOTALL)
-    assert len(changes) == 7
-    coded = [Study.from_toml(change) for change in changes if "RXASP" in change]  # an example of its own
-    assert len(coded) == 1
-    for change in ("", *(change for change in changes if "RXASP" not in change)):
+    assert len(changes) == 8
+    alone = [change for change in changes if change.startswith("treatment")]  # examples of their own
+    assert len([Study.from_toml(change) for change in alone]) == 2
+    for change in ("", *(change for change in changes if change not in alone)):
         example = first if "[policy]" not in change else first.replace('policy = "standard"', "")
         ids = 'ids = ["birth"]\n' if "[linkage]" in change else ""
         (tmp_path / "study.toml").write_text(f"{ids}{example}\n{change}")

@@ -298,7 +298,7 @@ def check(study: StudyFile, data: DataFile, site: SiteName = None,
     from fedci.study.policy import SECURE_SUM_SITES
     from fedci.study.study import Study
     from fedci.table.recode import in_words
-    from fedci.table.table import Source, problems
+    from fedci.table.table import Source, attrition, problems
 
     floors = floors_at(None, policy)
     plan = Study.read(study).under(floors.policy if floors.path else None)
@@ -307,6 +307,9 @@ def check(study: StudyFile, data: DataFile, site: SiteName = None,
     with waiting(f"reading {data}", as_json):
         faults = problems(plan, source)
         table = None if faults else source.read(plan)
+        lost = attrition(plan, source)
+    if lost is not None and not as_json:
+        typer.echo(f"attrition: {lost.in_words()}")
     if table is None:
         _tell_problems(faults, as_json)
     _tell_release(plan, table, sites or len(plan.sites) or SECURE_SUM_SITES, as_json, in_words(plan, source.columns))

@@ -29,6 +29,7 @@ from fedci.errors import OutputError, StudyError
 from fedci.plain import Shown, named
 from fedci.study.coding import TREATMENT_KEYS, Coding, Name, name_of, sources, with_codings
 from fedci.study.identity import RULE, check_format
+from fedci.study.omop import Omop
 from fedci.study.options import FitOptions, Options, first_problem, nearest
 from fedci.study.options import preset as preset_options
 from fedci.study.policy import Policy, policy
@@ -187,18 +188,26 @@ class SharedQuery(_Stated):
     """`[source]`: the query that gives a site's table where all sites keep their data alike. Each site chooses whether
     it uses it (`--data sql:`), and says itself where its database is (docs/study.md)."""
 
-    query: Annotated[str, Field(min_length=1, max_length=20_000)]
+    query: Annotated[str, Field(min_length=1, max_length=20_000)] | None = None
+    omop: Omop | None = None
+    """In place of a query: cohorts, windows and concepts of an OMOP common data model."""
 
     @staticmethod
     def _place(data: Any) -> str:
         return "source"
 
+    @model_validator(mode="after")
+    def _one_of_two(self) -> Self:
+        if (self.query is None) == (self.omop is None):
+            raise StudyError("source: give a query, or [source.omop], one of the two")
+        return self
+
     @model_validator(mode="before")
     @classmethod
     def _no_address(cls, data: Any) -> Any:
-        if isinstance(data, Mapping) and (others := sorted(set(data) - {"query"})):
-            raise StudyError(f"source: the study goes to every party, so it holds a query and nothing else; got "
-                             f"{', '.join(map(str, others))}. A site names its database in FEDCI_DATABASE_URL")
+        if isinstance(data, Mapping) and (others := sorted(set(data) - {"query", "omop"})):
+            raise StudyError(f"source: the study goes to every party, so it holds a query (or omop) and nothing else; "
+                             f"got {', '.join(map(str, others))}. A site names its database in FEDCI_DATABASE_URL")
         return data
 
 
@@ -303,6 +312,7 @@ class Study(Shown, _Stated):
             raise StudyError(f"quorum = {self.quorum} is more than the {len(self.sites)} sites of the study")
         self._check_roles()
         self._check_coding()
+        self._check_omop()
         self._check_level_counts()
         self._check_linkage()
         self._check_noise(self.fit_options())
@@ -369,6 +379,16 @@ class Study(Shown, _Stated):
         """The unit of a column's values; '' where none is said."""
         coding = self.coding.get(column)
         return coding.unit or "" if coding is not None else ""
+
+    def _check_omop(self) -> None:
+        """What the study reads comes from the common data model, each column from its feature."""
+        if self.source is None or self.source.omop is None:
+            return
+        made = {self.treatment, self.outcome, "person_id", *self.source.omop.features}
+        for name in self.reads():
+            if name not in made:
+                raise StudyError(f"source.omop: the study reads {name!r}, and no feature says where it comes from"
+                                 f"{nearest(name, self.source.omop.features)}. Write [source.omop.features.{name}]")
 
     def _check_level_counts(self) -> None:
         for covariate in self.covariates:
@@ -477,6 +497,8 @@ class Study(Shown, _Stated):
         agreed["sites"] = sorted(self.sites)
         if self.source is None:
             del agreed["source"]
+        else:
+            agreed["source"] = self.source.model_dump(exclude_none=True)
         agreed["coding"] = {name: coding.plain() for name, coding in self.coding.items()}
         for key in ("coding", "rows_without", "cluster"):  # nor does what a study does not say change its hash
             if agreed[key] == type(self).model_fields[key].default:
@@ -520,7 +542,7 @@ class Study(Shown, _Stated):
         if diagnostics := self.diagnostics.model_dump(exclude_defaults=True):
             tables["diagnostics"] = diagnostics
         if self.source:
-            tables["source"] = self.source.model_dump()
+            tables["source"] = self.source.model_dump(exclude_none=True)
         if changes:
             tables["policy"] = {"name": self.policy.name, **changes}
         else:

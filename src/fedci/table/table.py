@@ -24,8 +24,9 @@ from fedci.study.coding import Codings, sources
 from fedci.study.identity import records
 from fedci.study.policy import Policy
 from fedci.study.study import Study, check_site_id
-from fedci.table.columns import check_header, column_names, read_columns
-from fedci.table.database import SCHEME, Query, query_at
+from fedci.table.cdm import Attrition, attrition_of, select_of
+from fedci.table.columns import ANY_SIZE, check_header, column_names, read_columns
+from fedci.table.database import SCHEME, SHARED_QUERY, Query, kind_at, query_at
 from fedci.table.design import checked_block, design, design_columns
 from fedci.table.recode import coded, own_columns, read_coded
 from fedci.table.values import (
@@ -194,7 +195,28 @@ def located(place: str, site: str, study: Study | None = None) -> Path | Query:
     """A path, or a query, from what an operator types."""
     if not place.startswith(SCHEME):
         return Path(place)
-    return query_at(place, site, study.source.query if study and study.source else None)
+    return query_at(place, site, lambda: _shared_query(study, site))
+
+
+def _shared_query(study: Study | None, site: str) -> str | None:
+    """The study's own query; or the one that its cohorts and concepts make, in the words of the site's database."""
+    if study is None or study.source is None:
+        return None
+    if study.source.omop is None:
+        return study.source.query
+    return select_of(study.source.omop, study.treatment, study.outcome, kind_at(site))
+
+
+def attrition(study: Study, source: Source) -> Attrition | None:
+    """Of a study from an OMOP common data model, where the source is its query: how many people stand in each cohort.
+    Shown at the site, and told to nobody."""
+    omop = study.source.omop if study.source else None
+    if omop is None or not isinstance(source.data, Query) or source.data.place != SHARED_QUERY:
+        return None
+    counted = Query(attrition_of(omop, kind_at(source.name)), source.name, "the study's attrition")
+    with told_of(f"site {source.name!r}"):
+        rows = next(iter(counted.chunks(None, 1, ANY_SIZE)))
+    return Attrition(*(int(column.cells[0].as_py()) for column in rows.values()))
 
 
 def absolute(place: str | Path) -> str:

@@ -35,7 +35,8 @@ from fedci.errors import (
 from fedci.version import __version__
 
 _HOMES = {
-    "Study": "study.study", "Covariate": "study.study", "Linkage": "study.study", "Diagnosing": "study.study",
+    "Study": "study.study", "Covariate": "study.study", "Coding": "study.coding", "Omop": "study.omop",
+    "Linkage": "study.study", "Diagnosing": "study.study",
     "SharedQuery": "study.study", "Policy": "study.policy", "FitOptions": "study.options",
     "Source": "table.table", "Query": "table.database",
     "FedCI": "estimator", "Result": "result.result", "Effect": "effect", "Risks": "effect",
@@ -47,6 +48,7 @@ _HOMES = {
 
 __all__ = [
     "AwayError",
+    "Coding",
     "Comparison",
     "Covariate",
     "DataError",
@@ -64,6 +66,7 @@ __all__ = [
     "Linkage",
     "MessageError",
     "NumericalError",
+    "Omop",
     "OutputError",
     "Policy",
     "Query",
@@ -94,6 +97,8 @@ if TYPE_CHECKING:
     from fedci.result.prediction import predict_file
     from fedci.result.result import Result
     from fedci.site.release import Release, release
+    from fedci.study.coding import Coding
+    from fedci.study.omop import Omop
     from fedci.study.options import FitOptions
     from fedci.study.policy import Policy
     from fedci.study.study import Covariate, Diagnosing, Linkage, SharedQuery, Study

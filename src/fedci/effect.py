@@ -20,6 +20,7 @@ import numpy as np
 from scipy.special import expit, logit, ndtr, ndtri
 
 from fedci.errors import UsageError
+from fedci.plain import Shown
 
 ROOT_2PI = np.sqrt(2 * np.pi)
 ZERO = np.zeros(())
@@ -79,8 +80,8 @@ def effect_sums(cate: Effect, ite: Effect, ite_sd: np.ndarray, people: np.ndarra
             "ite_var": ite.variances.mean(0, keepdims=True)}
 
 
-@dataclass(frozen=True)
-class Effect:
+@dataclass(frozen=True, repr=False)
+class Effect(Shown):
     """A posterior: one number (mean, sd floats) or one per person (arrays)."""
 
     means: np.ndarray
@@ -95,6 +96,15 @@ class Effect:
     @property
     def sd(self) -> Value:
         return _plain(np.sqrt(self.variances.mean(0) + self.means.var(0)))
+
+    def shown(self) -> str:
+        """Mean, sd and 95% interval; of many people how their means are spread."""
+        if self.means.ndim == 1:
+            low, high = self.interval()
+            return f"Effect {self.mean:.4g} (sd {self.sd:.3g}, 95% interval {low:.4g} to {high:.4g})"
+        mean = np.asarray(self.mean)
+        return (f"Effects of {mean.shape[-1]} people: mean {mean.mean():.4g}, from {mean.min():.4g} to "
+                f"{mean.max():.4g}; .mean, .sd and .interval() have each")
 
     def interval(self, alpha: float = 0.05) -> tuple[Value, Value]:
         """(lower, upper): the central 1 − alpha of the mixture."""
@@ -130,12 +140,18 @@ class Effect:
         return self.means[pick] + np.sqrt(self.variances[pick]) * rng.standard_normal((count, *self.means.shape[1:]))
 
 
-@dataclass(frozen=True)
-class Risks:
+@dataclass(frozen=True, repr=False)
+class Risks(Shown):
     """Risks of an outcome of 0 and 1, draw by draw: averages over people (arrays [L]), or of each person ([L, n])."""
 
     untreated: np.ndarray
     treated: np.ndarray
+
+    def shown(self) -> str:
+        if self.untreated.ndim > 1:
+            return f"Risks of {self.untreated.shape[-1]} people: .of_untreated, .of_treated and .difference have each"
+        return (f"Risks: untreated {self.of_untreated.mean:.4g}, treated {self.of_treated.mean:.4g}; difference "
+                f"{self.difference.shown().removeprefix('Effect ')}")
 
     @property
     def of_untreated(self) -> Effect:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from fedci.coordinator.talk import GIVEN_UP, Talk, Total
-from fedci.diagnostics import balance, fit, heterogeneity, overlap, plausibility, sameness, sensitivity
+from fedci.diagnostics import balance, fit, heterogeneity, missingness, overlap, plausibility, sameness, sensitivity
 from fedci.diagnostics.findings import Diagnostics
 from fedci.diagnostics.propensity import Propensity
 from fedci.effect import EffectSums
@@ -55,6 +55,7 @@ def summary(talk: Talk, contract: Contract, opened: Opening, model: Propensity |
     made, failed = tried({
         "balance": lambda: _balance(talk, names),
         "overlap": lambda: _overlap(talk, opened, model, names),
+        "missingness": lambda: _missingness(talk, contract),
         "fit": lambda: fit.summary(fitted.trace, fitted.cap, fitted.ended,
                                    {name: own["residuals"] for name, own in outcome.sites.items()}, everyone),
         "plausibility": lambda: plausibility.summary(
@@ -78,6 +79,18 @@ def _balance(talk: Talk, names: tuple[str, ...]) -> balance.Balance | None:
         return None
     sites = {name: balance.arm_moments(own) for name, own in moments.sites.items() if "size" in own}
     return balance.summary(balance.arm_moments(moments.sums), sites, names)
+
+
+def _missingness(talk: Talk, contract: Contract) -> missingness.Missingness | None:
+    """None where nothing may be missing. A categorical is one column, whatever its levels."""
+    lacking = _of(talk, "missingness")
+    if not lacking.sums:
+        return None
+    names = column_names(contract)
+    columns = {covariate.name: names.index(covariate.design_columns()[0]) for covariate in contract.study.covariates
+               if contract.study.imputes(covariate)}
+    sites = {name: own for name, own in lacking.sites.items() if "gaps" in own}
+    return missingness.summary(lacking.sums, sites, columns, len(talk.sites))
 
 
 def _overlap(talk: Talk, opened: Opening, model: Propensity | None,

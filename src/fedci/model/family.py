@@ -131,9 +131,11 @@ class Family(ABC):
 
     # --- rows
 
-    def rows(self, x: np.ndarray, w: np.ndarray, y: np.ndarray, u: np.ndarray, index: int, added: float = 0.0) -> Rows:
-        """The rows (model units) as the model computes on them; `added`: the variance of the noise in y."""
-        return padding.pad_site(x, w, y, u, index, added=added)
+    def rows(self, x: np.ndarray, w: np.ndarray, y: np.ndarray, u: np.ndarray, index: int, added: float = 0.0,
+             cluster: np.ndarray | None = None) -> Rows:
+        """The rows (model units) as the model computes on them; `added`: the variance of the noise in y; `cluster`
+        [n]: numbers of the people's clusters."""
+        return padding.pad_site(x, w, y, u, index, added=added, cluster=cluster)
 
     @property
     def most_rows(self) -> int | None:

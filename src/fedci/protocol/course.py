@@ -216,8 +216,8 @@ def design(contract: Contract, opened: Opening) -> Generator[Ask, Sums, propensi
     model = yield from _propensity(contract, common)
     if model is None:
         return None
-    common |= {"slopes": model.slopes, "share": np.array(opened.share)}
-    for name in diagnostics_in("design"):
+    common |= {"slopes": model.slopes, "share": np.array(opened.share), "columns": np.array(len(opened.scales.x_mean))}
+    for name in diagnostics_in("design", contract.study):
         if not (yield Ask(name, dict(common))):
             return None
     return model
@@ -261,7 +261,7 @@ def closing(contract: Contract, opened: Opening, model: propensity.Propensity | 
                            fitting.risk_edges(opened.outcome[0])),
                  "slopes": np.zeros(0) if model is None else model.slopes,
                  "beta_mean": np.asarray(law.mean), "beta_root": np.asarray(law.root)}
-        for name in diagnostics_in("checks"):
+        for name in diagnostics_in("checks", contract.study):
             yield Ask(name, dict(known))
     return drawn
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from fedci.diagnostics import balance, fit, overlap, propensity, sameness
+from fedci.diagnostics import balance, fit, missingness, overlap, propensity, sameness
 from fedci.effect import REALISED, told_of_realised
 from fedci.privacy.secure_sum import BOUNDED, RAW, RELATIVE, SHARE_BYTES, WIDE, Form
 from fedci.protocol import stages
@@ -38,6 +38,7 @@ from fedci.protocol.messages import (
     WrapLinkKey,
 )
 from fedci.study.options import FitOptions
+from fedci.study.study import Study
 
 MASKED, OWN = "masked", "own/"
 """The name of a masked answer, and how the names begin of what a site tells of itself beside it."""
@@ -124,6 +125,8 @@ class Request:
     """How often its arrays leave in a run at most, where that does not depend on the options; tokens in parts."""
     draws: Callable[[FitOptions], Occasions] | None = None
     """Of the fit's own: about how many draws, and how often at most."""
+    asks: Callable[[Study], bool] = lambda study: True
+    """Of a diagnostic: whether this study asks for it."""
     words: str = ""
     """What the progress line says that it is for; '': nothing."""
     slow: bool = False
@@ -404,6 +407,15 @@ _ROWS = (
                 _positive("where_told", ("covariates",), _TELLING),
                 _positive("where_size", ("covariates",), "people whose treatment was all but decided"),
                 Array("where_total", ("covariates",), "sum of their covariates"))),
+    Request(name=diagnostic("missingness"), message=Step, phase="design", summed=True, optional=True, in_full=True,
+            asks=lambda study: study.may_lack, words="diagnostics", answer=(
+                _positive("told", ("columns",), _TELLING),
+                _counted("gaps", (missingness.ARMS, "columns"), "people of an arm without a value; few: hidden"),
+                _counted("people", (missingness.ARMS, "columns"), "of how many"),
+                _positive("dropped_told", (), "how many sites tell what follows"),
+                _counted("dropped", (missingness.LACKS,), "rows left out: without treatment, untreated and treated "
+                                                          "without outcome"),
+                _counted("dropped_people", (missingness.ARMS,), "people who are not"))),
     Request(name=diagnostic("outcome"), message=Step, phase="checks", summed=True, optional=True, in_full=True,
             words="diagnostics", slow=True, own=(
                 Array("effect", (3,), "people, sum and squares of doubly robust effects"),
@@ -424,11 +436,12 @@ NO_REQUEST = Request(name="", message=Message, phase=NO_PHASE)
 """Of what is none, or of a step that nobody knows: nothing may leave in answer to it."""
 
 
-def diagnostics_in(phase: str) -> tuple[str, ...]:
-    """Those that are asked once in a phase, in the table's order: the course asks them all. The propensity model, which
-    takes steps and which they need, comes before them."""
+def diagnostics_in(phase: str, study: Study) -> tuple[str, ...]:
+    """Those that the study asks once in a phase, in the table's order: the course asks them all. The propensity model,
+    which takes steps and which they need, comes before them."""
     first = diagnostic("propensity")
-    return tuple(row.name for row in REQUESTS.values() if row.kind and row.phase == phase and row.name != first)
+    return tuple(row.name for row in REQUESTS.values()
+                 if row.kind and row.phase == phase and row.name != first and row.asks(study))
 
 
 def asked(message: Message) -> str:

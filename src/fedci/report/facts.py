@@ -22,6 +22,7 @@ from fedci.result.result import Result
 from fedci.result.words import of_hundred, thresholds
 from fedci.site import ledger
 from fedci.site.release import numbers_told
+from fedci.study.study import Study
 
 WAITING = "This result holds no {what}. {how}"
 TITLES = {"answer": "The answer", "sources": "As sources are added", "sites": "Site by site",
@@ -76,15 +77,21 @@ class Extra:
 
 
 def sections(result: Result, extra: Extra, alpha: float) -> list[Section]:
-    effect_on, degenerate = f"effect on {result.study.outcome}", result.degenerate
+    effect_on, degenerate = f"effect on {result.study.said(result.study.outcome)}", result.degenerate
     sensitivity = (_sensitivity(result, extra.slots, effect_on, alpha) if degenerate is None else
                    _untold("sensitivity"))
     return [
         *(_effects(result, extra, effect_on, alpha) if degenerate is None else _no_effects(result, degenerate)),
         *(_with_verdicts(section, extra.slots) for section in (
-            _balance(extra.slots), _overlap(extra.slots), _heterogeneity(extra.slots, effect_on), sensitivity,
-            _refuters(extra.slots), _fit(result, extra.slots))),
+            _balance(_labelled(extra.slots, result.study)), _overlap(extra.slots),
+            _heterogeneity(extra.slots, effect_on), sensitivity, _refuters(extra.slots), _fit(result, extra.slots))),
         _left(result, extra.ledgers), _assumptions(result, extra.slots), _made(result)]
+
+
+def _labelled(slots: Slots, study: Study) -> Slots:
+    """Covariates by what the study calls them."""
+    rows = [row.model_copy(update={"covariate": study.label(row.covariate)}) for row in slots.balance or ()]
+    return slots.model_copy(update={"balance": rows}) if rows else slots
 
 
 def _with_verdicts(section: Section, slots: Slots, kind: str | None = None) -> Section:
@@ -116,18 +123,19 @@ def _untold(name: str) -> Section:
 
 
 def _answer(result: Result, alpha: float) -> Section:
-    ate = result.ate()
+    ate, study = result.ate(), result.study
     low, high = ate.interval(alpha)
+    unit = f" {study.unit(study.outcome)}" if study.unit(study.outcome) else ""
     level, certain = f"{100 * (1 - alpha):g}%", plots.positive(ate)
     direction = "raises" if ate.mean > 0 else "lowers"
     clear = (f"the whole {level} interval lies {'above' if low > 0 else 'below'} zero" if low > 0 or high < 0 else
              f"the {level} interval holds zero: the data do not settle the direction")
     words = (f"{of_hundred(result, alpha)} On average over all people {clear}. The probability that treatment raises "
              f"the risk is {_chance(certain)}." if result.of_risks else
-             f"On average, {result.study.treatment} {direction} {result.study.outcome} by {number(abs(ate.mean))} "
-             f"({level} interval {number(low)} to {number(high)}); {clear}. The probability of a positive "
-             f"average effect is {_chance(certain)}.")
-    figure = Figure(plots.answer(ate, low, high, result.study.outcome),
+             f"On average, {study.label(study.treatment)} {direction} {study.label(study.outcome)} by "
+             f"{number(abs(ate.mean))}{unit} ({level} interval {number(low)} to {number(high)}); {clear}. The "
+             f"probability of a positive average effect is {_chance(certain)}.")
+    figure = Figure(plots.answer(ate, low, high, study.said(study.outcome)),
                     f"What is known of the average effect over all people. The shaded part is the {level} "
                     f"interval; the dashed line marks no effect, where it is near.",
                     _effects_table(result, alpha, ("all",)))
@@ -147,7 +155,7 @@ def _risks_table(result: Result, alpha: float) -> Table:
                   "number needed to treat"],
                  [[who[row.over], row.site, *(cell(row, name) for name in names)]
                   for row in result.risk_table(alpha).itertuples()],
-                 f"Risks of {result.study.outcome} = 1, with {100 * (1 - alpha):g}% intervals")
+                 f"Risks of {result.study.label(result.study.outcome)} = 1, with {100 * (1 - alpha):g}% intervals")
 
 
 def _chance(value: float) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fedci.effect import POPULATIONS
+from fedci.plain import Shown, named
 from fedci.result.result import Result
 
 
@@ -31,13 +32,17 @@ class Pair:
         return self.difference / max(self.first["sd"], self.second["sd"])
 
 
-@dataclass(frozen=True)
-class Comparison:
+@dataclass(frozen=True, repr=False)
+class Comparison(Shown):
     pairs: tuple[Pair, ...]
     settings: dict[str, tuple[Any, Any]]
     """What differs between the two."""
     agreed: tuple[str, ...]
     """What does not."""
+
+    def shown(self) -> str:
+        differ = f"; settings differ: {named(self.settings)}" if self.settings else "; all settings agree"
+        return f"Comparison of two results: {len(self.pairs)} averages{differ}; .plain() has all of it"
 
     @property
     def same_question(self) -> bool:

@@ -21,6 +21,7 @@ from fedci.effect import CORRELATIONS, POPULATIONS, Effect, EffectSums, Populati
 from fedci.errors import UsageError
 from fedci.model import leave_one_out, padding
 from fedci.model.rows import Known
+from fedci.plain import Shown
 from fedci.protocol import optimise
 from fedci.protocol.engine import Traffic
 from fedci.result import words
@@ -34,6 +35,14 @@ from fedci.version import __version__
 if TYPE_CHECKING:
     import pandas as pd
 
+HABITS = {
+    "predict": ": effects of new people are result.effect(X), with intervals result.effect_interval(X)",
+    "const_marginal_effect": ": the expected effect is result.effect(X)", "marginal_effect": ": ask result.effect(X)",
+    "ate_inference": ": result.ate() has .mean, .sd and .interval()", "params": ": ask result.summary()",
+    "conf_int": ": ask result.ate_interval()", "coef_": ": there are no coefficients; see result.drivers()",
+    "score": ": see result.diagnostics.fit", "to_csv": ": result.save('folder') writes effects.csv",
+    "plot": ": write_report('folder') makes a page with plots"}
+"""What users of pandas, scikit-learn and EconML ask for, and what to ask instead."""
 PARTS = ("jax", "jaxlib", "numpy", "scipy", "optax", "pandas", "pyarrow", "pydantic")
 """Packages whose versions a result records."""
 
@@ -43,8 +52,8 @@ def versions() -> dict[str, str]:
     return ours | {name: metadata.version(name) for name in PARTS}
 
 
-@dataclass(kw_only=True)
-class Result:
+@dataclass(kw_only=True, repr=False)
+class Result(Shown):
     """A fitted study.
 
     Effects come in two kinds (`of`):
@@ -63,6 +72,18 @@ class Result:
     made: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
     opened: Mapping[str, str] | None = None
     """Of a blinded study: when ('at'), by whom and why its effects were opened; None: not yet."""
+
+    def shown(self) -> str:
+        """The first lines of `summary`, which has the rest."""
+        head = [line for line in self.summary().split("\n\n")[0].splitlines() if line] if not self.blinded else [
+            f"Result of study '{self.study.name}', blinded: read .diagnostics, then .unblind(by=…)"]
+        return "\n".join([*head, "print(result.summary()) has the table, result.diagnostics what speaks against it"])
+
+    if not TYPE_CHECKING:  # a checker that saw this would take any name for one of ours
+
+        def __getattr__(self, name):
+            """For what other packages call it."""
+            raise AttributeError(f"'Result' has no {name!r}{HABITS.get(name, '')}")
 
     @property
     def sites(self) -> tuple[str, ...]:

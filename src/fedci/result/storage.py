@@ -107,7 +107,8 @@ def _write_people(result: Result, site: str, folder: Path) -> None:
     people = result.people[site]
     with private_file(folder / "rows.npz", "wb") as file:
         np.savez(file, allow_pickle=False, x=people.table.x, w=people.table.w, y=people.table.y, kept=people.rows,
-                 jitter=np.asarray(people.q.jitter), added=np.asarray(people.table.added))
+                 jitter=np.asarray(people.q.jitter), added=np.asarray(people.table.added),
+                 **({} if people.table.cluster is None else {"cluster": people.table.cluster}))
     if result.blinded:
         return
     with private_file(folder / "people.csv", "w") as file:
@@ -208,7 +209,8 @@ def _read_people(study: Study, outcome: Outcome, index: int, path: Path) -> Peop
     rows = saved["kept"] if "kept" in saved else np.arange(len(y))  # absent where there was no linkage
     names, kinds = design_columns(study)
     table = Table(site=outcome.layout.sites[index], x=x, missing=np.isnan(x), w=w, y=y, columns=names, kinds=kinds,
-                  ids=None, warnings=(), added=float(saved.get("added", 0.0)))  # absent in results of 0.1.0
+                  ids=None, warnings=(), added=float(saved.get("added", 0.0)),  # absent in results of 0.1.0
+                  cluster=saved.get("cluster"))
     return fitted_people(outcome, table, rows, jitter)
 
 
@@ -217,6 +219,6 @@ def fitted_people(outcome: Outcome, table: Table, rows: np.ndarray, jitter: floa
     layout = outcome.layout
     index, units = layout.sites.index(table.site), Units(*layout.scales, layout.indicators)
     arranged = layout.model.rows(units.covariates(table.x), table.w, units.outcome(table.y), layout.u[index], index,
-                                 table.added / units.y_sd**2)
+                                 table.added / units.y_sd**2, table.cluster)
     q = Posterior(outcome.fit.theta, layout.model.draws_at(outcome.effects.draws, index), jitter)
     return People(table, rows, Prepared(model=layout.model, units=units, rows=arranged), q)

@@ -32,7 +32,8 @@ def summary(result: Result, alpha: float) -> str:
     told = (_effects(result, alpha) if degenerate is None else
             (f"{degenerate} The numbers stand in result.table().", []))
     lines = [
-        f"Study '{study.name}': effect of '{study.treatment}' on '{study.outcome}', {_people_at_sites(outcome)}.",
+        f"Study '{study.name}': effect of '{study.label(study.treatment)}' on "
+        f"'{study.label(study.outcome)}', {_people_at_sites(outcome)}.",
         *linkage(outcome.excluded, study.linkage.keep),
         told[0],
         f"The fit {outcome.fit.verdict}: {len(outcome.fit.rounds)} rounds, objective {outcome.fit.objective:.3f}, "
@@ -55,15 +56,16 @@ def _effects(result: Result, alpha: float) -> tuple[str, list[str]]:
             _aligned(result.table(alpha)), "", "Risks without and with treatment, and what is made of them:",
             _aligned(_short(result.risk_table(alpha))), "",
             *drivers(result.outcome.layout.model.driver_parts, result.drivers())]
-    return (f"On average treatment changes the outcome by {ate.mean:.4g} ({100 * (1 - alpha):g}% interval {low:.4g} to "
-            f"{high:.4g}).",
+    unit = f" {unit}" if (unit := result.study.unit(result.study.outcome)) else ""
+    return (f"On average treatment changes the outcome by {ate.mean:.4g}{unit} ({100 * (1 - alpha):g}% interval "
+            f"{low:.4g} to {high:.4g}).",
             [_aligned(result.table(alpha)), "",
              *drivers(result.outcome.layout.model.driver_parts, result.drivers()), *_abrupt(result, alpha)])
 
 
 def of_hundred(result: Result, alpha: float) -> str:
     """'Of 100 such people, 6.1 fewer have 'died' = 1 with 'drug' than without …'"""
-    risks, who = result.risks(), f"'{result.study.outcome}' = 1"
+    risks, who = result.risks(), f"'{result.study.label(result.study.outcome)}' = 1"
     low, high = risks.difference.interval(alpha)
     level = f"{100 * (1 - alpha):g}%"
     r0, r1 = 100 * risks.of_untreated.mean, 100 * risks.of_treated.mean

@@ -3,6 +3,7 @@
     propensity   slopes → log-likelihood, gradient, Hessian, the site's own intercept profiled out
     balance      slopes → weighted sums of the arms            small cells and lopsided weights withheld
     overlap      slopes → people by preference score           small counts hidden (`diagnostics.counts`)
+    missingness  people without a value, in each arm           small counts hidden
     outcome      slopes, law of β̃ → sums of ψ, residuals, places, calibration bins
 
 Which arrays answer a kind, which of them are told of each site and how often it is asked, `protocol.requests` says.
@@ -16,7 +17,7 @@ from dataclasses import dataclass
 import jax
 import numpy as np
 
-from fedci.diagnostics import balance, counts, fit, heterogeneity, overlap, sameness
+from fedci.diagnostics import balance, counts, fit, heterogeneity, missingness, overlap, sameness
 from fedci.diagnostics import propensity as propensities
 from fedci.errors import NumericalError, SiteError
 from fedci.model import leave_one_out
@@ -195,6 +196,12 @@ def _risks(arms: np.ndarray, means: np.ndarray, var: np.ndarray,
     return risks, told, np.sqrt(told * (1.0 - told)), np.zeros(0)
 
 
+def _missingness(here: Here, arrays: Arrays) -> Part:
+    table, away = here.table, ~np.isfinite(here.units.x_sd)
+    return Part(missingness.site_sums(np.isnan(table.x), table.w, table.dropped, here.policy.min_cell, away))
+
+
 KINDS: Mapping[str, Callable[[Here, Arrays], Part]] = {
-    "propensity": _propensity, "balance": _balance, "overlap": _overlap, "outcome": _outcome}
+    "propensity": _propensity, "balance": _balance, "overlap": _overlap, "missingness": _missingness,
+    "outcome": _outcome}
 """What computes each kind; the rows of `protocol.requests` say what of it leaves."""

@@ -31,13 +31,18 @@ class Posterior:
     jitter: float
 
 
+def lines_of(table: Table, rows: np.ndarray) -> np.ndarray:
+    """Where people stand in the site's file, who stand in `rows` of the rows that were read from it."""
+    return rows if table.lines is None else table.lines
+
+
 @dataclass(frozen=True)
 class People:
     """Those of one site, once it has the posterior: all that their effects need, and nothing of the run."""
 
     table: Table
     rows: np.ndarray
-    """[n] where they stand in the site's whole table, from 0; linkage may have left others out."""
+    """[n] where they stand in the site's file, from 0; linkage may have left others out."""
     ready: Prepared
     q: Posterior
 
@@ -74,9 +79,15 @@ class People:
         x = ready.units.covariates(np.vstack([self.table.x, x]))
         y = ready.units.outcome(np.concatenate([self.table.y, y]))
         both = ready.model.rows(x, np.concatenate([self.table.w, w]), y, np.asarray(ready.rows.u),
-                                int(ready.rows.index), float(ready.rows.added))
+                                int(ready.rows.index), float(ready.rows.added), _clusters(self.table, len(w)))
         others = slice(len(self.table.y), len(y))
         return _squeezed(_each(ready.model, q, both, _given(noise_correlation), ready.units.y_sd, others))
+
+
+def _clusters(table: Table, more: int) -> np.ndarray | None:
+    """Of the site's people, and of so many others, each in none of theirs."""
+    own = table.cluster
+    return None if own is None else np.concatenate([own, own.max(initial=-1) + 1 + np.arange(more)])
 
 
 def _each(model: Family, q: Posterior, rows: Rows, correlations: np.ndarray, y_sd: float, which: slice,

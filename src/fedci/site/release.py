@@ -23,6 +23,7 @@ import numpy as np
 
 from fedci.effect import CORRELATIONS
 from fedci.errors import FedciError
+from fedci.plain import Shown
 from fedci.protocol import refuting
 from fedci.protocol.requests import OWN, REQUESTS, Request, Sizes
 from fedci.study.options import FitOptions
@@ -65,14 +66,18 @@ class Sum:
         return math.prod(self.shape) * self.times
 
 
-@dataclass(frozen=True)
-class Release:
+@dataclass(frozen=True, repr=False)
+class Release(Shown):
     """Everything that would leave one site."""
 
     site: str
     warnings: tuple[str, ...]
     moments: tuple[ColumnMoments, ...]
     sums: tuple[Sum, ...]
+
+    def shown(self) -> str:
+        return (f"Release of site '{self.site}': {len(self.moments)} columns, {len(self.sums)} sums, at most "
+                f"{self.told_per_person:,.0f} numbers per person; .plain() has all of it")
 
     @property
     def told_per_person(self) -> float:
@@ -181,7 +186,7 @@ def _is_asked(request: Request, study: Study, model: Family) -> bool:
     if request.phase == "linkage":
         return study.links
     if request.kind:
-        return study.diagnostics.enabled and study.policy.epsilon is None
+        return study.diagnostics.enabled and study.policy.epsilon is None and request.asks(study)
     if request.name == "AskDescription":
         return model.needs_moments
     return request.draws is None or request.name in model.asks

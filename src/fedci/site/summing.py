@@ -163,7 +163,7 @@ def _prepared(site: str, run: Run, opened: Opening) -> Prepared:
     model, stage, place = opened.model, opened.first, run.contract.sites.index(site)
     admit(situation(run.study, run.table, len(run.contract.sites), run.contract.options, len(units.indicators),
                     stage.rows))
-    rows = model.rows(x, w, y, opened.u[place], place, run.table.added / units.y_sd**2)
+    rows = model.rows(x, w, y, opened.u[place], place, run.table.added / units.y_sd**2, run.table.cluster)
     first = model.rows_of_stage(rows, stages.chosen(w, stage.rows), x, w, y) if stage.rows else None
     return Prepared(model=model, units=units, rows=rows, stage=stage, first=first, people=opened.people)
 

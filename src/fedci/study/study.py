@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, get_args
 
 from pydantic import (
-    AfterValidator,
     Field,
     ModelWrapValidatorHandler,
     PrivateAttr,
@@ -27,7 +26,10 @@ from pydantic import (
 )
 
 from fedci.errors import OutputError, StudyError
+from fedci.plain import Shown, named
+from fedci.study.coding import TREATMENT_KEYS, Coding, Name, name_of, sources, with_codings
 from fedci.study.identity import RULE, check_format
+from fedci.study.omop import Omop
 from fedci.study.options import FitOptions, Options, first_problem, nearest
 from fedci.study.options import preset as preset_options
 from fedci.study.policy import Policy, policy
@@ -35,34 +37,24 @@ from fedci.study.toml import lines, parsed, reason, text_of, toml_key
 
 SITE_ID = re.compile(r"[a-z0-9-]{1,40}")
 """What names a site: it stands in messages, ledgers and file names, so it is short and plain."""
-MAX_NAME = 80
-"""Characters of a column's name, a level or the study's own name."""
 OPTION_TABLES = tuple(FitOptions.model_fields)
 """The tables of a study file that change the preset."""
 HASH_FORMAT = 2
 """Raised when the meaning of a study changes, so that old and new packages do not agree by chance."""
 
 
-def _name(text: str) -> str:
-    if not 1 <= len(text) <= MAX_NAME:
-        raise ValueError(f"got {len(text)} characters, needs 1 to {MAX_NAME}")
-    if text != text.strip() or not text.isprintable():
-        raise ValueError("must not start or end with a blank, nor hold control characters")
-    return text
-
-
 def is_name(text: str) -> bool:
     """Whether a column, a level or a study may be called so."""
     try:
-        return bool(_name(text))
+        return bool(name_of(text))
     except ValueError:
         return False
 
 
-Name = Annotated[str, AfterValidator(_name)]
 Limit = Annotated[float, Field(strict=True)]
 OutcomeType = Literal["numeric", "binary"]
 Missing = Literal["refuse", "impute"]
+RowsWithout = Literal["refuse", "drop"]
 
 
 class _Stated(Options):
@@ -196,22 +188,30 @@ class SharedQuery(_Stated):
     """`[source]`: the query that gives a site's table where all sites keep their data alike. Each site chooses whether
     it uses it (`--data sql:`), and says itself where its database is (docs/study.md)."""
 
-    query: Annotated[str, Field(min_length=1, max_length=20_000)]
+    query: Annotated[str, Field(min_length=1, max_length=20_000)] | None = None
+    omop: Omop | None = None
+    """In place of a query: cohorts, windows and concepts of an OMOP common data model."""
 
     @staticmethod
     def _place(data: Any) -> str:
         return "source"
 
+    @model_validator(mode="after")
+    def _one_of_two(self) -> Self:
+        if (self.query is None) == (self.omop is None):
+            raise StudyError("source: give a query, or [source.omop], one of the two")
+        return self
+
     @model_validator(mode="before")
     @classmethod
     def _no_address(cls, data: Any) -> Any:
-        if isinstance(data, Mapping) and (others := sorted(set(data) - {"query"})):
-            raise StudyError(f"source: the study goes to every party, so it holds a query and nothing else; got "
-                             f"{', '.join(map(str, others))}. A site names its database in FEDCI_DATABASE_URL")
+        if isinstance(data, Mapping) and (others := sorted(set(data) - {"query", "omop"})):
+            raise StudyError(f"source: the study goes to every party, so it holds a query (or omop) and nothing else; "
+                             f"got {', '.join(map(str, others))}. A site names its database in FEDCI_DATABASE_URL")
         return data
 
 
-class Study(_Stated):
+class Study(Shown, _Stated):
     """What every party must agree on. Read from `study.toml`, or built with the same names in Python."""
 
     name: Name = "study"
@@ -228,7 +228,14 @@ class Study(_Stated):
     linkage: Linkage = Linkage()
     """Used when there are ids and more than one site."""
     missing: Missing = "refuse"
-    """What to do about missing covariates; missing treatments and outcomes are always refused."""
+    """What to do about missing covariates."""
+    rows_without: RowsWithout = "refuse"
+    """What to do about rows without their treatment or their outcome."""
+    cluster: Name | None = None
+    """Column of the hospital, school or family within the site: people who share one are alike in what nobody measured.
+    """
+    coding: dict[str, Coding] = {}
+    """Column → how it comes from a site's cells; in a file also by the same keys in the column's own table."""
     diagnostics: Diagnosing = Diagnosing()
     policy: Policy = policy("standard")
     """By name, or a dict of changes to the policy its `name` says."""
@@ -250,10 +257,12 @@ class Study(_Stated):
 
     if TYPE_CHECKING:  # a study can be written in more forms than it is kept in
 
-        def __init__(self, *, name: str = ..., treatment: str, outcome: str | Mapping[str, str],
+        def __init__(self, *, name: str = ..., treatment: str | Mapping[str, Any], outcome: str | Mapping[str, Any],
                      outcome_type: OutcomeType = ...,
                      covariates: Iterable[str | Covariate | Mapping[str, Any]] | Mapping[str, Any],
                      ids: str | Iterable[str] = ..., linkage: Linkage | Mapping[str, Any] = ..., missing: Missing = ...,
+                     rows_without: RowsWithout = ..., cluster: str | None = ...,
+                     coding: Mapping[str, Coding | Mapping[str, Any]] = ...,
                      diagnostics: Diagnosing | Mapping[str, Any] = ..., policy: str | Policy | Mapping[str, Any] = ...,
                      preset: str = ..., options: Mapping[str, Any] = ..., sites: Iterable[str] = ...,
                      quorum: int | None = ..., runs: int = ..., seed: int = ...,
@@ -263,6 +272,7 @@ class Study(_Stated):
     @model_validator(mode="before")
     @classmethod
     def _outcome_with_its_type(cls, data: Any) -> Any:
+        data = with_codings(data) if isinstance(data, Mapping) else data
         return _with_outcome(data) if isinstance(data, Mapping) and isinstance(data.get("outcome"), Mapping) else data
 
     @field_validator("covariates", mode="before")
@@ -301,6 +311,8 @@ class Study(_Stated):
         if self.quorum is not None and self.sites and self.quorum > len(self.sites):
             raise StudyError(f"quorum = {self.quorum} is more than the {len(self.sites)} sites of the study")
         self._check_roles()
+        self._check_coding()
+        self._check_omop()
         self._check_level_counts()
         self._check_linkage()
         self._check_noise(self.fit_options())
@@ -319,10 +331,64 @@ class Study(_Stated):
         yield "treatment", self.treatment
         yield "outcome", self.outcome
         yield from (("ids", column) for column in self.ids)
+        if self.cluster is not None:
+            yield "cluster", self.cluster
         if self.diagnostics.negative_control is not None:
             yield "diagnostics.negative_control", self.diagnostics.negative_control
         for covariate in self.covariates:
             yield from (("covariates", column) for column in {covariate.name, *covariate.design_columns()})
+
+    def _check_coding(self) -> None:
+        """Of columns that the study has; and what makes 0 and 1 of words, of the treatment alone."""
+        columns = self.columns
+        for name, coding in self.coding.items():
+            if name not in columns:
+                raise StudyError(f"coding.{name}: the study has no such column{nearest(name, columns)}; it has "
+                                 f"{', '.join(columns)}")
+            if name != self.treatment and any(getattr(coding, key) for key in TREATMENT_KEYS):
+                raise StudyError(f"coding of {name!r}: treated is a key of the treatment. Write values = "
+                                 f"{{ Y = 1, N = 0 }}")
+            if name in self.ids and coding.model_dump(exclude={"column", "label"}, exclude_defaults=True):
+                raise StudyError(f"coding of {name!r}: an id is read as it stands; only column and label may be said")
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the study, whatever a site calls them."""
+        control = self.diagnostics.negative_control
+        return (self.treatment, self.outcome, *(c.name for c in self.covariates), *self.ids,
+                *((control,) if control else ()), *((self.cluster,) if self.cluster else ()))
+
+    def reads(self, names: Iterable[str] | None = None) -> tuple[str, ...]:
+        """The columns of a table that these columns of the study (none: all) are made from."""
+        return sources(self.coding, tuple(self.columns if names is None else names))
+
+    def label(self, column: str) -> str:
+        """What a person calls a column of the study, or of its design: its label, of a level with the level."""
+        name, level = column, ""
+        if column not in self.coding and "=" in column:
+            named = [c.name for c in self.covariates if column in c.design_columns() and c.type == "categorical"]
+            name, level = (named[0], column.removeprefix(named[0])) if named else (column, "")
+        coding = self.coding.get(name)
+        return f"{coding.label}{level}" if coding is not None and coding.label else column
+
+    def said(self, column: str) -> str:
+        """Its label with its unit: 'systolic pressure (mmHg)'."""
+        return f"{self.label(column)} ({self.unit(column)})" if self.unit(column) else self.label(column)
+
+    def unit(self, column: str) -> str:
+        """The unit of a column's values; '' where none is said."""
+        coding = self.coding.get(column)
+        return coding.unit or "" if coding is not None else ""
+
+    def _check_omop(self) -> None:
+        """What the study reads comes from the common data model, each column from its feature."""
+        if self.source is None or self.source.omop is None:
+            return
+        made = {self.treatment, self.outcome, "person_id", *self.source.omop.features}
+        for name in self.reads():
+            if name not in made:
+                raise StudyError(f"source.omop: the study reads {name!r}, and no feature says where it comes from"
+                                 f"{nearest(name, self.source.omop.features)}. Write [source.omop.features.{name}]")
 
     def _check_level_counts(self) -> None:
         for covariate in self.covariates:
@@ -373,6 +439,9 @@ class Study(_Stated):
         if self.outcome_type != "numeric" and not known:
             raise StudyError(f"the outcome '{self.outcome}' is {self.outcome_type}, and the preset "
                              f"'{preset or self.preset}' knows numeric outcomes only. Choose the preset 'default'")
+        if self.cluster is not None and options.model.family != "shared":
+            raise StudyError(f"cluster: the preset '{preset or self.preset}' knows no clusters. Choose the preset "
+                             f"'default'")
         rounds, most = options.optimiser.rounds, self.agreed_policy.max_rounds
         if rounds > most:
             raise StudyError(f"optimiser.rounds = {rounds} is above policy.max_rounds = {most}. "
@@ -410,6 +479,11 @@ class Study(_Stated):
         """Whether a missing value of this covariate is filled rather than refused."""
         return (covariate.missing or self.missing) == "impute"
 
+    @property
+    def may_lack(self) -> bool:
+        """Whether values may be missing, filled or their rows dropped: what is missing is then looked at."""
+        return self.rows_without == "drop" or any(self.imputes(covariate) for covariate in self.covariates)
+
     def check_site(self, site: str) -> None:
         """Whether this site may take part."""
         check_site_id(site)
@@ -424,6 +498,12 @@ class Study(_Stated):
         agreed["sites"] = sorted(self.sites)
         if self.source is None:
             del agreed["source"]
+        else:
+            agreed["source"] = self.source.model_dump(exclude_none=True)
+        agreed["coding"] = {name: coding.plain() for name, coding in self.coding.items()}
+        for key in ("coding", "rows_without", "cluster"):  # nor does what a study does not say change its hash
+            if agreed[key] == type(self).model_fields[key].default:
+                del agreed[key]
         if self.outcome_type == "numeric":  # a study has the hash that it had before there were other types
             del agreed["outcome_type"]
         agreed["fit"] = self.fit_options().model_dump()
@@ -445,24 +525,41 @@ class Study(_Stated):
         """The study as a file: `Study.read` of it is equal to this study."""
         changes = self.policy.changes()
         top = self.model_dump(exclude={"covariates", "linkage", "diagnostics", "policy", "options", "source",
-                                       "outcome_type"})
+                                       "outcome_type", "coding"})
         top = {key: value for key, value in top.items() if value is not None}
+        if self.rows_without == "refuse":
+            del top["rows_without"]
+        coded = {name: coding.plain() for name, coding in self.coding.items()}
         if self.outcome_type != "numeric":
             top["outcome"] = {"name": self.outcome, "type": self.outcome_type}
+        for role, name in (("treatment", self.treatment), ("outcome", self.outcome)):
+            if name in coded:
+                top[role] = (top[role] if isinstance(top[role], dict) else {"name": name}) | coded.pop(name)
         tables = {f"covariates.{toml_key(covariate.name)}": covariate.model_dump(exclude={"name"}, exclude_none=True)
-                  for covariate in self.covariates}
+                  | coded.pop(covariate.name, {}) for covariate in self.covariates}
+        tables |= {f"coding.{toml_key(name)}": coding for name, coding in coded.items()}
         if linkage := self.linkage.model_dump(exclude_defaults=True):
             tables["linkage"] = linkage
         if diagnostics := self.diagnostics.model_dump(exclude_defaults=True):
             tables["diagnostics"] = diagnostics
         if self.source:
-            tables["source"] = self.source.model_dump()
+            tables["source"] = self.source.model_dump(exclude_none=True)
         if changes:
             tables["policy"] = {"name": self.policy.name, **changes}
         else:
             top["policy"] = self.policy.name
         sections = [f"[{head}]\n{lines(rows)}" for head, rows in (tables | self.options).items()]
         return "\n".join([lines(top), *sections])
+
+    def shown(self) -> str:
+        """What it asks, of what, and under which policy."""
+        outcome = f"'{self.said(self.outcome)}'{'' if self.outcome_type == 'numeric' else f' ({self.outcome_type})'}"
+        return (f"Study '{self.name}': effect of '{self.label(self.treatment)}' on {outcome}\n"
+                f"  {len(self.covariates)} covariates: {named(map(self.said, (c.name for c in self.covariates)))}\n"
+                f"  policy '{self.policy.name}', preset '{self.preset}', seed {self.seed}, hash {self.hash()[:12]}")
+
+    def __repr__(self) -> str:
+        return self.shown()
 
     def write(self, path: str | Path) -> None:
         """`to_toml` in a file, replacing what was there."""

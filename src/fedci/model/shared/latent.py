@@ -215,7 +215,7 @@ def log_odds(model: SharedModel, site: LatentRows, vector: Float[Array, "p"], me
     """Of one θ, with β̃ ~ N(mean, spread spreadᵀ): STEPS of the bound, and then some of the nearest Gaussian."""
     theta, rows = model.unravel(vector), site.rows
     e, root = covariance.arms(rows.w), model.roots(theta)[0]
-    k = jnp.outer(rows.mask, rows.mask) * (e @ root @ root.T @ e.T) * model.k(theta, rows.x)
+    k = jnp.outer(rows.mask, rows.mask) * (e @ root @ root.T @ e.T) * rows.alike(model.k(theta, rows.x))
     z = rows.mask[:, None] * model.design(theta, rows.x, e)
     first = LogOdds(z @ mean, jnp.diag(k) + jnp.sum((z @ spread) ** 2, 1))
     found = jax.lax.fori_loop(0, STEPS, lambda _, now: given_rows(k, z, mean, spread, site._bound(now)), first)

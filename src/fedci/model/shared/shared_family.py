@@ -68,13 +68,14 @@ class SharedFamily(SharedModel):
 
     # --- rows
 
-    def rows(self, x: np.ndarray, w: np.ndarray, y: np.ndarray, u: np.ndarray, index: int, added: float = 0.0) -> Rows:
+    def rows(self, x: np.ndarray, w: np.ndarray, y: np.ndarray, u: np.ndarray, index: int, added: float = 0.0,
+             cluster: np.ndarray | None = None) -> Rows:
         """Exactly, or in blocks above model.exact_rows; outcomes of 0 and 1 exactly. `added`: of these, the flips."""
         if self.is_bounded:
-            return LatentRows(padding.pad_site(x, w, y, u, index), on_device(added))
-        if len(y) > self.options.exact_rows:
+            return LatentRows(padding.pad_site(x, w, y, u, index, cluster=cluster), on_device(added))
+        if len(y) > self.options.exact_rows and cluster is None:
             return inducing.cut(x, w, y, u, index, self.kernel, self.options.inducing, added=added)
-        return super().rows(x, w, y, u, index, added)
+        return super().rows(x, w, y, u, index, added, cluster)
 
     @property
     def most_rows(self) -> int | None:

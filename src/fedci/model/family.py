@@ -90,10 +90,13 @@ class Family(ABC):
     """m."""
     outcome: str = "numeric"
     """The type of the study's outcome."""
+    intervals: int = 0
+    """J, of a time to an event: the last column of x is then the interval's place in time."""
 
     @cached_property
     def _hash(self) -> int:
-        return hash((self.options.model_dump_json(), self.covariates, self.described, self.sites, self.outcome))
+        return hash((self.options.model_dump_json(), self.covariates, self.described, self.sites, self.outcome,
+                     self.intervals))
 
     def __hash__(self) -> int:
         """Computed once: JAX asks for it at every call of a compiled function."""
@@ -134,11 +137,6 @@ class Family(ABC):
     def rows(self, x: np.ndarray, w: np.ndarray, y: np.ndarray, u: np.ndarray, index: int, added: float = 0.0) -> Rows:
         """The rows (model units) as the model computes on them; `added`: the variance of the noise in y."""
         return padding.pad_site(x, w, y, u, index, added=added)
-
-    @property
-    def most_rows(self) -> int | None:
-        """Of a site, where the model cannot compute on more."""
-        return None
 
     def rows_of_stage(self, rows: Rows, chosen: np.ndarray, x: np.ndarray, w: np.ndarray, y: np.ndarray) -> Rows:
         """Of a large site's rows those that the first stage looks at; all of a small site's."""

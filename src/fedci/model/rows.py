@@ -3,6 +3,7 @@
     ExactRows (`model.exact`)         the whole covariance of the rows                      cubic in them
     Blocks (`model.shared.sparse`)    few inducing inputs, one block of rows at a time      linear in them
     LatentRows (`model.shared.latent`)  exact, of a function that outcomes of 0 and 1 tell of through a bound
+    LatentBlocks (`model.shared.latent_blocks`)  the same of many rows, in blocks
 """
 
 from __future__ import annotations
@@ -133,6 +134,11 @@ class Rows(Protocol):
 
     def seen(self, local: Any) -> Rows:
         """The rows with what one draw has of them."""
+        ...
+
+    def price(self, model: Any, vector: Array, local: Any) -> Any:
+        """What makes the bound out of that Gaussian, added to log|C|: a sum over people, of one θ. Never asked for
+        where the likelihood is Gaussian itself."""
         ...
 
     def sums_over_rows(self, model: Any, vector: Array, jitter: Scalar) -> Any:

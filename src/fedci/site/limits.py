@@ -33,9 +33,5 @@ def check_rounds(study: Study, options: FitOptions) -> None:
 def check_memory(site: str, rows: int, d: int, options: FitOptions, outcome: str = "numeric") -> None:
     """As many indicators of missing values as columns, at most."""
     model = model_of(options.model, 2 * d, d, 1, outcome)
-    if model.most_rows is not None and rows > model.most_rows:
-        raise SizeError(f"site '{site}': {rows:,} rows, and of a {outcome} outcome at most model.exact_rows = "
-                        f"{model.most_rows:,} can be computed on: blocks of rows know numeric outcomes only. Set "
-                        f"exact_rows = {rows} or more under [model] of the study: time grows with its cube")
     need, remedy = model.memory_needed(rows, options.optimiser.draws)
     padding.check_memory(site, rows, need, remedy)

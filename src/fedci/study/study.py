@@ -14,7 +14,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -27,9 +27,11 @@ from pydantic import (
 )
 
 from fedci.errors import OutputError, StudyError
+from fedci.study import outcomes
 from fedci.study.identity import RULE, check_format
 from fedci.study.options import FitOptions, Options, first_problem, nearest
 from fedci.study.options import preset as preset_options
+from fedci.study.outcomes import OutcomeType
 from fedci.study.policy import Policy, policy
 from fedci.study.toml import lines, parsed, reason, text_of, toml_key
 
@@ -39,6 +41,8 @@ MAX_NAME = 80
 """Characters of a column's name, a level or the study's own name."""
 OPTION_TABLES = tuple(FitOptions.model_fields)
 """The tables of a study file that change the preset."""
+OF_TYPES = ("outcome_type", "time", "horizons", "cuts", "exposure")
+"""The fields that a file writes into `outcome = { … }`."""
 HASH_FORMAT = 2
 """Raised when the meaning of a study changes, so that old and new packages do not agree by chance."""
 
@@ -61,7 +65,6 @@ def is_name(text: str) -> bool:
 
 Name = Annotated[str, AfterValidator(_name)]
 Limit = Annotated[float, Field(strict=True)]
-OutcomeType = Literal["numeric", "binary"]
 Missing = Literal["refuse", "impute"]
 
 
@@ -220,7 +223,16 @@ class Study(_Stated):
     outcome: Name
     """Column of numbers; in a file, or with a type, `{ name = …, type = … }`."""
     outcome_type: OutcomeType = "numeric"
-    """'binary': the column holds 1 (it happened) and 0 (it did not), and effects are differences of risks."""
+    """'binary': the column holds 1 (it happened) and 0 (it did not), and effects are differences of risks. 'survival':
+    the same, when the time was over; 'count': how often (`study.outcomes`)."""
+    time: Name | None = None
+    """Of a time to an event: the column that says how long a person was followed."""
+    horizons: tuple[float, ...] = ()
+    """Times at which survival is compared."""
+    cuts: tuple[float, ...] = ()
+    """Where its intervals end; none: where the sites' events say."""
+    exposure: Name | None = None
+    """Of a count: the column that says over how long it was counted; none: as long for everybody."""
     covariates: tuple[Covariate, ...]
     """From a list of names (numeric), Covariates or dicts; or a dict from name to options."""
     ids: tuple[Name, ...] = ()
@@ -250,8 +262,9 @@ class Study(_Stated):
 
     if TYPE_CHECKING:  # a study can be written in more forms than it is kept in
 
-        def __init__(self, *, name: str = ..., treatment: str, outcome: str | Mapping[str, str],
-                     outcome_type: OutcomeType = ...,
+        def __init__(self, *, name: str = ..., treatment: str, outcome: str | Mapping[str, Any],
+                     outcome_type: OutcomeType = ..., time: str | None = ..., horizons: Iterable[float] = ...,
+                     cuts: Iterable[float] = ..., exposure: str | None = ...,
                      covariates: Iterable[str | Covariate | Mapping[str, Any]] | Mapping[str, Any],
                      ids: str | Iterable[str] = ..., linkage: Linkage | Mapping[str, Any] = ..., missing: Missing = ...,
                      diagnostics: Diagnosing | Mapping[str, Any] = ..., policy: str | Policy | Mapping[str, Any] = ...,
@@ -300,6 +313,8 @@ class Study(_Stated):
             raise StudyError("covariates: the list is empty; name at least one column")
         if self.quorum is not None and self.sites and self.quorum > len(self.sites):
             raise StudyError(f"quorum = {self.quorum} is more than the {len(self.sites)} sites of the study")
+        outcomes.check(self.outcome_type, self.time, self.horizons, self.cuts, self.exposure,
+                       self.diagnostics.negative_control)
         self._check_roles()
         self._check_level_counts()
         self._check_linkage()
@@ -317,7 +332,7 @@ class Study(_Stated):
 
     def _roles(self) -> Iterator[tuple[str, str]]:
         yield "treatment", self.treatment
-        yield "outcome", self.outcome
+        yield from (("outcome", column) for column in self.outcome_columns)
         yield from (("ids", column) for column in self.ids)
         if self.diagnostics.negative_control is not None:
             yield "diagnostics.negative_control", self.diagnostics.negative_control
@@ -360,6 +375,16 @@ class Study(_Stated):
         if self.policy.noises("gradients") and not blind:
             raise StudyError("policy.noised has 'gradients': they need the model of the presets 'classic' or 'paper', "
                              "an optimiser other than lbfgs, and optimiser.tolerance = 0 (the objective is not told)")
+
+    @property
+    def outcome_columns(self) -> tuple[str, ...]:
+        """The outcome's, and that of its time or exposure."""
+        return (self.outcome, *(column for column in (self.time, self.exposure) if column is not None))
+
+    @property
+    def most_intervals(self) -> int:
+        """Of a time to an event, before any count is known; else 0."""
+        return outcomes.most_intervals(self.outcome_type, self.horizons, self.cuts)
 
     @property
     def links(self) -> bool:
@@ -423,8 +448,9 @@ class Study(_Stated):
         agreed["sites"] = sorted(self.sites)
         if self.source is None:
             del agreed["source"]
-        if self.outcome_type == "numeric":  # a study has the hash that it had before there were other types
-            del agreed["outcome_type"]
+        # a study has the hash that it had before there were other types
+        agreed = {key: value for key, value in agreed.items() if key not in OF_TYPES
+                  or value != Study.model_fields[key].default}
         agreed["fit"] = self.fit_options().model_dump()
         agreed["format"] = HASH_FORMAT
         agreed["ids_rule"] = RULE
@@ -443,11 +469,11 @@ class Study(_Stated):
     def to_toml(self) -> str:
         """The study as a file: `Study.read` of it is equal to this study."""
         changes = self.policy.changes()
-        top = self.model_dump(exclude={"covariates", "linkage", "diagnostics", "policy", "options", "source",
-                                       "outcome_type"})
+        top = self.model_dump(exclude={"covariates", "linkage", "diagnostics", "policy", "options", "source", *OF_TYPES})
         top = {key: value for key, value in top.items() if value is not None}
         if self.outcome_type != "numeric":
-            top["outcome"] = {"name": self.outcome, "type": self.outcome_type}
+            top["outcome"] = outcomes.written(self.outcome, self.outcome_type, self.time, self.horizons, self.cuts,
+                                              self.exposure)
         tables = {f"covariates.{toml_key(covariate.name)}": covariate.model_dump(exclude={"name"}, exclude_none=True)
                   for covariate in self.covariates}
         if linkage := self.linkage.model_dump(exclude_defaults=True):
@@ -514,18 +540,8 @@ def _described(name: Any, options: Any) -> Covariate:
 
 
 def _with_outcome(data: Mapping[str, Any]) -> dict[str, Any]:
-    """With `outcome = {name = …, type = …}` as its two fields."""
-    given: Mapping[str, Any] = data["outcome"]
-    if other := sorted(set(given) - {"name", "type"}):
-        raise StudyError(f"outcome: unknown key {other[0]!r}{nearest(other[0], ('name', 'type'))}; it has a name and a "
-                         f"type")
-    if "name" not in given:
-        raise StudyError("outcome: the key 'name' is missing: the column that holds the outcome")
-    kind = given.get("type", "numeric")
-    if kind not in get_args(OutcomeType):
-        raise StudyError(f"outcome.type = {kind!r} is unknown{nearest(str(kind), get_args(OutcomeType))}; known: "
-                         f"{', '.join(get_args(OutcomeType))}")
-    return {**data, "outcome": given["name"], "outcome_type": kind}
+    """With `outcome = {name = …, type = …}` as its fields."""
+    return {**data, **outcomes.fields_of(data["outcome"])}
 
 
 def _plain(value: Any) -> Any:
@@ -539,7 +555,7 @@ def _plain(value: Any) -> Any:
 
 def _fields(file: dict[str, Any]) -> dict[str, Any]:
     """The fields of Study from the tables of a file; [model], [optimiser], [prediction] are its options."""
-    known = [key for key in Study.model_fields if key not in ("options", "outcome_type")] + list(OPTION_TABLES)
+    known = [key for key in Study.model_fields if key not in ("options", *OF_TYPES)] + list(OPTION_TABLES)
     for key in file:
         if key not in known:
             raise StudyError(f"study: unknown key {key!r}{nearest(key, known)}")

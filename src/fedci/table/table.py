@@ -24,6 +24,7 @@ from fedci.study.study import Study, check_site_id
 from fedci.table.columns import check_header, column_names, read_columns
 from fedci.table.database import SCHEME, Query, query_at
 from fedci.table.design import checked_block, design, design_columns
+from fedci.table.times import checked_count, outcome_time, within_horizon
 from fedci.table.values import (
     MISSING_WORDS,
     Column,
@@ -79,6 +80,8 @@ class Table:
     """Variance of the noise that y holds (`site.outcome_noise`), in its unit squared."""
     control_added: float = 0.0
     """The same of `control`."""
+    time: np.ndarray | None = None
+    """[n] of a time to an event how long a person was followed, of a count over how long it was counted."""
 
     @property
     def rows(self) -> int:
@@ -91,9 +94,9 @@ class Table:
     def take(self, rows: np.ndarray) -> Table:
         """Only these rows, in this order."""
         ids = None if self.ids is None else self.ids.iloc[rows].reset_index(drop=True)
-        control = None if self.control is None else self.control[rows]
+        control, time = (None if part is None else part[rows] for part in (self.control, self.time))
         return replace(self, x=self.x[rows], missing=self.missing[rows], w=self.w[rows], y=self.y[rows], ids=ids,
-                       control=control)
+                       control=control, time=time)
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,7 +156,7 @@ def absolute(place: str | Path) -> str:
 def _wanted(study: Study) -> tuple[str, ...]:
     """The columns that a study needs of a table."""
     control = study.diagnostics.negative_control
-    return (study.treatment, study.outcome, *(c.name for c in study.covariates), *study.ids,
+    return (study.treatment, *study.outcome_columns, *(c.name for c in study.covariates), *study.ids,
             *((control,) if control else ()))
 
 
@@ -194,7 +197,10 @@ def _try_columns(study: Study, columns: Mapping[str, Column],
         if w is not None:
             tried(_check_arms, study.policy, study.treatment, w)
     if study.outcome in columns:
-        tried(_outcome, columns[study.outcome], study.outcome_type)
+        y = tried(_outcome, columns[study.outcome], study.outcome_type)
+        if y is not None and all(column in columns for column in study.outcome_columns):
+            tried(within_horizon, study, columns, y)
+            tried(outcome_time, study, columns)
     control = study.diagnostics.negative_control
     if control is not None and control in columns:
         tried(_outcome, columns[control], study.outcome_type)
@@ -270,7 +276,7 @@ def _table(study: Study, site: str, columns: Mapping[str, Column]) -> Table:
     _check_rows(study.policy, rows)
     w = _treatment(columns[study.treatment])
     arm_warnings = _check_arms(study.policy, study.treatment, w)
-    y = _outcome(columns[study.outcome], study.outcome_type)
+    y = within_horizon(study, columns, _outcome(columns[study.outcome], study.outcome_type))
     _check_level_shares(study, rows)
     x, missing = design(study, columns)
     names, kinds = design_columns(study)
@@ -278,7 +284,8 @@ def _table(study: Study, site: str, columns: Mapping[str, Column]) -> Table:
         *arm_warnings, *_one_outcome(study, w, y), *_check_design(x, names, kinds))]
     control = study.diagnostics.negative_control
     return Table(site=site, x=x, missing=missing, w=w, y=y, columns=names, kinds=kinds, ids=_ids(study, columns),
-                 warnings=tuple(warnings), control=_outcome(columns[control], study.outcome_type) if control else None)
+                 warnings=tuple(warnings), control=_outcome(columns[control], study.outcome_type) if control else None,
+                 time=outcome_time(study, columns))
 
 
 def _check_rows(policy: Policy, rows: int) -> None:
@@ -307,7 +314,7 @@ def _outcome(column: Column, kind: str) -> np.ndarray:
 
 def _one_outcome(study: Study, w: np.ndarray, y: np.ndarray) -> list[str]:
     """Arms without an event, or without anybody spared: their risk rests on the model and on other sites."""
-    if study.outcome_type != "binary":
+    if study.outcome_type not in ("binary", "survival"):
         return []
     return [f"all {word} rows {ONE_OUTCOME}" for arm, word in ((0, "untreated"), (1, "treated"))
             if (w == arm).any() and np.ptp(y[w == arm]) == 0]
@@ -320,9 +327,9 @@ def _check_varies(name: str, y: np.ndarray) -> None:
 
 def _finite_outcome(column: Column, kind: str) -> np.ndarray:
     y = (zeros_and_ones(column, "code a binary outcome 1 where it happened and 0 where it did not")
-         if kind == "binary" else numbers(column, "the outcome must be numeric. Correct the cells"))
+         if kind in ("binary", "survival") else numbers(column, "the outcome must be numeric. Correct the cells"))
     _check_known(column, np.isnan(y), "outcome")
-    return y
+    return checked_count(column, y) if kind == "count" else y
 
 
 def _check_known(column: Column, gone: np.ndarray, role: str) -> None:

@@ -15,14 +15,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from fedci.model import kernels, padding
+from fedci.model import kernels
 from fedci.model.family import NO_ANCHOR, Answer, Arrays, Ask, Rules, Sums
 from fedci.model.law import Law
 from fedci.model.rows import Anchor, BetaLaw, Rows, Vector, on_device
-from fedci.model.shared import basis, drivers, evidence, exchanges, inducing, thresholds
+from fedci.model.shared import basis, drivers, evidence, exchanges, inducing, latent_blocks, thresholds
 from fedci.model.shared.evidence import SharedDraws, Statistics
 from fedci.model.shared.exchanges import ANCHOR, EFFECTS, MATCHED, PULL_BACK, RISKS, STATISTICS
-from fedci.model.shared.latent import LatentRows
+from fedci.model.shared.arranged import arranged
+from fedci.model.shared.latent_blocks import LatentBlocks
 from fedci.model.shared.shared import NOISE_FLOOR, SharedModel
 from fedci.model.shared.sparse import Blocks
 
@@ -69,20 +70,21 @@ class SharedFamily(SharedModel):
     # --- rows
 
     def rows(self, x: np.ndarray, w: np.ndarray, y: np.ndarray, u: np.ndarray, index: int, added: float = 0.0) -> Rows:
-        """Exactly, or in blocks above model.exact_rows; outcomes of 0 and 1 exactly. `added`: of these, the flips."""
+        """Exactly, or in blocks above model.exact_rows. `added`: of outcomes of 0 and 1, the flips."""
         if self.is_bounded:
-            return LatentRows(padding.pad_site(x, w, y, u, index), on_device(added))
+            return arranged(self, x, w, y, u, index, added)
         if len(y) > self.options.exact_rows:
             return inducing.cut(x, w, y, u, index, self.kernel, self.options.inducing, added=added)
         return super().rows(x, w, y, u, index, added)
 
-    @property
-    def most_rows(self) -> int | None:
-        return self.options.exact_rows if self.is_bounded else None
-
     def rows_of_stage(self, rows: Rows, chosen: np.ndarray, x: np.ndarray, w: np.ndarray, y: np.ndarray) -> Rows:
         """With the inducing inputs of all rows."""
-        if not isinstance(rows, Blocks) or len(chosen) == len(y):
+        if len(chosen) == len(y):
+            return rows
+        if isinstance(rows, LatentBlocks):
+            some = x[chosen], w[chosen], y[chosen], np.asarray(rows.u), int(rows.index)
+            return arranged(self, *some, float(rows.flips), inducing=np.asarray(rows.rows.inducing))
+        if not isinstance(rows, Blocks):
             return rows
         some = x[chosen], w[chosen], y[chosen], np.asarray(rows.u), int(rows.index)
         if len(chosen) <= self.options.exact_rows:
@@ -90,10 +92,12 @@ class SharedFamily(SharedModel):
         return inducing.cut(*some, self.kernel, 0, inducing=np.asarray(rows.inducing), added=float(rows.added))
 
     def memory_needed(self, rows: int, draws: int) -> tuple[int, str]:
+        rows = rows * max(self.intervals, 1)
         if rows <= self.options.exact_rows:
             return super().memory_needed(rows, draws)
         width = self.layout.width + self.options.inducing + 1
-        return inducing.bytes_needed(rows, self.covariates, width), (
+        kept = latent_blocks.bytes_needed(rows, width) if self.is_bounded else 0
+        return inducing.bytes_needed(rows, self.covariates, width) + kept, (
             "Lower model.inducing, or run the site on a larger machine.")
 
     # --- the course of a fit
@@ -104,7 +108,7 @@ class SharedFamily(SharedModel):
 
     @property
     def has_stages(self) -> bool:
-        return self.options.posterior == "gaussian" and not self.is_bounded
+        return self.options.posterior == "gaussian"
 
     @property
     def needs_moments(self) -> bool:

@@ -134,11 +134,18 @@ class Family(ABC):
 
     # --- rows
 
-    def rows(self, x: np.ndarray, w: np.ndarray, y: np.ndarray, u: np.ndarray, index: int, added: float = 0.0) -> Rows:
-        """The rows (model units) as the model computes on them; `added`: the variance of the noise in y."""
+    def rows(self, x: np.ndarray, w: np.ndarray, y: np.ndarray, u: np.ndarray, index: int, added: float = 0.0,
+             time: np.ndarray | None = None) -> Rows:
+        """The rows (model units) as the model computes on them; `added`: the variance of the noise in y; `time`: for how
+        many intervals a person was followed, or the log of a count's exposure (`Units.time`)."""
         return padding.pad_site(x, w, y, u, index, added=added)
 
-    def rows_of_stage(self, rows: Rows, chosen: np.ndarray, x: np.ndarray, w: np.ndarray, y: np.ndarray) -> Rows:
+    def no_rows(self, u: np.ndarray) -> Any:
+        """Of a site without people."""
+        return padding.no_rows(self.covariates, u)
+
+    def rows_of_stage(self, rows: Rows, chosen: np.ndarray, x: np.ndarray, w: np.ndarray, y: np.ndarray,
+                      time: np.ndarray | None = None) -> Rows:
         """Of a large site's rows those that the first stage looks at; all of a small site's."""
         return rows
 

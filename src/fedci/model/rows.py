@@ -4,6 +4,7 @@
     Blocks (`model.shared.sparse`)    few inducing inputs, one block of rows at a time      linear in them
     LatentRows (`model.shared.latent`)  exact, of a function that outcomes of 0 and 1 tell of through a bound
     LatentBlocks (`model.shared.latent_blocks`)  the same of many rows, in blocks
+    SurvivalRows (`model.shared.survival`)  of a time to an event: such rows, one for each person and interval
 """
 
 from __future__ import annotations
@@ -55,6 +56,13 @@ class RiskSums(NamedTuple):
 
     risks: Float[Array, "L 2 e"]
     """Σ_i t_i σ(η_a(x_i)) of each draw and arm."""
+
+
+class SurvivalSums(NamedTuple):
+    """The same of a time to an event."""
+
+    survival: Float[Array, "L 2 J e"]
+    """Σ_i t_i S_a(t_j | x_i) of each draw, arm and interval's end."""
 
 
 class BetaLaw(NamedTuple):
@@ -152,7 +160,7 @@ class Rows(Protocol):
     def known(self, model: Any, draws: Draws, jitter: Scalar) -> Known: ...
 
     def effects(self, model: Any, vector: Vector, draws: Draws, correlations: Vector,
-                jitter: Scalar) -> SiteEffects | RiskSums:
+                jitter: Scalar) -> SiteEffects | RiskSums | SurvivalSums:
         """Sums over everyone, the treated, the controls."""
         ...
 

@@ -228,11 +228,11 @@ def _risks(model: SharedModel, site: LatentBlocks, draws: SharedDraws, local: Bo
            jitter: Scalar) -> Float[Array, "L B 2 e"]:
     def of_draw(parts: tuple[SharedDraws, Bounded, Array]) -> Float[Array, "B 2 e"]:
         draw, own, seed = parts
-        known, function = drawn(model, draw, site.seen(own), seed, jitter)
+        function = drawn(model, draw, site.seen(own), seed, jitter)[1]
 
         def add(total: Array, block: tuple[Array, Array, Array, Array]) -> tuple[Array, None]:
             x, mask, arm, number = block
-            eta = function(x, jax.random.fold_in(seed, number))
+            eta = function(x, normals(jax.random.fold_in(seed, number), draw.beta.shape[0], (x.shape[0], 2)))
             more = jnp.einsum("Bbj,b->Bj", likelihood_of(model).expected(eta), mask)
             return total.at[:, :, arm].add(more), None
 
@@ -247,8 +247,8 @@ def _risks(model: SharedModel, site: LatentBlocks, draws: SharedDraws, local: Bo
 
 def drawn(model: SharedModel, draw: SharedDraws, seen: Blocks, seed: Array,
           jitter: Scalar) -> tuple[Learnt, Any]:
-    """(what was learnt, x [b, d] and a key of these people → η [B, b, 2] in both arms): for each β̃ one draw of the site's
-    own function, the same wherever it is asked for, but for what inducing inputs leave open."""
+    """(what was learnt, x [b, d] and normals [B, b, 2] → η [B, b, 2] in both arms): for each β̃ one draw of the site's own
+    function, the same wherever it is asked for, but for what inducing inputs leave open, which the normals draw."""
     known, theta = sparse.learn(model, draw.theta, draw.beta, seen, jitter), model.unravel(draw.theta)
     count, own = draw.beta.shape[0], own_root(theta)
     away = normals(jax.random.fold_in(seed, 0), count, (known.spread.shape[1],))
@@ -256,9 +256,8 @@ def drawn(model: SharedModel, draw: SharedDraws, seen: Blocks, seed: Array,
     together = normals(jax.random.fold_in(seed, 1), count, (2,))
     share = shared_part(model, theta, known, seen)
 
-    def function(x: Float[Array, "b d"], key: Array) -> Float[Array, "B b 2"]:
+    def function(x: Float[Array, "b d"], each: Float[Array, "B b 2"]) -> Float[Array, "B b 2"]:
         phi = sparse.features(model, theta, x, known.root, known.inducing)
-        each = normals(key, count, (x.shape[0], 2))
         open_ = jnp.sqrt(share) * together[:, None] + jnp.sqrt(1.0 - share) * each
         size = jnp.sqrt(sparse.left(model, theta, x, phi))
         return jnp.einsum("Bjf,bf->Bbj", coefficients, phi) + size[None, :, None] * (open_ @ own.T)

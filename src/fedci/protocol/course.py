@@ -271,7 +271,7 @@ def closing(contract: Contract, opened: Opening, model: propensity.Propensity | 
         law = _law(drawn)
         known = {"centre": opened.centre, "spread": opened.spread,
                  "edges": (fitting.calibration_edges(*opened.outcome) if opened.model.outcome in ("numeric", "count") else
-                           fitting.risk_edges(opened.outcome[0])),
+                           fitting.risk_edges(opened.outcome[0] / max(opened.model.intervals, 1))),
                  "slopes": np.zeros(0) if model is None else model.slopes,
                  "beta_mean": np.asarray(law.mean), "beta_root": np.asarray(law.root)}
         for name in diagnostics_in("checks"):

@@ -187,7 +187,8 @@ def _exactly(draws: np.ndarray) -> Effect:
 
 
 def draw_averages(sums: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(means [1, *k, 3], covariances [1, *k, *k, 3]) over the draws of sums [L, *k, 3]: what a site tells of its own."""
+    """(means [1, *k, 3], covariances [1, *k, *k, 3]) over the draws of sums [L, *k, 3]: what a site tells of its
+    own."""
     shape = sums.shape[1:-1]
     flat = sums.reshape(len(sums), -1, sums.shape[-1])
     away = flat - flat.mean(0)[None]
@@ -196,8 +197,8 @@ def draw_averages(sums: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _drawn_risks(mean: np.ndarray, cov: np.ndarray) -> np.ndarray:
-    """[L, k] draws of risks with about these means [k] and covariances [k, k]: Gaussian on the scale of log odds, so that
-    they stay risks."""
+    """[L, k] draws of risks with about these means [k] and covariances [k, k]: Gaussian on the scale of log odds, so
+    that they stay risks."""
     k, mean = len(mean), np.clip(mean, 1e-6, 1.0 - 1e-6)
     slope = 1.0 / (mean * (1.0 - mean))
     wide = cov * np.outer(slope, slope) + 1e-18 * np.eye(k)

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from fedci import FedCI, Result, Source, Study, compare, predict_file, write_report
 from fedci.cli.commands import app
 from fedci.coordinator.coordinator import run_study
-from fedci.errors import DataError, DisclosureError, SizeError, StudyError, UsageError
+from fedci.errors import DataError, DisclosureError, StudyError, UsageError
 from fedci.protocol import optimise
 from fedci.protocol.requests import REQUESTS
 from fedci.site import opening

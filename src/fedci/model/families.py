@@ -15,6 +15,6 @@ FAMILIES: dict[str, type[Family]] = {"paper": PaperFamily, "shared": SharedFamil
 @lru_cache(maxsize=256)
 def model_of(options: ModelOptions | SharedOptions, covariates: int, described: int, sites: int,
              outcome: str = "numeric", intervals: int = 0) -> Family:
-    """The one model of these values in this process: comparing it with itself costs nothing. `covariates` of people: of a
-    time to an event x has the interval's place beside them."""
+    """The one model of these values in this process: comparing it with itself costs nothing. `covariates` of people:
+    of a time to an event x has the interval's place beside them."""
     return FAMILIES[options.family](options, covariates + (outcome == "survival"), described, sites, outcome, intervals)

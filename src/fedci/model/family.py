@@ -136,8 +136,8 @@ class Family(ABC):
 
     def rows(self, x: np.ndarray, w: np.ndarray, y: np.ndarray, u: np.ndarray, index: int, added: float = 0.0,
              time: np.ndarray | None = None) -> Rows:
-        """The rows (model units) as the model computes on them; `added`: the variance of the noise in y; `time`: for how
-        many intervals a person was followed, or the log of a count's exposure (`Units.time`)."""
+        """The rows (model units) as the model computes on them; `added`: the variance of the noise in y; `time`: for
+        how many intervals a person was followed, or the log of a count's exposure (`Units.time`)."""
         return padding.pad_site(x, w, y, u, index, added=added)
 
     def no_rows(self, u: np.ndarray) -> Any:

@@ -30,9 +30,9 @@ Of a count, η the log of the rate, with exposure e^o and μ = e^{o + η}, negat
 
     ℓ(η) = log Γ(y + r)/(Γ(r) y!) + y log σ(ψ) + r log σ(−ψ)        ψ = o + η − log r        Var y = μ + μ²/r
 
-Its bound by Pólya-Gamma variables would be (y + r)ω(ξ), far more than ℓ's own curvature where r is large. So a fit rests
-on the nearest Gaussian too: with q(η) held, E_q ℓ − KL(q‖p(η | θ)) is a bound of the evidence, and its derivative in θ is
-that of the Gaussian evidence of (ω, η̃), plus E_q ∂ℓ/∂r.
+Its bound by Pólya-Gamma variables would be (y + r)ω(ξ), far more than ℓ's own curvature where r is large. So a fit
+rests on the nearest Gaussian too: with q(η) held, E_q ℓ − KL(q‖p(η | θ)) is a bound of the evidence, and its
+derivative in θ is that of the Gaussian evidence of (ω, η̃), plus E_q ∂ℓ/∂r.
 """
 
 from __future__ import annotations
@@ -260,7 +260,8 @@ class Count:
         size, (eta, weight) = jnp.exp(log_size), _nodes(kept.mean, kept.var)
         psi = eta + jnp.asarray(told.more)[..., None] - log_size
         level = gammaln(told.y + size) - gammaln(size) - gammaln(told.y + 1.0)
-        log_likelihood = level + told.y * (jax.nn.log_sigmoid(psi) @ weight) + size * (jax.nn.log_sigmoid(-psi) @ weight)
+        above, below = (jax.nn.log_sigmoid(sign * psi) @ weight for sign in (1.0, -1.0))
+        log_likelihood = level + told.y * above + size * below
         away = (kept.y - kept.mean) ** 2 + kept.var
         gaussian = -0.5 * kept.weight * away + 0.5 * jnp.log(kept.weight) - 0.5 * math.log(2.0 * math.pi)
         return -2.0 * jnp.sum(mask * (log_likelihood - gaussian))

@@ -270,13 +270,19 @@ def closing(contract: Contract, opened: Opening, model: propensity.Propensity | 
     if contract.diagnoses:
         law = _law(drawn)
         known = {"centre": opened.centre, "spread": opened.spread,
-                 "edges": (fitting.calibration_edges(*opened.outcome) if opened.model.outcome in ("numeric", "count") else
-                           fitting.risk_edges(opened.outcome[0] / max(opened.model.intervals, 1))),
+                 "edges": _edges(opened),
                  "slopes": np.zeros(0) if model is None else model.slopes,
                  "beta_mean": np.asarray(law.mean), "beta_root": np.asarray(law.root)}
         for name in diagnostics_in("checks"):
             yield Ask(name, dict(known))
     return drawn
+
+
+def _edges(opened: Opening) -> np.ndarray:
+    """Of the bins of the calibration; of a time to an event of hazards."""
+    if opened.model.outcome in ("numeric", "count"):
+        return fitting.calibration_edges(*opened.outcome)
+    return fitting.risk_edges(opened.outcome[0] / max(opened.model.intervals, 1))
 
 
 def _law(drawn: Drawn) -> BetaLaw:

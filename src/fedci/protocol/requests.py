@@ -348,8 +348,9 @@ _ROWS = (
     Request(name="AskSpreads", message=Step, phase="moments", summed=True, form=RAW, words="units", answer=(
                 _positive("square", ("columns",), "squares of each column about its mean"),
                 _positive("y_square", (), "of the outcome"))),
-    Request(name="AskTimes", message=Step, phase="moments", summed=True, form=RAW, in_full=True, words="intervals", answer=(
-                _counted("events", (2, timing.PARTS), "people with the event by arm and part of time; small counts hidden"),
+    Request(name="AskTimes", message=Step, phase="moments", summed=True, form=RAW, in_full=True, words="intervals",
+            answer=(
+                _counted("events", (2, timing.PARTS), "people with the event by arm and part of time; small hidden"),
                 _counted("censored", (2, timing.PARTS), "people followed no longer, likewise"))),
     Request(name="AskExposure", message=Step, phase="moments", summed=True, form=RAW, words="units", answer=(
                 _positive("exposure", (2,), "sum of exposures, of the untreated and of the treated"),)),

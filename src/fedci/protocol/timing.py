@@ -7,8 +7,6 @@ Intervals are (from, to]: who has the event at a cut has it in the interval that
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from fedci.diagnostics import counts
@@ -43,16 +41,17 @@ def counted(study: Study, w: np.ndarray, y: np.ndarray, time: np.ndarray, least:
             for name, one in found.items()}
 
 
-def cuts(study: Study, events: np.ndarray, censored: np.ndarray, people: Sequence[float], least: int) -> np.ndarray:
+def cuts(study: Study, events: np.ndarray, censored: np.ndarray, people: np.ndarray, least: int) -> np.ndarray:
     """[J] where intervals end, from the counts of all sites: about equally many events in each and an end at every
-    horizon, or the study's own; then neighbours are merged until each has `least` events, and in both arms so many people
-    who are still followed."""
+    horizon, or the study's own; then neighbours are merged until each has `least` events, and in both arms so many
+    people who are still followed."""
     ends, enough = grid(study), max(least, 1)
     size = len(ends)
     happened, gone = events.sum(0)[:size], (events + censored)[:, :size]
     followed = np.asarray(people, float)[:, None] - np.cumsum(gone, 1) + gone
     target = happened.sum() / INTERVALS
-    kept, since = [], 0.0
+    kept: list[int] = []
+    since = 0.0
     for k, end in enumerate(ends):
         since += happened[k]
         if study.cuts or end in study.horizons or (since >= target and happened.sum()):

@@ -53,8 +53,8 @@ class Result:
       'cate'  the expected effect given the covariates, E[y(1) − y(0) | x]: what a user of EconML means (default);
       'ite'   the realised effect y(1) − y(0) of the people in the study, the paper's: it uses each person's own
               outcome, and its spread holds the noise of the outcome nobody saw.
-    Of an outcome of 0 and 1 an effect is a difference of risks, `risks` has the rest, and there is no 'ite'; of a time to
-    an event, of risks by the last horizon, and `survival` has the rest; of a count, of rates (`rates`).
+    Of an outcome of 0 and 1 an effect is a difference of risks, `risks` has the rest, and there is no 'ite'; of a
+    time to an event, of risks by the last horizon, and `survival` has the rest; of a count, of rates (`rates`).
     """
 
     study: Study
@@ -213,9 +213,9 @@ class Result:
 
     def _check_realised(self) -> None:
         if not self.of_numbers:
-            raise UsageError(f"realised effects of {KINDS[self.study.outcome_type]} are not told: nobody is seen both treated and "
-                             "untreated, and for few values no model of it is less arbitrary than another. Ask for "
-                             "expected ones: differences of risks, or of rates")
+            raise UsageError(f"realised effects of {KINDS[self.study.outcome_type]} are not told: nobody is seen both "
+                             "treated and untreated, and for few values no model of it is less arbitrary than another. "
+                             "Ask for expected ones: differences of risks, or of rates")
 
     def risks(self, site: str | None = None, population: str = "all", time: float | None = None) -> Risks:
         """Average risks of an outcome of 0 and 1 without and with treatment, over 'all', the 'treated' or the
@@ -228,8 +228,8 @@ class Result:
         return self._of_people(site, population).risks(population)
 
     def survival(self, site: str | None = None, population: str = "all") -> Survival:
-        """Average curves of a time to an event without and with treatment: `.times`, `.of_untreated`, `.difference(time)`,
-        `.rmst(time)`, `.risks(time)`."""
+        """Average curves of a time to an event without and with treatment: `.times`, `.of_untreated`,
+        `.difference(time)`, `.rmst(time)`, `.risks(time)`."""
         self._check_open()
         self._check_of_times()
         curves = self._of_people(site, population).curves(population)
@@ -251,18 +251,18 @@ class Result:
 
     def _check_of_risks(self) -> None:
         if not self.of_risks:
-            raise UsageError(f"the outcome '{self.study.outcome}' is {KINDS[self.study.outcome_type]}, and has no risks: "
-                             f"ask for ate() or effect(X)")
+            raise UsageError(f"the outcome '{self.study.outcome}' is {KINDS[self.study.outcome_type]}, and has no "
+                             f"risks: ask for ate() or effect(X)")
 
     def _check_of_times(self) -> None:
         if not self.of_times:
-            raise UsageError(f"the outcome '{self.study.outcome}' is {KINDS[self.study.outcome_type]}, and has no survival: "
-                             f"ask for ate() or effect(X)")
+            raise UsageError(f"the outcome '{self.study.outcome}' is {KINDS[self.study.outcome_type]}, and has no "
+                             f"survival: ask for ate() or effect(X)")
 
     def _check_of_rates(self) -> None:
         if not self.of_rates:
-            raise UsageError(f"the outcome '{self.study.outcome}' is {KINDS[self.study.outcome_type]}, and has no rates: "
-                             f"ask for ate() or effect(X)")
+            raise UsageError(f"the outcome '{self.study.outcome}' is {KINDS[self.study.outcome_type]}, and has no "
+                             f"rates: ask for ate() or effect(X)")
 
     def _sums(self, site: str | None = None) -> EffectSums:
         """Of one site, or of all; with noise for privacy, a site's are over all draws, which the sites share."""
@@ -462,7 +462,7 @@ class Result:
 
     def survival_table(self, alpha: float = 0.05) -> pd.DataFrame:
         """Of a time to an event, over the same people as `table`, at the end of each interval and at each horizon:
-        survival without and with treatment, its difference, restricted mean times and theirs, each with its interval."""
+        survival without and with treatment, its difference, restricted mean times and theirs, each with its ends."""
         import pandas as pd
 
         self._check_open()

@@ -88,7 +88,8 @@ def _facts(result: Result) -> dict[str, Any]:
 def _arrays(o: Outcome) -> dict[str, np.ndarray]:
     layout, drawn = o.layout, o.effects
     arrays = {"theta": o.fit.theta, "u": layout.u, "pooled_u": layout.pooled_u, "indicators": layout.indicators,
-              "withheld": layout.withheld, "timing": layout.timing, "columns": layout.columns.values, "columns_count": layout.columns.count,
+              "withheld": layout.withheld, "timing": layout.timing,
+              "columns": layout.columns.values, "columns_count": layout.columns.count,
               "people": np.array([layout.people[site] for site in layout.sites]),
               **{f"draws/{name}": value for name, value in drawn.draws.items()},
               **{f"scales/{name}": np.asarray(value) for name, value in layout.scales._asdict().items()}}

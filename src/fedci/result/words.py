@@ -93,8 +93,8 @@ def of_a_rate(result: Result, alpha: float) -> str:
     rates, per = result.rates(), f" per unit of '{result.study.exposure}'" if result.study.exposure else " per person"
     low, high = rates.difference.interval(alpha)
     return (f"On average treatment changes '{result.study.outcome}'{per} from {rates.of_untreated.mean:.3g} to "
-            f"{rates.of_treated.mean:.3g}, by {rates.difference.mean:.3g} ({100 * (1 - alpha):g}% interval {low:.3g} to "
-            f"{high:.3g}). The rate ratio is {_ratio(rates.ratio, alpha)}.")
+            f"{rates.of_treated.mean:.3g}, by {rates.difference.mean:.3g} ({100 * (1 - alpha):g}% interval {low:.3g} "
+            f"to {high:.3g}). The rate ratio is {_ratio(rates.ratio, alpha)}.")
 
 
 def _at_horizons(result: Result, alpha: float) -> list[str]:

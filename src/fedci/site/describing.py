@@ -15,8 +15,8 @@ from fedci.protocol import stages, timing
 from fedci.site.noising import site_noise
 from fedci.site.run import Party, Run, true_outcomes
 from fedci.table import small_cells
-from fedci.table.table import Table
 from fedci.table.moments import Moments, SiteMoments, describe, round_digits
+from fedci.table.table import Table
 
 
 class Part(NamedTuple):

@@ -19,7 +19,7 @@ from fedci.diagnostics import balance, counts, fit, heterogeneity, overlap, same
 from fedci.diagnostics import propensity as propensities
 from fedci.errors import SiteError
 from fedci.model.family import Arrays, Family
-from fedci.model.rows import BetaLaw, Rows
+from fedci.model.rows import BetaLaw, Rows, on_device
 from fedci.site.describing import Part
 from fedci.site.left_out import predicted
 from fedci.site.people import Posterior
@@ -127,7 +127,7 @@ def _outcome(here: Here, arrays: Arrays) -> Part:
     effect."""
     if here.posterior is None:
         raise SiteError(f"site '{here.table.site}' was asked out of turn: it waits for the effects' draws first")
-    law = BetaLaw(arrays["beta_mean"], arrays["beta_root"])
+    law = BetaLaw(on_device(arrays["beta_mean"]), on_device(arrays["beta_root"]))
     t, least, mean, unit = here.table, here.policy.min_cell, here.units.y_mean, here.units.y_sd
     told = predicted(t, here.units, here.model, here.arrays, here.posterior, law)
     kind = here.model.outcome
@@ -164,7 +164,8 @@ def _rounded(here: Here, rows: np.ndarray) -> np.ndarray:
 
 
 def _by_person(table: Table, kind: str) -> np.ndarray:
-    """[n] outcomes as effects are of them: 0 and 1 as they are on average without flips, counts per unit of exposure."""
+    """[n] outcomes as effects are of them: 0 and 1 as they are on average without flips, counts per unit of
+    exposure."""
     if kind == "binary":
         return (table.y - table.added) / (1.0 - 2.0 * table.added)
     return table.y / table.time if kind == "count" and table.time is not None else table.y

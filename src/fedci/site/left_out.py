@@ -2,7 +2,7 @@
 
     a number       E[y₀], E[y₁], the law of the own outcome and its place in it
     0 and 1        risks; the probability that the outcome is told as 1
-    a time         the same of each row of an interval: whether the event falls into it, of those who were still followed
+    a time         the same of each row of an interval: whether the event falls into it, while they were followed
     a count        rates per unit of exposure; the count that is expected over the person's own
 """
 
@@ -45,8 +45,7 @@ def predicted(table: Table, units: Units, model: Family, rows: Rows, q: Posterio
     person = np.arange(table.rows) if intervals is None else intervals.person
     which = leave_one_out.chosen(jax.tree.leaves(q.draws)[0].shape[0])[:len(np.asarray(beta.mean))]
     draws = jax.tree.map(lambda leaf: on_device(np.asarray(leaf)[which]), q.draws)
-    law = BetaLaw(*map(on_device, beta))
-    out = jax.device_get(leave_one_out.left_out(model, q.vector, rows, draws, law, q.jitter))
+    out = jax.device_get(leave_one_out.left_out(model, q.vector, rows, draws, beta, q.jitter))
     arms, means, var = (part[:, :len(person)] for part in (out.arms, out.mean, out.var))
     if not (np.isfinite(arms).all() and np.isfinite(means).all() and (var > 0).all()):
         raise NumericalError(f"site '{table.site}': leaving one person out is not stable. Raise model.jitter")
@@ -61,7 +60,8 @@ def predicted(table: Table, units: Units, model: Family, rows: Rows, q: Posterio
     mean, unit = units.y_mean, units.y_sd
     place = model.likelihood.place((table.y - mean) / unit, means, var).mean(0)
     sd = np.sqrt(var.mean(0) + means.var(0))
-    return Predicted(table.y, table.w, mean + unit * arms.mean(0), mean + unit * means.mean(0), unit * sd, place, person)
+    return Predicted(table.y, table.w, mean + unit * arms.mean(0), mean + unit * means.mean(0), unit * sd, place,
+                     person)
 
 
 def _time(units: Units, table: Table, model: Family) -> np.ndarray:

@@ -5,7 +5,7 @@ Each check returns nothing, or raises an error that names the site and the remed
 
 from __future__ import annotations
 
-from fedci.errors import DisclosureError, FloorError, SizeError
+from fedci.errors import DisclosureError, FloorError
 from fedci.model import padding
 from fedci.model.families import model_of
 from fedci.study.options import FitOptions
@@ -34,8 +34,8 @@ def check_noise(study: Study) -> None:
     """Of times and counts there is no noise on outcomes that a likelihood knows."""
     if study.policy.outcome_noise and study.outcome_type in ("survival", "count"):
         raise DisclosureError(f"policy.outcome_noise = {study.policy.outcome_noise:g}: there is no noise on a "
-                              f"{study.outcome_type} outcome yet. Agree on outcome_noise = 0.0 in a [policy] of the name "
-                              f"\"custom\"")
+                              f"{study.outcome_type} outcome yet. Agree on outcome_noise = 0.0 in a [policy] of the "
+                              f"name \"custom\"")
 
 
 def check_memory(site: str, rows: int, d: int, options: FitOptions, outcome: str = "numeric",

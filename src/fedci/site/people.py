@@ -14,8 +14,8 @@ from fedci.effect import Effect, Rates, Risks
 from fedci.model import predict
 from fedci.model.family import Family
 from fedci.model.likelihood import BINARY, COUNT
-from fedci.model.shared.survival import curves_at
 from fedci.model.rows import Draws, Known, Rows
+from fedci.model.shared.survival import curves_at
 from fedci.site.prepared import Prepared
 from fedci.table.table import Table
 
@@ -125,19 +125,22 @@ def by_the_end(curves: np.ndarray) -> Risks:
 
 
 def stream_curves(model: Any, known: Any, x: np.ndarray, index: int, drawn: bool = True) -> np.ndarray:
-    """[L, p, J, 2] survival of any number of people for every draw of (θ, β), with the site's own function drawn from its
-    law, or at its mean."""
+    """[L, p, J, 2] survival of any number of people for every draw of (θ, β), with the site's own function drawn from
+    its law, or at its mean."""
     chunk = next((size for size in CURVES if len(x) <= size), CURVES[-1])
     key = jax.random.fold_in(jax.random.PRNGKey(9), index)
-    return np.concatenate([np.asarray(curves_at(model, known, np.pad(part, ((0, chunk - len(part)), (0, 0))), key, drawn)
-                                      )[:, :len(part)]
-                           for start in range(0, max(len(x), 1), chunk) for part in [x[start:start + chunk]]], 1)
+    parts = []
+    for start in range(0, max(len(x), 1), chunk):
+        part = x[start:start + chunk]
+        padded = np.pad(part, ((0, chunk - len(part)), (0, 0)))
+        parts.append(np.asarray(curves_at(model, known, padded, key, drawn))[:, :len(part)])
+    return np.concatenate(parts, 1)
 
 
 def stream_risks(model: Family, vector: np.ndarray, known: Known, draws: Draws, x: np.ndarray, jitter: float,
                  drawn: bool = True, rate: float = 1.0) -> Rates:
-    """r₀ and r₁ of any number of people for every draw of (θ, β): σ of log odds (or e to the log rates) drawn from their
-    law, or its mean."""
+    """r₀ and r₁ of any number of people for every draw of (θ, β): σ of log odds (or e to the log rates) drawn from
+    their law, or its mean."""
     parts, chunk = [], next((size for size in SIZES if len(x) <= size), SIZES[-1])
     for start in range(0, max(len(x), 1), chunk):
         part = x[start:start + chunk]

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from fedci.effect import CORRELATIONS, Effect, effect_sums, population_sizes, draw_averages
+from fedci.effect import CORRELATIONS, Effect, draw_averages, effect_sums, population_sizes
 from fedci.errors import DisclosureError, MessageError, NumericalError, SiteError
 from fedci.model.family import Ask, Sums
 from fedci.model.rows import RiskSums, Rows, SiteEffects, SurvivalSums, on_device
@@ -181,7 +181,8 @@ def _answer(party: Party, run: Run, place: Place, ask: Ask) -> tuple[Run, Part]:
 
 
 DESCRIBED: Mapping[str, Callable[[Party, Run, Any], Part]] = {
-    "AskTimes": describing.times, "AskExposure": describing.exposures, "AskColumns": describing.columns, "AskMeans": describing.means, "AskSpreads": describing.spreads,
+    "AskTimes": describing.times, "AskExposure": describing.exposures, "AskColumns": describing.columns,
+    "AskMeans": describing.means, "AskSpreads": describing.spreads,
     "AskDescription": describing.description}
 
 

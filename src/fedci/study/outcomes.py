@@ -2,7 +2,7 @@
 
     "ldl_change"                                                                   a number
     { name = "died", type = "binary" }                                             1 where it happened, 0 where not
-    { time = "days", event = "died", type = "survival", horizons = [30, 180] }     followed for so long; 1: it happened then
+    { time = "days", event = "died", type = "survival", horizons = [30, 180] }     followed for so long; 1: it happened
     { name = "falls", type = "count", exposure = "years" }                         how often, in how long
 """
 
@@ -69,8 +69,8 @@ def check(kind: str, time: str | None, horizons: tuple[float, ...], cuts: tuple[
         if any(not (math.isfinite(value) and value > 0) for value in values) or list(values) != sorted(set(values)):
             raise StudyError(f"outcome.{name}: needs times above 0, each later than the one before")
     if cuts and cuts[-1] != horizons[-1]:
-        raise StudyError(f"outcome.cuts ends at {cuts[-1]:g}, and the last horizon is {horizons[-1]:g}: the last interval "
-                         f"ends there. Add it, or remove what lies beyond")
+        raise StudyError(f"outcome.cuts ends at {cuts[-1]:g}, and the last horizon is {horizons[-1]:g}: the last "
+                         f"interval ends there. Add it, or remove what lies beyond")
     if len(cuts) > MOST_CUTS or len(horizons) > INTERVALS:
         raise StudyError(f"outcome: at most {INTERVALS} horizons and {MOST_CUTS} cuts")
     if control is not None:

@@ -469,7 +469,8 @@ class Study(_Stated):
     def to_toml(self) -> str:
         """The study as a file: `Study.read` of it is equal to this study."""
         changes = self.policy.changes()
-        top = self.model_dump(exclude={"covariates", "linkage", "diagnostics", "policy", "options", "source", *OF_TYPES})
+        top = self.model_dump(exclude={"covariates", "linkage", "diagnostics", "policy", "options", "source",
+                                       *OF_TYPES})
         top = {key: value for key, value in top.items() if value is not None}
         if self.outcome_type != "numeric":
             top["outcome"] = outcomes.written(self.outcome, self.outcome_type, self.time, self.horizons, self.cuts,

@@ -28,6 +28,10 @@ TREATMENT = re.compile(r"treat|^trt|^arm$|expos|^drug|interven|^w$|^z$", re.I)
 OUTCOME = re.compile(r"outcome|response|change|score|^y$|_y$|result|endpoint|death|died|dead|mortal|surviv|readmi|"
                      r"relaps", re.I)
 IDENTITY = re.compile(r"(^|_|\b)(id|ids|nid|pid|mrn|ssn|nhs|uuid|person|patient|subject)(_|$|\b|no$|nr$)|(_id|Id|ID)$")
+TIME = re.compile(r"days|weeks|months|years|time|followup|follow_up|futime|rtime|dtime|tstop", re.I)
+EVENT = re.compile(r"death|died|dead|mortal|event|status|relaps|recur|readmi|censor", re.I)
+HORIZON = 0.8
+"""Of the time that nine of ten are followed no longer than: a first guess of where curves are compared."""
 FEW_LEVELS = 12
 """Words of more kinds than this are text, not levels; whoever knows better writes them in."""
 RARE = 10
@@ -47,6 +51,10 @@ class Look:
     rare: tuple[str, ...] = ()
     range: tuple[float, float] | None = None
     """Widened outward to two digits."""
+    positive: float | None = None
+    """Of numbers that are never negative, their 90% quantile."""
+    counts: bool = False
+    """Whether they are few whole numbers from 0 on."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +63,7 @@ class Guess:
 
     look: Look
     role: str
-    """treatment, outcome, covariate, id or left out."""
+    """treatment, outcome, time, covariate, id or left out."""
     why: str
 
 
@@ -69,7 +77,11 @@ class Proposal:
 
     def to_toml(self) -> str:
         """The study file with a remark at each guess; `Study.read` of it is the study."""
-        remarks = {_head(guess): f"# review: {guess.why}" for guess in self.guesses if guess.role != "left out"}
+        remarks = {_head(guess): f"# review: {guess.why}" for guess in self.guesses
+                   if guess.role not in ("left out", "time")}
+        if self.study.time is not None:
+            remarks["outcome"] = ("# review: did the event (1) or the end of follow-up (0) end this time, from the "
+                                  "treatment on? At which horizons are curves compared?")
         lines = ["# Proposed by `fedci init`. What is marked 'review' is a guess from one file: check it against",
                  "# the protocol, then give the same file to every site. docs/study.md explains the keys."]
         for line in self.study.to_toml().splitlines():
@@ -132,7 +144,9 @@ def _as_numeric(column: Column) -> Look | None:
     whole = bool((known == np.round(known)).all())
     if whole and len(np.unique(known)) == len(values) and IDENTITY.search(column.name):
         return Look(name=column.name, kind="unique", missing=0.0)
-    return Look(name=column.name, kind="numeric", missing=_share(values), range=_round_range(known.min(), known.max()))
+    counts = whole and known.min() == 0 and len(np.unique(known)) <= FEW_LEVELS
+    return Look(name=column.name, kind="numeric", missing=_share(values), range=_round_range(known.min(), known.max()),
+                positive=float(np.quantile(known, 0.9)) if known.min() >= 0 else None, counts=counts)
 
 
 def _share(values: np.ndarray) -> float:
@@ -169,7 +183,15 @@ def _roles(looks: Sequence[Look]) -> tuple[Guess, ...]:
     treatment = _chosen(looks, TREATMENT, ("binary",), "the treatment: a column of 0 and 1")
     rest = [look for look in looks if look is not treatment]
     outcome = _chosen(rest, OUTCOME, ("numeric", "binary"), "the outcome: a column of numbers")
-    return tuple(_role(look, treatment, outcome) for look in looks)
+    event = next((look for look in rest if look.kind == "binary" and EVENT.search(look.name)), None)
+    time = next((look for look in rest if look.positive and TIME.search(look.name) and not look.counts), None)
+    if event is None or time is None or outcome not in (event, time) or event.missing or time.missing:
+        return tuple(_role(look, treatment, outcome) for look in looks)
+    return tuple(_time_guess(look) if look is time else _role(look, treatment, event) for look in looks)
+
+
+def _time_guess(look: Look) -> Guess:
+    return Guess(look, "time", "was a person followed for so long?")
 
 
 def _chosen(looks: Sequence[Look], named: re.Pattern[str], kinds: Sequence[str], needed: str) -> Look:
@@ -186,7 +208,8 @@ def _role(look: Look, treatment: Look, outcome: Look) -> Guess:
     if look is treatment:
         return Guess(look, "treatment", "is 1 the treated, 0 the untreated?" + _named(TREATMENT, look))
     if look is outcome:
-        what = " 0 and 1: effects are differences of risks." if look.kind == "binary" else ""
+        what = " 0 and 1: effects are differences of risks." if look.kind == "binary" else (
+            " Few whole numbers: write type = \"count\" where they count events." if look.counts else "")
         return Guess(look, "outcome", f"is this the outcome, measured after the treatment?{what}"
                                       + _named(OUTCOME, look))
     if look.kind == "unique" or (IDENTITY.search(look.name) and look.kind != "binary"):
@@ -217,7 +240,11 @@ def _study(guesses: Sequence[Guess], name: str, policy: str) -> Study:
     covariates = [_covariate(guess.look) for guess in guesses if guess.role == "covariate"]
     if not covariates:
         raise DataError("no column is left for a covariate: what explains who is treated and how they fare is needed")
-    outcome = {"name": role["outcome"].name, "type": "binary" if role["outcome"].kind == "binary" else "numeric"}
+    outcome: dict[str, Any] = {"name": role["outcome"].name,
+                               "type": "binary" if role["outcome"].kind == "binary" else "numeric"}
+    if time := next((guess.look for guess in guesses if guess.role == "time"), None):
+        horizon = float(f"{HORIZON * (time.positive or 1.0):.1g}")
+        outcome = {"time": time.name, "event": role["outcome"].name, "type": "survival", "horizons": [horizon]}
     return Study(name=name, treatment=role["treatment"].name, outcome=outcome, covariates=covariates,
                  ids=tuple(guess.look.name for guess in guesses if guess.role == "id"), policy=policy_of(policy))
 

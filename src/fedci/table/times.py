@@ -18,7 +18,7 @@ from fedci.table.values import Column, numbers, row_list
 def checked_time(column: Column, role: str) -> np.ndarray:
     """[n] of a time (`role`: what it is), known and not negative; an exposure is above 0."""
     time = numbers(column, f"the {role} must be numeric. Correct the cells")
-    for wrong, words in ((np.isnan(time), "has no value in {}"), (~np.isfinite(time) & ~np.isnan(time), "is infinite in {}"),
+    for wrong, words in ((np.isnan(time), "has no value in {}"), (np.isinf(time), "is infinite in {}"),
                          (time < 0, "is negative in {}"),
                          ((time == 0) & (role == "exposure"), "is 0 in {}")):
         if wrong.any():

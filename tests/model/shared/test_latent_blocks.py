@@ -1,4 +1,4 @@
-"""Many rows through a bound: where all rows induce, blocks compute what exact rows do; padding and cuts change nothing."""
+"""Many rows through a bound: where all rows induce, blocks compute what exact rows do; cuts change nothing."""
 
 import jax
 import jax.numpy as jnp
@@ -8,12 +8,11 @@ from scipy.special import expit
 
 from fedci.model import predict
 from fedci.model.families import model_of
-from fedci.model.rows import Anchor, BetaLaw, Known, Rows
+from fedci.model.rows import Anchor, BetaLaw, Known, Rows, on_device
 from fedci.model.shared import evidence, inducing
 from fedci.model.shared.arranged import arranged
 from fedci.model.shared.evidence import SharedDraws
 from fedci.model.shared.latent_blocks import LatentBlocks
-from fedci.model.rows import on_device
 from fedci.study.options import SharedOptions
 
 D, N = 2, 14
@@ -108,8 +107,8 @@ def test_where_all_rows_induce_new_people_and_those_left_out_have_the_exact_laws
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_sums_of_risks_are_drawn_from_the_same_law(kind):
-    """Of 400 antithetic draws of β̃ with each θ, which are the same in both: means within 6 standard errors, sds within a
-    fifth (of 200 independent pairs an sd is known to 5%)."""
+    """Of 400 antithetic draws of β̃ with each θ, which are the same in both: means within 6 standard errors, sds
+    within a fifth (of 200 independent pairs an sd is known to 5%)."""
     m, draws = model(kind), draws_of(kind, 400)
     one, other = (np.asarray(rows.effects(m, np.zeros(0), draws, np.zeros(0), JITTER).risks).reshape(2, 400, 2, 3)
                   for rows in (exactly(kind), in_blocks(kind)))

@@ -1,4 +1,4 @@
-"""A site's rows of an outcome that is no number, arranged as they are computed on: all at once, or in blocks if many."""
+"""A site's rows of an outcome that is no number, as they are computed on: all at once, or in blocks where many."""
 
 from __future__ import annotations
 

@@ -262,7 +262,8 @@ def baseline(intervals: int) -> Iterator[Block]:
     if intervals > 1:
         yield Block(name="baseline", width=intervals, part=Part("baseline", "time"),
                     columns=lambda theta, points: over_time(intervals, points.x[:, -1]),
-                    root=lambda theta: simpler(*theta["baseline"][:2], theta["baseline"][2] + theta["alike"]))
+                    root=lambda theta: simpler(theta["baseline"][0], theta["baseline"][1],
+                                               theta["baseline"][2] + theta["alike"]))
 
 
 def over_time(intervals: int, at: Float[Array, "n"]) -> Float[Array, "n J"]:

@@ -1,17 +1,17 @@
 """Many rows that tell of a function through a bound (`latent`), in blocks and with few inducing inputs (`sparse`).
 
-The function at a row of arm a is φᵀ(S_a β̃ + V_a c) and what the inducing inputs leave open, c ~ N(0, I). With ω and η̃ of
-the rows, B = I + WᵀΩW, and β̃ ~ N(m, DDᵀ) by the sums of all sites, everything the bound needs of η is in φ-space,
+The function at a row of arm a is φᵀ(S_a β̃ + V_a c) and what the inducing inputs leave open, c ~ N(0, I). With ω and
+η̃ of the rows, B = I + WᵀΩW, and β̃ ~ N(m, DDᵀ) by the sums of all sites, everything the bound needs of η is in φ-space,
 
     E η = φᵀ(S_a m + V_a c̄)        Var η = φᵀM_aφ + Φ[a, a](k̇ − ‖ψ‖²)(x, x)        c̄ = B⁻¹WᵀΩ(η̃ − Zm)
     M_a = V_aB⁻¹V_aᵀ + R_aDDᵀR_aᵀ,       R_a = S_a − V_aB⁻¹WᵀΩZ
 
-so a step is one pass over the blocks: each makes its η from the last step's numbers, its ω and η̃ from that, and adds to the
-sums of the next. Where all rows induce, it is what `latent` computes. Titsias' price is that of `sparse`, with ω_i in the
-place of 1/σ²: the two bounds add up to one.
+so a step is one pass over the blocks: each makes its η from the last step's numbers, its ω and η̃ from that, and adds
+to the sums of the next. Where all rows induce, it is what `latent` computes. Titsias' price is that of `sparse`, with
+ω_i in the place of 1/σ²: the two bounds add up to one.
 
-For effects c is drawn once with each draw of (θ, β̃); what the inducing inputs leave open is drawn for each person, with the
-part that people share on average (`shared_part`).
+For effects c is drawn once with each draw of (θ, β̃); what the inducing inputs leave open is drawn for each person,
+with the part that people share on average (`shared_part`).
 """
 
 from __future__ import annotations
@@ -247,8 +247,9 @@ def _risks(model: SharedModel, site: LatentBlocks, draws: SharedDraws, local: Bo
 
 def drawn(model: SharedModel, draw: SharedDraws, seen: Blocks, seed: Array,
           jitter: Scalar) -> tuple[Learnt, Any]:
-    """(what was learnt, x [b, d] and normals [B, b, 2] → η [B, b, 2] in both arms): for each β̃ one draw of the site's own
-    function, the same wherever it is asked for, but for what inducing inputs leave open, which the normals draw."""
+    """(what was learnt, x [b, d] and normals [B, b, 2] → η [B, b, 2] in both arms): for each β̃ one draw of the
+    site's own function, the same wherever it is asked for, but for what inducing inputs leave open, which the normals
+    draw."""
     known, theta = sparse.learn(model, draw.theta, draw.beta, seen, jitter), model.unravel(draw.theta)
     count, own = draw.beta.shape[0], own_root(theta)
     away = normals(jax.random.fold_in(seed, 0), count, (known.spread.shape[1],))

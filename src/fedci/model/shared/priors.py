@@ -1,9 +1,9 @@
 """The priors of θ in the model `shared`: one table, a row for each part of θ, with the reason of its numbers.
 
 All is on the standardised scale: sds are in standard deviations of the outcome, x has spread 1; of outcomes that are 0
-and 1, on the scale of log odds, where the outcome's own noise has sd π/√3 = 1.8; of counts, of logs of rates. A *root* is a part of
-three numbers, (log sd of b, own part of log sd e/sd b, own part of ρ), where the function is b without treatment and
-ρb + e with it: its 2 × 2 matrix is `basis.root`.
+and 1, on the scale of log odds, where the outcome's own noise has sd π/√3 = 1.8; of counts, of logs of rates. A
+*root* is a part of three numbers, (log sd of b, own part of log sd e/sd b, own part of ρ), where the function is b
+without treatment and ρb + e with it: its 2 × 2 matrix is `basis.root`.
 """
 
 from __future__ import annotations
@@ -124,8 +124,8 @@ TABLE: dict[str, Prior] = {
                "of each other, two times in three"),
     "baseline": Prior(
         letter="root of the baseline", shape=(3,), mean=(0.0, -0.5, 0.0), sd=(0.7, 0.7, 0.1), only="survival",
-        reason="log hazards change over the intervals by a factor e, either way; treatment may change by how much they do "
-               "nearly as freely (e^−0.5 = 0.6 of it), so that hazards cross where data say so: not tied to η"),
+        reason="log hazards change over the intervals by a factor e, either way; treatment may change by how much they "
+               "do nearly as freely (e^−0.5 = 0.6 of it), so that hazards cross where data say so: not tied to η"),
     "dispersion": Prior(
         letter="log r", shape=(), mean=1.5, sd=1.5, only="count",
         reason="the size of the negative binomial, its variance being μ + μ²/r: from r = 1, as wide as it is large, to "

@@ -21,9 +21,9 @@ from fedci.model.family import NO_ANCHOR, Answer, Arrays, Ask, Rules, Sums
 from fedci.model.law import Law
 from fedci.model.rows import Anchor, BetaLaw, Rows, Vector, on_device
 from fedci.model.shared import basis, drivers, evidence, exchanges, inducing, latent_blocks, thresholds
+from fedci.model.shared.arranged import arranged
 from fedci.model.shared.evidence import SharedDraws, Statistics
 from fedci.model.shared.exchanges import ANCHOR, MATCHED, PULL_BACK, STATISTICS
-from fedci.model.shared.arranged import arranged
 from fedci.model.shared.latent_blocks import LatentBlocks
 from fedci.model.shared.shared import NOISE_FLOOR, SharedModel
 from fedci.model.shared.sparse import Blocks

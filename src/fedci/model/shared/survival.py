@@ -2,15 +2,16 @@
 
     P(event in interval j | none before, x, arm) = σ(η_a(x, τ_j))        S_a(t_j | x) = Π_{i ≤ j} (1 − σ(η_a(x, τ_i)))
 
-x of a row has the interval's place τ_j in its last column. y is 1 in the interval that the event ended. Who was followed for
-a share s of the last interval without an event has a row that counts for s of one: (1 − h)^s, as where the hazard is
-constant within it. So all of it is rows of 0 and 1 in blocks (`latent_blocks`), however few.
+x of a row has the interval's place τ_j in its last column. y is 1 in the interval that the event ended. Who was
+followed for a share s of the last interval without an event has a row that counts for s of one: (1 − h)^s, as where
+the hazard is constant within it. So all of it is rows of 0 and 1 in blocks (`latent_blocks`), however few.
 
 With each draw of (θ, β̃) a site draws its own function once, and sums over its people of their curves are told.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from functools import partial
 from typing import Any, NamedTuple
@@ -113,7 +114,9 @@ class SurvivalRows(NamedTuple):
         return self.latent.seen(local)
 
     def price(self, model: SharedModel, vector: Vector, local: Bounded | Held) -> Array:
-        return self.latent.price(model, vector, local)
+        """The evidence counts people where it norms Gaussians, and each has several rows."""
+        more = jnp.sum(self.latent.rows.mask) - jnp.sum(self.weights[..., 0])
+        return self.latent.price(model, vector, local) + math.log(2.0 * math.pi) * more
 
     def sums_over_rows(self, model: SharedModel, vector: Vector, jitter: Scalar) -> Any:
         return self.latent.sums_over_rows(model, vector, jitter)

@@ -1,11 +1,11 @@
 """Times to an event, measured: `python -m fedci.benchmark.run.survival` prints a table of docs/outcomes.md.
 
-Differences of restricted mean times over all people and of 250 new ones, five sites, five covariates on which treatment,
-hazard and censoring depend; beside Cox regression (lifelines, extra `benchmark`) of each arm on the combined rows, averaged
-over everybody (g-computation):
+Differences of restricted mean times over all people and of 250 new ones, five sites, five covariates on which
+treatment, hazard and censoring depend; beside Cox regression (lifelines, extra `benchmark`) of each arm on the combined
+rows, averaged over everybody (g-computation):
 
-    proportional   hazard e^{bᵀx}, of the treated 0.6 times that                  crossing   1.8 times until 3, then 0.4 times
-    null           no effect                                                     censored   proportional, 60 % censored
+    proportional   hazard e^{bᵀx}, of the treated 0.6 times that       crossing   1.8 times until 3, then 0.4 times
+    null           no effect                                          censored   proportional, 60 % censored
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def fitted(drawn: Drawn) -> Result:
 
 
 def cox(drawn: Drawn) -> float:
-    """The average difference by Cox regression of each arm on the combined rows, over everybody; NaN without lifelines."""
+    """The average difference by Cox regression of each arm on the combined rows; NaN without lifelines."""
     try:
         from lifelines import CoxPHFitter
     except ImportError:

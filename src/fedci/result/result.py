@@ -23,7 +23,7 @@ from fedci.model import leave_one_out
 from fedci.protocol import optimise
 from fedci.protocol.engine import Traffic
 from fedci.result import words
-from fedci.result.survival import Survival
+from fedci.result.curves import Survival
 from fedci.site.people import People, by_the_end, stream_cate, stream_curves, stream_risks
 from fedci.site.prepared import Units
 from fedci.study.study import Study

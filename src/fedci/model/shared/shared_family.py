@@ -24,10 +24,10 @@ from fedci.model.shared import basis, drivers, evidence, exchanges, inducing, la
 from fedci.model.shared.arranged import arranged
 from fedci.model.shared.evidence import SharedDraws, Statistics
 from fedci.model.shared.exchanges import ANCHOR, MATCHED, PULL_BACK, STATISTICS
+from fedci.model.shared.intervals import SurvivalRows, nobody, survival_rows
 from fedci.model.shared.latent_blocks import LatentBlocks
 from fedci.model.shared.shared import NOISE_FLOOR, SharedModel
 from fedci.model.shared.sparse import Blocks
-from fedci.model.shared.survival import SurvivalRows, nobody, survival_rows
 
 MANY_PEOPLE = 1000
 """At all sites together: from there on the fit takes natural steps from its first round on."""

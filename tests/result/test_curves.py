@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fedci.errors import UsageError
-from fedci.result.survival import Survival
+from fedci.result.curves import Survival
 
 TIMES = np.array([1.0, 2.0, 5.0])
 RATE = np.array([[0.3], [0.1]])

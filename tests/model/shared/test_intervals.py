@@ -7,7 +7,8 @@ from scipy.special import expit
 
 from fedci.model.families import model_of
 from fedci.model.rows import Rows
-from fedci.model.shared import evidence, survival
+from fedci.model.shared import evidence
+from fedci.model.shared import intervals as survival
 from fedci.model.shared.arranged import arranged
 from fedci.model.shared.evidence import SharedDraws
 from fedci.protocol import timing

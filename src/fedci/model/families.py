@@ -17,6 +17,8 @@ FAMILIES: dict[tuple[str, str], type[Family]] = {
 
 @lru_cache(maxsize=256)
 def model_of(options: ModelOptions | SharedOptions, covariates: int, described: int, sites: int,
-             outcome: str = "numeric") -> Family:
-    """The one model of these values in this process: comparing it with itself costs nothing."""
-    return FAMILIES[options.family, options.rounds_tell](options, covariates, described, sites, outcome)
+             outcome: str = "numeric", intervals: int = 0) -> Family:
+    """The one model of these values in this process: comparing it with itself costs nothing. `covariates` of people:
+    of a time to an event x has the interval's place beside them."""
+    kind = FAMILIES[options.family, options.rounds_tell]
+    return kind(options, covariates + (outcome == "survival"), described, sites, outcome, intervals)

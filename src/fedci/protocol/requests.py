@@ -19,7 +19,7 @@ import numpy as np
 
 from fedci.diagnostics import balance, fit, missingness, overlap, propensity, sameness
 from fedci.effect import REALISED, told_of_realised
-from fedci.privacy.secure_sum import BOUNDED, RAW, RELATIVE, SHARE_BYTES, WIDE, Form
+from fedci.privacy.secure_sum import BOUNDED, COMPACT, RAW, RELATIVE, SHARE_BYTES, WIDE, Form
 from fedci.protocol import stages, timing
 from fedci.protocol.messages import (
     AskLinkKey,
@@ -377,7 +377,7 @@ _ROWS = (
                 Array("gradient", ("parameters",), "its slope in the model's parameters"),
                 Array("phi_roots", ("draws", 2, 2), "its slope in the draws of Φ"),
                 Array("sigma_roots", ("draws", 2, 2), "its slope in the draws of Σ"), _FAILED)),
-    Request(name="AskStatistics", message=Step, phase="fit", summed=True, form=RELATIVE, notes=("jitter",),
+    Request(name="AskStatistics", message=Step, phase="fit", summed=True, form=COMPACT, notes=("jitter",),
             draws=_statistics, words="first round", answer=(
                 Array("gram", ("draws", "products"), "products of the basis columns, weighted", holds=_has_squares),
                 Array("cross", ("draws", "basis"), "basis columns times the outcome"),

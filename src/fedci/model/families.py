@@ -17,4 +17,5 @@ def model_of(options: ModelOptions | SharedOptions, covariates: int, described: 
              outcome: str = "numeric", intervals: int = 0) -> Family:
     """The one model of these values in this process: comparing it with itself costs nothing. `covariates` of people:
     of a time to an event x has the interval's place beside them."""
-    return FAMILIES[options.family](options, covariates + (outcome == "survival"), described, sites, outcome, intervals)
+    return FAMILIES[options.family](options=options, covariates=covariates + (outcome == "survival"),
+                                    described=described, sites=sites, outcome=outcome, intervals=intervals)

@@ -39,6 +39,7 @@ def measure() -> list[dict[str, Any]]:
     import jax.numpy as jnp
     import numpy as np
 
+    from fedci.model.families import model_of
     from fedci.model.shared import evidence, sparse
     from fedci.model.shared.inducing import cut
     from fedci.study.options import preset

@@ -39,12 +39,13 @@ def measure() -> list[dict[str, Any]]:
     import jax.numpy as jnp
     import numpy as np
 
-    from fedci.model.families import model_of
     from fedci.model.shared import evidence, sparse
     from fedci.model.shared.inducing import cut
+    from fedci.model.shared.shared_family import SharedFamily
     from fedci.study.options import preset
 
-    rng, model = np.random.default_rng(0), model_of(preset("default").model, D, D, 10)
+    rng = np.random.default_rng(0)
+    model = SharedFamily(options=preset("default").model, covariates=D, described=D, sites=10)
     x, w, y = rng.standard_normal((ROWS, D)), (rng.random(ROWS) < 0.5).astype(float), rng.standard_normal(ROWS)
     site = cut(x, w, y, np.zeros(4), 0, model.kernel, model.options.inducing)
     thetas = model.prior[0] + 0.1 * rng.standard_normal((DRAWS, model.size))

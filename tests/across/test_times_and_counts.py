@@ -56,27 +56,6 @@ def counted() -> Result:
 # --- the study
 
 
-@pytest.mark.parametrize("outcome", [TIMED, TIMED | {"cuts": [1.0, 3.0, 6.0]}, COUNTED,
-                                     {"name": "falls", "type": "count"}])
-def test_the_outcome_is_written_and_read(outcome):
-    study = plan(outcome)
-    again = Study.from_toml(study.to_toml())
-    assert again == study
-    assert again.hash() == study.hash()
-    assert study.hash() != plan("falls").hash()
-
-
-@pytest.mark.parametrize(("outcome", "told"), [
-    ({"event": "died", "type": "survival", "horizons": [1]}, "'time' is missing"),
-    ({"time": "days", "event": "died", "type": "survival"}, "'horizons' is missing"),
-    (TIMED | {"horizons": [6.0, 2.0]}, "each later"), (TIMED | {"cuts": [1.0, 3.0]}, "the last horizon is 6"),
-    (TIMED | {"exposure": "years"}, "unknown key 'exposure'"), ({"name": "falls", "type": "counts"}, "did you mean"),
-    ({"name": "falls", "type": "count", "horizons": [1]}, "unknown key 'horizons'")])
-def test_a_mistake_in_the_outcome_is_named(outcome, told):
-    with pytest.raises(StudyError, match=told):
-        plan(outcome)
-
-
 def test_other_presets_a_control_and_noise_are_refused():
     for outcome in (TIMED, COUNTED):
         with pytest.raises(StudyError, match="numeric outcomes only"):

@@ -59,7 +59,7 @@ def summary(talk: Talk, contract: Contract, opened: Opening, model: Propensity |
         "fit": lambda: fit.summary(fitted.trace, fitted.cap, fitted.ended,
                                    {name: own["residuals"] for name, own in outcome.sites.items()}, everyone),
         "plausibility": lambda: plausibility.summary(
-            opened.outcome[1], opened.share, _noise_sd(fitted, opened), _averages(contract, fitted),
+            _outcome_sd(opened), opened.share, _noise_sd(fitted, opened), _averages(contract, fitted),
             fit.line(everyone.line)[2] if everyone else None),
         "heterogeneity": lambda: heterogeneity.summary(effects, {name: _site_effect(fitted.sums[name])
                                                                  for name in effects if name in fitted.sums}),
@@ -160,6 +160,12 @@ def _averages(contract: Contract, fitted: Fitted) -> tuple[plausibility.Average,
     return plausibility.averages_of({over: EffectSums((part,)).expected() for over, part in sums.items()})
 
 
+def _outcome_sd(opened: Opening) -> float:
+    """In the units of effects: of a count per unit of exposure, as if it were the same for everybody."""
+    mean, sd = opened.outcome
+    return sd * float(opened.timing[0]) / mean if opened.model.outcome == "count" else sd
+
+
 def _noise_sd(fitted: Fitted, opened: Opening) -> tuple[float, float] | None:
     """None of 0 and 1."""
     if fitted.model.outcome != "numeric":
@@ -183,7 +189,7 @@ def _sensitivity(fitted: Fitted, opened: Opening, columns: int, share: np.ndarra
     treated = float(share[1] / share[0]) if share[0] > 0 else opened.share
     noise_sd = _noise_sd(fitted, opened)
     if sums.of_rates:
-        return sensitivity.of_rates(sums.rates(), opened.outcome[1])
+        return sensitivity.of_rates(sums.rates(), _outcome_sd(opened))
     if noise_sd is None:
         return sensitivity.of_risks(sums.risks(), opened.outcome[1], treated)
     return sensitivity.summary(

@@ -21,4 +21,5 @@ def model_of(options: ModelOptions | SharedOptions, covariates: int, described: 
     """The one model of these values in this process: comparing it with itself costs nothing. `covariates` of people:
     of a time to an event x has the interval's place beside them."""
     kind = FAMILIES[options.family, options.rounds_tell]
-    return kind(options, covariates + (outcome == "survival"), described, sites, outcome, intervals)
+    return kind(options=options, covariates=covariates + (outcome == "survival"), described=described, sites=sites,
+                outcome=outcome, intervals=intervals)

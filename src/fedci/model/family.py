@@ -77,7 +77,7 @@ class Answer(NamedTuple):
     """What the site keeps for the next question; stays there."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Family(ABC):
     """The model of one study. Equal ones share one compilation; make one with `families.model_of`."""
 

@@ -4,7 +4,7 @@
     Blocks (`model.shared.sparse`)    few inducing inputs, one block of rows at a time      linear in them
     LatentRows (`model.shared.latent`)  exact, of a function that outcomes of 0 and 1 tell of through a bound
     LatentBlocks (`model.shared.latent_blocks`)  the same of many rows, in blocks
-    SurvivalRows (`model.shared.intervals`)  of a time to an event: such rows, one for each person and interval
+    SurvivalRows (`model.shared.interval_rows`)  of a time to an event: such rows, one for each person and interval
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ class Comparison(Shown):
 
     @property
     def same_question(self) -> bool:
-        return not {"treatment", "outcome", "outcome_type"} & self.settings.keys()
+        return not {"treatment", "outcome", "outcome_type", "horizons", "exposure"} & self.settings.keys()
 
     def plain(self) -> dict[str, Any]:
         """As JSON holds it."""
@@ -83,7 +83,7 @@ def _settings(result: Result) -> dict[str, Any]:
     parts = {"policy": study.policy, "model": outcome.options.model, "optimiser": outcome.options.optimiser,
              "prediction": outcome.options.prediction}
     return {"study": study.name, "treatment": study.treatment, "outcome": study.outcome,
-            "outcome_type": study.outcome_type,
+            "outcome_type": study.outcome_type, "horizons": list(study.horizons), "exposure": study.exposure,
             "covariates": [covariate.name for covariate in study.covariates], "sites": list(result.sites),
             "people": outcome.layout.rows,
             **{f"{part}.{key}": value for part, options in parts.items()

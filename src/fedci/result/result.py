@@ -451,7 +451,7 @@ class Result(Shown):
         draws = layout.model.draws_elsewhere(self.outcome.effects.draws, fit.theta, layout.u, layout.pooled_u,
                                              self.outcome.seed)
         return (fit.theta, layout.model.no_rows(layout.pooled_u), draws,
-                Units(*layout.scales, layout.indicators, layout.timing))
+                Units(**layout.scales._asdict(), indicators=layout.indicators, timing=layout.timing))
 
     # --- tables and words
 

@@ -226,7 +226,8 @@ def _read_people(study: Study, outcome: Outcome, index: int, path: Path) -> Peop
 def fitted_people(outcome: Outcome, table: Table, rows: np.ndarray, jitter: float) -> People:
     """The people of a site from its table, ready for predictions: nothing is fitted again."""
     layout = outcome.layout
-    index, units = layout.sites.index(table.site), Units(*layout.scales, layout.indicators, layout.timing)
+    index = layout.sites.index(table.site)
+    units = Units(**layout.scales._asdict(), indicators=layout.indicators, timing=layout.timing)
     arranged = layout.model.rows(units.covariates(table.x), table.w, units.outcome(table.y), layout.u[index], index,
                                  table.added / units.y_sd**2, table.cluster,
                                  units.time(table.time, layout.model.outcome, table.rows))

@@ -319,6 +319,8 @@ def _consent(asked: Situation, accepts: Accepts) -> Advice | None:
         changes["secure_sum"] = "auto"
     if asked.model.size > policy.max_parameters_per_row * (people := max(asked.people, 1)):
         changes["max_parameters_per_row"] = float(np.ceil(10 * asked.model.size / people) / 10)
+    if policy.outcome_noise and asked.study.outcome_type in ("survival", "count"):
+        changes["outcome_noise"] = 0.0
     told = _numbers(asked)
     if told > policy.numbers_per_person * people:
         changes["numbers_per_person"] = float(np.ceil(told / people))

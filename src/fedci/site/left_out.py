@@ -18,7 +18,7 @@ from fedci.model import leave_one_out
 from fedci.model.family import Family
 from fedci.model.likelihood import BINARY, COUNT
 from fedci.model.rows import BetaLaw, Rows, on_device
-from fedci.model.shared.intervals import SurvivalRows, expanded
+from fedci.model.shared.interval_rows import SurvivalRows, expanded
 from fedci.site.people import Posterior
 from fedci.site.prepared import Units
 from fedci.table.table import Table

@@ -15,7 +15,7 @@ from fedci.model import predict
 from fedci.model.family import Family
 from fedci.model.likelihood import BINARY, COUNT
 from fedci.model.rows import Draws, Known, Rows
-from fedci.model.shared.intervals import curves_at
+from fedci.model.shared.interval_rows import curves_at
 from fedci.site.prepared import Prepared
 from fedci.table.table import Table
 

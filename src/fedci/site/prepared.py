@@ -11,7 +11,7 @@ from fedci.model.rows import Rows
 from fedci.protocol.timing import in_intervals
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Units:
     """How this study's rows become the model's: pooled centre and spread, and indicators of missing values."""
 

@@ -159,7 +159,7 @@ def _foresee(run: Run) -> None:
 
 def _prepared(site: str, run: Run, opened: Opening) -> Prepared:
     """The rows in the common units, and those that a first stage looks at."""
-    units = Units(*opened.scales, opened.indicators, opened.timing)
+    units = Units(**opened.scales._asdict(), indicators=opened.indicators, timing=opened.timing)
     x, w, y = units.covariates(run.table.x), run.table.w, units.outcome(run.table.y)
     time = units.time(run.table.time, opened.model.outcome, len(y))
     model, stage, place = opened.model, opened.first, run.contract.sites.index(site)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from priors_page import with_priors
 
+from fedci.model import families
 from fedci.model.shared import priors
 from fedci.model.shared.shared_family import SharedFamily
 from fedci.study.options import SharedOptions
@@ -16,7 +17,7 @@ CHOICES = [{}, {"directions": 0}, {"directions": 3, "common": False, "tails": No
 
 
 def model_of(choice: dict, d: int = 4) -> SharedFamily:
-    return SharedFamily(SharedOptions(family="shared", **choice), d, d, 2)
+    return families.model_of(SharedOptions(family="shared", **choice), d, d, 2)
 
 
 def entry(value: priors.Value, name: str) -> float:

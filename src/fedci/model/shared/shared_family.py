@@ -24,7 +24,7 @@ from fedci.model.shared import basis, drivers, evidence, exchanges, inducing, la
 from fedci.model.shared.arranged import arranged
 from fedci.model.shared.evidence import SharedDraws, Statistics
 from fedci.model.shared.exchanges import ANCHOR, MATCHED, PULL_BACK, STATISTICS
-from fedci.model.shared.intervals import SurvivalRows, nobody, survival_rows
+from fedci.model.shared.interval_rows import SurvivalRows, nobody, survival_rows
 from fedci.model.shared.latent_blocks import LatentBlocks
 from fedci.model.shared.shared import NOISE_FLOOR, SharedModel
 from fedci.model.shared.sparse import Blocks

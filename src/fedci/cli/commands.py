@@ -260,7 +260,8 @@ def _fingerprint(tables: list[Table]) -> str:
     """Of the rows: a checkpoint is of no use to others."""
     digest = hashlib.sha256()
     for table in tables:
-        for part in (table.site.encode(), table.x.tobytes(), table.w.tobytes(), table.y.tobytes()):
+        cluster = b"" if table.cluster is None else table.cluster.tobytes()
+        for part in (table.site.encode(), table.x.tobytes(), table.w.tobytes(), table.y.tobytes(), cluster):
             digest.update(part)
     return digest.hexdigest()[:12]
 

@@ -427,13 +427,12 @@ def _dropped(w: np.ndarray, y: np.ndarray) -> Dropped:
 def copies(x: np.ndarray, w: np.ndarray, y: np.ndarray) -> np.ndarray:
     """[n] rows that repeat an earlier one in every column; none where too few do, or no column is a measurement: then
     they agree by chance."""
-    table = np.column_stack([np.nan_to_num(x, nan=np.inf), w, y])
-    if len(table) == 0 or max(len(np.unique(column)) for column in table.T) <= MANY_VALUES:
-        return np.zeros(len(table), bool)
-    first = np.unique(table, axis=0, return_index=True)[1]
-    again = np.ones(len(table), bool)
-    again[first] = False
-    return again if again.mean() >= COPIES else np.zeros(len(table), bool)
+    import pandas as pd
+
+    if len(y) == 0 or not any(len(np.unique(column)) > MANY_VALUES for column in (y, *x.T)):
+        return np.zeros(len(y), bool)
+    again = pd.DataFrame(np.column_stack([x, w, y])).duplicated().to_numpy()
+    return again if again.mean() >= COPIES else np.zeros(len(y), bool)
 
 
 def _check_people(study: Study, x: np.ndarray, w: np.ndarray, y: np.ndarray) -> list[str]:

@@ -39,7 +39,8 @@ _HOMES = {
     "Linkage": "study.study", "Diagnosing": "study.study",
     "SharedQuery": "study.study", "Policy": "study.policy", "FitOptions": "study.options",
     "Source": "table.table", "Query": "table.database",
-    "FedCI": "estimator", "Result": "result.result", "Effect": "effect", "Risks": "effect",
+    "FedCI": "estimator", "Result": "result.result", "Effect": "effect", "Risks": "effect", "Rates": "effect",
+    "Survival": "result.curves",
     "Diagnostics": "diagnostics.findings",
     "predict_file": "result.prediction", "compare": "result.comparison", "Comparison": "result.comparison",
     "release": "site.release", "Release": "site.release", "write_report": "report.page",
@@ -70,6 +71,7 @@ __all__ = [
     "OutputError",
     "Policy",
     "Query",
+    "Rates",
     "Release",
     "Result",
     "Risks",
@@ -80,6 +82,7 @@ __all__ = [
     "SourceError",
     "Study",
     "StudyError",
+    "Survival",
     "UsageError",
     "__version__",
     "compare",
@@ -90,10 +93,11 @@ __all__ = [
 
 if TYPE_CHECKING:
     from fedci.diagnostics.findings import Diagnostics
-    from fedci.effect import Effect, Risks
+    from fedci.effect import Effect, Rates, Risks
     from fedci.estimator import FedCI
     from fedci.report.page import write_report
     from fedci.result.comparison import Comparison, compare
+    from fedci.result.curves import Survival
     from fedci.result.prediction import predict_file
     from fedci.result.result import Result
     from fedci.site.release import Release, release

@@ -17,7 +17,7 @@ from fedci.protocol.codec import decode, encode
 from fedci.protocol.engine import Traffic
 from fedci.site import floors, ledger
 from fedci.site.accountant import Accountant
-from support.mailed import SITES, Mailed, plan
+from support.mailed import SITES, Mailed, plan, tables
 from tests_support import small
 
 APART = ("time", "hash", "previous", "n")
@@ -89,6 +89,21 @@ def test_and_in_one_process_on_the_rows_that_linkage_left(walked):
     here = FedCI(plan(ids=[])).fit([Source(site, table.iloc[kept[site]].reset_index(drop=True))
                                     for site, table in mailed.data.items()])
     same(found, here)
+
+
+def test_a_study_of_few_exchanges_by_files_is_that_in_one_process(tmp_path):
+    """Masked, to the bit; a letter there and back for each exchange, two where a sum is opened."""
+    agreed = plan(preset="few", ids=[], options={
+        "model": {"directions": 1, "knots": 3, "landmarks": 4}, "optimiser": {"rounds": 3, "draws": 4},
+        "prediction": {"draws": 16}})
+    mailed = Mailed(tmp_path, agreed, {site: table.drop(columns="pid") for site, table in tables().items()})
+    mailed.go()
+    same(mailed.found(), FedCI(agreed).fit([Source(site, table) for site, table in mailed.data.items()]))
+    names = [entry["request"] for entry in ledger.read(mailed.kits[SITES[0]])]
+    assert [name for name in names if name.startswith("Ask") and "Key" not in name] == [
+        "AskColumns", "AskMeans", "AskSpreads", *["AskProducts"] * 3, "AskSharedEffects"]
+    assert names.count("OpenSum") == 7
+    assert len(names) == 4 + 2 * 7  # the handshake and three of keys
 
 
 def test_the_walk_goes_through_linkage_masks_and_a_checkpoint(walked):

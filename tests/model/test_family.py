@@ -9,7 +9,7 @@ from fedci.protocol.requests import REQUESTS
 from fedci.study.options import preset
 
 
-@pytest.fixture(scope="module", params=["default", "classic", "paper"])
+@pytest.fixture(scope="module", params=["default", "classic", "paper", "few"])
 def model(request):
     return model_of(preset(request.param).model, 3, 3, 2)
 
@@ -36,13 +36,16 @@ def test_equal_models_are_one_and_others_are_not(model):
 
 def test_a_family_asks_nothing_of_another_ones(model):
     others = {name for kind in ("classic", "default") for outcome in ("numeric", "binary")
-              for other in [model_of(preset(kind).model, 3, 3, 2, outcome)] if type(other) is not type(model)
-              for name in other.asks}
+              for other in [model_of(preset(kind).model, 3, 3, 2, outcome)]
+              if other.options.family != model.options.family for name in other.asks}
     assert not set(model.asks) & others
     assert {*model.asks, *others} <= REQUESTS.keys()
 
 
 def test_a_fit_asks_so_often_as_its_rounds_take(model):
-    """Besides the effects: the model `shared` has a start and draws of β."""
+    """Besides the effects: the model `shared` has a start and draws of β, but not where it is fitted at home."""
+    if model.fits_at_home:
+        assert model.exchanges(7) == 8
+        return
     extra = 3 if model.options.family == "shared" else 1
     assert model.exchanges(7) == 7 * model.options.exchanges_per_round + extra

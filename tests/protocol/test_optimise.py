@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import jax
 import numpy as np
@@ -414,7 +415,7 @@ def test_a_stage_before_the_last_ends_after_half_the_rounds_that_are_left():
 def climbed(raise_by, patience=3, rounds=60):
     """A quadratic that each move of the anchor raises: (the state at the end, moves, evaluations)."""
     function, _ = quadratic()
-    rules = Rules(model=None, options=None, seed=0, u=np.zeros((1, 1)), people=1)
+    rules = Rules(model=SimpleNamespace(fits_at_home=False), options=None, seed=0, u=np.zeros((1, 1)), people=1)
     options = OptimiserOptions(patience=patience, rounds=rounds, tolerance=1e-6)
     state, moves, evaluations = init(options, np.zeros(8), 1), 0, 0
     while state.verdict is None:
@@ -424,6 +425,18 @@ def climbed(raise_by, patience=3, rounds=60):
         state = after(rules, state, objective + raise_by(moves), gradient, anchor)
         moves, evaluations = moves + (state.anchor is not before), evaluations + 1
     return state, moves, evaluations
+
+
+def test_a_fit_at_home_takes_the_next_vector_itself_as_often_as_agreed():
+    options = OptimiserOptions(rounds=2)
+    rules = Rules(model=SimpleNamespace(fits_at_home=True), options=None, seed=0, u=np.zeros((1, 1)), people=1)
+    state = optimise.init(options, np.zeros(2), 1)
+    once = after(rules, state, -3.0, np.ones(2), np.arange(3.0))
+    assert (once.round, once.verdict, once.best_objective) == (1, None, -3.0)
+    np.testing.assert_array_equal([*once.query, *once.anchor], [1, 1, 0, 1, 2])
+    twice = after(rules, once, -2.0, 2 * np.ones(2), np.zeros(3))
+    assert (twice.verdict, twice.objectives) == (optimise.CONVERGED, (-3.0, -2.0))
+    assert after(rules, once, -np.inf, np.zeros(2), np.zeros(3)).verdict == optimise.DIVERGED
 
 
 def test_the_first_anchor_is_left_at_once_and_later_ones_after_patience():

@@ -29,14 +29,14 @@ class Recorder(engines.InProcessEngine):
         return back
 
 
-@pytest.mark.parametrize("preset", ["default", "classic"])
+@pytest.mark.parametrize("preset", ["default", "classic", "few"])
 def test_what_check_says_would_leave_is_what_leaves(preset, monkeypatch):
     """Names, shapes and the moments' numbers of a real run beside the promise; the fit may ask for fewer rounds."""
     from fedci import estimator
 
     Recorder.seen = []
     monkeypatch.setattr(estimator, "InProcessEngine", Recorder)
-    plan = study(preset=preset, options=FAST if preset == "default" else SHORT, ids="id")
+    plan = study(preset=preset, options=SHORT if preset == "classic" else FAST, ids="id")
     table = frame(40, 0).assign(id=[f"P{i}" for i in range(40)])
     if preset == "classic":  # a column more, which marks where a value was missing
         table.loc[3:6, "age"] = np.nan

@@ -94,6 +94,8 @@ class Layout:
     """Mean and variance of each column over all people, in the data's units."""
     withheld: np.ndarray
     """[d] columns in which too few people stand apart somewhere: they enter nothing."""
+    timing: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    """`course.Opening.timing`."""
 
     @property
     def rows(self) -> int:
@@ -239,7 +241,8 @@ def layout_of(contract: Contract, opened: Opening, talk: Talk) -> Layout:
     sites = talk.totals["AskMeans"].sites
     people = {name: AtSite(*(round(float(count)) for count in own["people"])) for name, own in sites.items()}
     return Layout(sites=contract.sites, model=opened.model, scales=opened.scales, u=opened.u, pooled_u=opened.pooled_u,
-                  indicators=opened.indicators, people=people, columns=opened.columns, withheld=opened.withheld)
+                  indicators=opened.indicators, people=people, columns=opened.columns, withheld=opened.withheld,
+                  timing=opened.timing)
 
 
 def fit_theta(talk: Talk, contract: Contract, opened: Opening, progress: Callable[[Round], None] | None,
@@ -261,7 +264,7 @@ def fit_theta(talk: Talk, contract: Contract, opened: Opening, progress: Callabl
         rounds.append(Round(number=state.round, cap=optimiser.rounds, objective=objective,
                             gradient_norm=float(np.linalg.norm(gradient)), seconds=time.perf_counter() - start,
                             few=ahead))
-        if standing.due(state.round) and state.verdict is None:
+        if standing.due(state.round) and state.verdict is None and not opened.model.fits_at_home:
             standing.state, standing.fit_round = optimise.pack(state), talk.round
             standing.previous = dict(talk.previous)
             standing.rounds, standing.jitters = [list(vars(evaluated).values()) for evaluated in rounds], talk.jitters

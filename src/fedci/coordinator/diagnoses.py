@@ -182,6 +182,8 @@ def _sensitivity(fitted: Fitted, opened: Opening, columns: int, share: np.ndarra
     # where no site tells its mean propensity, the share of the treated: the two agree on average
     treated = float(share[1] / share[0]) if share[0] > 0 else opened.share
     noise_sd = _noise_sd(fitted, opened)
+    if sums.of_rates:
+        return sensitivity.of_rates(sums.rates(), opened.outcome[1])
     if noise_sd is None:
         return sensitivity.of_risks(sums.risks(), opened.outcome[1], treated)
     return sensitivity.summary(

@@ -92,6 +92,9 @@ class ExactRows(NamedTuple):
     def seen(self, local: tuple[()]) -> ExactRows:
         return self
 
+    def price(self, model: Any, vector: Vector, local: Any) -> Any:
+        raise AssertionError("the likelihood is Gaussian itself")
+
     def sums_over_rows(self, model: Any, vector: Vector, jitter: Scalar) -> tuple[()]:
         return ()
 

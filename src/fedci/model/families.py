@@ -6,14 +6,19 @@ from functools import lru_cache
 
 from fedci.model.family import Family
 from fedci.model.paper.paper_family import PaperFamily
+from fedci.model.shared.few_family import FewFamily
 from fedci.model.shared.shared_family import SharedFamily
 from fedci.study.options import ModelOptions, SharedOptions
 
-FAMILIES: dict[str, type[Family]] = {"paper": PaperFamily, "shared": SharedFamily}
+FAMILIES: dict[tuple[str, str], type[Family]] = {
+    ("paper", "gradients"): PaperFamily, ("shared", "gradients"): SharedFamily, ("shared", "products"): FewFamily}
+"""By the family and what its rounds tell."""
 
 
 @lru_cache(maxsize=256)
 def model_of(options: ModelOptions | SharedOptions, covariates: int, described: int, sites: int,
-             outcome: str = "numeric") -> Family:
-    """The one model of these values in this process: comparing it with itself costs nothing."""
-    return FAMILIES[options.family](options, covariates, described, sites, outcome)
+             outcome: str = "numeric", intervals: int = 0) -> Family:
+    """The one model of these values in this process: comparing it with itself costs nothing. `covariates` of people:
+    of a time to an event x has the interval's place beside them."""
+    kind = FAMILIES[options.family, options.rounds_tell]
+    return kind(options, covariates + (outcome == "survival"), described, sites, outcome, intervals)

@@ -90,10 +90,13 @@ class Family(ABC):
     """m."""
     outcome: str = "numeric"
     """The type of the study's outcome."""
+    intervals: int = 0
+    """J, of a time to an event: the last column of x is then the interval's place in time."""
 
     @cached_property
     def _hash(self) -> int:
-        return hash((self.options.model_dump_json(), self.covariates, self.described, self.sites, self.outcome))
+        return hash((self.options.model_dump_json(), self.covariates, self.described, self.sites, self.outcome,
+                     self.intervals))
 
     def __hash__(self) -> int:
         """Computed once: JAX asks for it at every call of a compiled function."""
@@ -132,17 +135,18 @@ class Family(ABC):
     # --- rows
 
     def rows(self, x: np.ndarray, w: np.ndarray, y: np.ndarray, u: np.ndarray, index: int, added: float = 0.0,
-             cluster: np.ndarray | None = None) -> Rows:
+             cluster: np.ndarray | None = None, time: np.ndarray | None = None) -> Rows:
         """The rows (model units) as the model computes on them; `added`: the variance of the noise in y; `cluster`
-        [n]: numbers of the people's clusters."""
+        [n]: numbers of the people's clusters; `time`: for how many intervals a person was followed, or the log of a
+        count's exposure (`Units.time`)."""
         return padding.pad_site(x, w, y, u, index, added=added, cluster=cluster)
 
-    @property
-    def most_rows(self) -> int | None:
-        """Of a site, where the model cannot compute on more."""
-        return None
+    def no_rows(self, u: np.ndarray) -> Any:
+        """Of a site without people."""
+        return padding.no_rows(self.covariates, u)
 
-    def rows_of_stage(self, rows: Rows, chosen: np.ndarray, x: np.ndarray, w: np.ndarray, y: np.ndarray) -> Rows:
+    def rows_of_stage(self, rows: Rows, chosen: np.ndarray, x: np.ndarray, w: np.ndarray, y: np.ndarray,
+                      time: np.ndarray | None = None) -> Rows:
         """Of a large site's rows those that the first stage looks at; all of a small site's."""
         return rows
 
@@ -168,6 +172,15 @@ class Family(ABC):
     def needs_moments(self) -> bool:
         """Whether a site must know every site's moments to follow the fit."""
         return True
+
+    @property
+    def fits_at_home(self) -> bool:
+        """Whether a round's answer is enough for the next Θ itself: then `evaluation` comes to that, in place of ∇L."""
+        return False
+
+    def dictionary(self, laws: int) -> dict[str, int]:
+        """Sizes, by name, of what a round of such a fit tells; `laws`: 0 in the first, when nothing of β̃ is known."""
+        return {}
 
     def exchanges(self, rounds: int) -> int:
         """Times a fit of so many rounds asks a site, with its start and its effects."""

@@ -34,7 +34,10 @@ MEASURED: Mapping[str, tuple[str, Callable[[np.ndarray], int]]] = {
 def sizes(arrays: Mapping[str, np.ndarray], model: Family | None = None) -> dict[str, int]:
     """The named sizes (`requests.SIZES`) of what answers a request with these arrays."""
     measured = {size: length(arrays[name]) for name, (size, length) in MEASURED.items() if name in arrays}
-    return model_sizes(model) | measured | ({"described": measured["columns"] + 3} if "columns" in measured else {})
+    follows = {"described": measured["columns"] + 3} if "columns" in measured else {}
+    if model is not None and "laws" in arrays:
+        follows |= model.dictionary(int(arrays["laws"]))
+    return model_sizes(model) | measured | follows
 
 
 @lru_cache(maxsize=64)
@@ -43,7 +46,7 @@ def model_sizes(model: Family | None) -> dict[str, int]:
     if model is None:
         return {}
     return {"parameters": model.size, "basis": model.columns, "products": model.columns * (model.columns + 1) // 2,
-            "populations": len(POPULATIONS)}
+            "populations": len(POPULATIONS), "intervals": max(model.intervals, 1)}
 
 
 def shapes(model: Family | None, ask: Ask, averaged: bool = False) -> Shapes:

@@ -26,7 +26,7 @@ from fedci.model import leave_one_out
 from fedci.model.families import model_of
 from fedci.model.family import NO_ANCHOR, Ask, Family, FirstStage, Rules, Sums
 from fedci.model.rows import BetaLaw
-from fedci.protocol import optimise, refuting, rounds, stages
+from fedci.protocol import optimise, refuting, rounds, stages, timing
 from fedci.protocol.requests import diagnostic, diagnostics_in
 from fedci.study.options import FitOptions
 from fedci.study.study import Study
@@ -35,7 +35,8 @@ from fedci.table.moments import Moments, Scales, pool
 
 OPENING, DESIGN, START, ROUND, CLOSING, OVER = "opening", "design", "start", "round", "closing", "over"
 READY, BEGIN = "Prepare", "Begin"
-"""Steps that ask for nothing: the one before them is told, and what it leads to holds."""
+"""Steps that ask for nothing: the one before them is told, and what it leads to holds. Where exchanges are few the next
+step is enough for that."""
 LARGEST_LAW = 2**20
 """Numbers of β̃'s law in a site's memory at most: fewer draws where it has many columns."""
 NO_VALUE = np.inf
@@ -94,6 +95,8 @@ class Opening:
     """[m, q] the sites' moments in model units; zeros where the model does not compare sites by them."""
     pooled_u: np.ndarray
     """[q] of all people together."""
+    timing: np.ndarray
+    """Of a time to an event [J], where its intervals end; of a count [1], events per unit of exposure; else nothing."""
 
     @property
     def share(self) -> float:
@@ -137,13 +140,28 @@ def opening(contract: Contract) -> Generator[Ask, Sums, Opening]:
     outcome = y_mean, float(np.sqrt(_standing(np.array(y_mean), spreads["y_square"] / people)[1]))
     _check_variation(contract, columns, outcome, names, withheld)
     scales = _scales(contract, columns, outcome, kinds, withheld)
-    model = model_of(contract.options.model, len(names) + len(indicators), len(names), len(contract.sites),
-                     contract.study.outcome_type)
+    clock = yield from _timing(contract, means)
+    kind = contract.study.outcome_type
+    model = model_of(contract.options.model, len(names) + len(indicators), len(names), len(contract.sites), kind,
+                     len(clock) if kind == "survival" else 0)
     first = stages.first(model, contract.options, people, means["stages"])
     u, pooled_u = yield from _descriptions(contract, model, scales)
-    yield Ask(READY, {})
+    if not model.fits_at_home:
+        yield Ask(READY, {})
     return Opening(withheld=withheld, indicators=indicators, scales=scales, columns=columns, outcome=outcome,
-                   people=people, treated=treated, model=model, first=first, u=u, pooled_u=pooled_u)
+                   people=people, treated=treated, model=model, first=first, u=u, pooled_u=pooled_u, timing=clock)
+
+
+def _timing(contract: Contract, means: Sums) -> Generator[Ask, Sums, np.ndarray]:
+    """`Opening.timing`."""
+    study = contract.study
+    if study.outcome_type == "survival":
+        told = yield Ask("AskTimes", {})
+        return timing.cuts(study, told["events"], told["censored"], means["y_count"], study.policy.min_cell)
+    if study.outcome_type != "count":
+        return np.zeros(0)
+    over = (yield Ask("AskExposure", {}))["exposure"] if study.exposure else means["y_count"]
+    return np.array([means["y_total"].sum() / over.sum()])
 
 
 def _withheld(contract: Contract, counts: Sums) -> np.ndarray:
@@ -236,7 +254,8 @@ def _propensity(contract: Contract, common: Mapping[str, Any]) -> Generator[Ask,
 
 def start(contract: Contract, opened: Opening) -> Generator[Ask, Sums, np.ndarray]:
     """Θ to begin with."""
-    yield Ask(BEGIN, {})
+    if not opened.model.fits_at_home:
+        yield Ask(BEGIN, {})
     return (yield from rounds.start(rules_of(contract, opened)))
 
 
@@ -254,13 +273,19 @@ def closing(contract: Contract, opened: Opening, model: propensity.Propensity | 
     if contract.diagnoses:
         law = _law(drawn)
         known = {"centre": opened.centre, "spread": opened.spread,
-                 "edges": (fitting.calibration_edges(*opened.outcome) if opened.model.outcome == "numeric" else
-                           fitting.risk_edges(opened.outcome[0])),
+                 "edges": _edges(opened),
                  "slopes": np.zeros(0) if model is None else model.slopes,
                  "beta_mean": np.asarray(law.mean), "beta_root": np.asarray(law.root)}
         for name in diagnostics_in("checks", contract.study):
             yield Ask(name, dict(known))
     return drawn
+
+
+def _edges(opened: Opening) -> np.ndarray:
+    """Of the bins of the calibration; of a time to an event of hazards."""
+    if opened.model.outcome in ("numeric", "count"):
+        return fitting.calibration_edges(*opened.outcome)
+    return fitting.risk_edges(opened.outcome[0] / max(opened.model.intervals, 1))
 
 
 def _law(drawn: Drawn) -> BetaLaw:

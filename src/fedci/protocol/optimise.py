@@ -112,7 +112,7 @@ def with_more(state: State, narrower: np.ndarray) -> State:
     else:
         rule = _FirstOrder.start(state.options, query)
     return state._replace(query=query, best=query, best_objective=-np.inf, objectives=(), verdict=None, rule=rule,
-                          ahead=state.ahead - 1, since=state.round)
+                          ahead=state.ahead - 1, since=state.round, before=-np.inf)
 
 
 def moved(state: State) -> State:
@@ -129,6 +129,16 @@ def moved(state: State) -> State:
         rule = _FirstOrder.start(state.options, state.best)
     return state._replace(query=state.best, anchor=state.latest, before=state.best_objective, best_objective=-np.inf,
                           objectives=(), verdict=None, rule=rule)
+
+
+def told(state: State, objective: float, theta: np.ndarray, anchor: np.ndarray) -> State:
+    """After a round of a fit at home, which came to the next Θ itself: as many rounds as agreed, and each is better."""
+    count = state.round + 1
+    if not np.isfinite(objective):
+        return state._replace(round=count, verdict=DIVERGED)
+    return state._replace(query=theta, best=theta, best_objective=objective, round=count, anchor=anchor, latest=anchor,
+                          objectives=(*state.objectives, objective),
+                          verdict=CONVERGED if count >= state.options.rounds else None)
 
 
 def is_to_move(state: State, accepted: int) -> bool:

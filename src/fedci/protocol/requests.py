@@ -20,7 +20,7 @@ import numpy as np
 from fedci.diagnostics import balance, fit, missingness, overlap, propensity, sameness
 from fedci.effect import REALISED, told_of_realised
 from fedci.privacy.secure_sum import BOUNDED, RAW, RELATIVE, SHARE_BYTES, WIDE, Form
-from fedci.protocol import stages
+from fedci.protocol import stages, timing
 from fedci.protocol.messages import (
     AskLinkKey,
     AskMaskKey,
@@ -60,8 +60,13 @@ SIZES = {
     "realised": f"every {REALISED}th of these draws",
     "basis": "q, columns of the basis",
     "products": "q(q + 1)/2",
+    "dictionary": "D, columns whose products are told",
+    "dictionary_products": "D(D + 1)/2",
+    "own": "numbers of θ about the sites' own functions",
+    "scores": "draws of the coefficients at which these are told",
     "correlations": "noise correlations of realised effects",
     "populations": "everybody, the treated, the untreated",
+    "intervals": "J, intervals of a time to an event",
 }
 """What the lengths of answers are named by; all of them are known before anything is asked (`fedci check`)."""
 
@@ -174,6 +179,11 @@ def _each_round(options: FitOptions) -> Occasions:
     return ((options.optimiser.draws, options.optimiser.rounds),)
 
 
+def _told_products(options: FitOptions) -> Occasions:
+    """First of no law of β̃, then of one (`Family.dictionary`)."""
+    return ((0, 1), (1, options.optimiser.rounds - 1))
+
+
 def _last_thetas(options: FitOptions) -> int:
     """Draws of θ after the fit; draws of β come with each."""
     return max(options.prediction.draws // options.model.draws_per_theta, 1)
@@ -248,6 +258,19 @@ _RISKS = (
     _counted("people", ("populations",), "how many people"),
 )
 _OWN_RISKS = (*_RISKS, Array("risks_cov", (1, 2, 2, "populations"), f"their covariances over the draws, {_WHOM}"))
+_RATES = (
+    Array("rates", ("draws", 2, "populations"), f"sum of rates without and with treatment, {_WHOM}",
+          holds=_never_negative),
+    _counted("people", ("populations",), "how many people"),
+)
+_OWN_RATES = (*_RATES, Array("rates_cov", (1, 2, 2, "populations"), f"their covariances over the draws, {_WHOM}"))
+_CURVES = (
+    Array("survival", ("draws", 2, "intervals", "populations"),
+          f"sum of survival without and with treatment at the end of each interval, {_WHOM}", holds=_never_negative),
+    _counted("people", ("populations",), "how many people"),
+)
+_OWN_CURVES = (*_CURVES, Array("survival_cov", (1, 2, "intervals", 2, "intervals", "populations"),
+                               f"their covariances over the draws, {_WHOM}"))
 _FAILED = Array("failed", (), "whether the numbers ran away", holds=_is_truth)
 _ARMS = (len(balance.WEIGHTINGS), 2)
 _PLACES, _BINS = (fit.PLACES,), (fit.CALIBRATION_BINS, 4)
@@ -337,6 +360,12 @@ _ROWS = (
     Request(name="AskSpreads", message=Step, phase="moments", summed=True, form=RAW, words="units", answer=(
                 _positive("square", ("columns",), "squares of each column about its mean"),
                 _positive("y_square", (), "of the outcome"))),
+    Request(name="AskTimes", message=Step, phase="moments", summed=True, form=RAW, in_full=True, words="intervals",
+            answer=(
+                _counted("events", (2, timing.PARTS), "people with the event by arm and part of time; small hidden"),
+                _counted("censored", (2, timing.PARTS), "people followed no longer, likewise"))),
+    Request(name="AskExposure", message=Step, phase="moments", summed=True, form=RAW, words="units", answer=(
+                _positive("exposure", (2,), "sum of exposures, of the untreated and of the treated"),)),
     Request(name="AskDescription", message=Step, phase="moments", summed=True, words="units", answer=(
                 Array("moments", ("sites", 4, "described"), "mean, variance, skewness, kurtosis of the site"),
                 _counted("counts", ("sites", "described"), "how many people they are over"))),
@@ -357,12 +386,26 @@ _ROWS = (
     Request(name="PullBack", message=Step, phase="fit", summed=True, draws=_each_round,
             words="first round", answer=(
                 Array("gradient", ("draws", "parameters"), "slope of the objective in the model's parameters"),)),
+    Request(name="AskProducts", message=Step, phase="fit", summed=True, form=RELATIVE, notes=("jitter",),
+            draws=_told_products, words="first round", answer=(
+                Array("gram", ("dictionary_products",), "products of the dictionary's columns, weighted",
+                      holds=_has_squares),
+                Array("cross", ("dictionary",), "its columns times the outcome"),
+                Array("square", (), "the outcome's square, weighted", holds=_never_negative),
+                Array("log_det", (), "log determinant of the outcomes' covariance"),
+                Array("own_slope", ("own",), "slope of the likelihood in the scales of the sites' own functions"),
+                Array("own_bend", ("own", "own"), "its curvature"),
+                Array("own_scores", ("scores", "own"), "its slope at draws of the coefficients"), _FAILED)),
     Request(name="OpenSum", message=OpenSum, phase="fit", notes=("opened",)),
     Request(name="AskEffects", message=Step, phase="effects", answer=_EFFECTS, summed=True, own=_EFFECTS,
             averaged=True, notes=("jitter",), in_full=True, draws=_last_draws, words="effects", slow=True),
     Request(name="AskSharedEffects", message=Step, phase="effects", answer=_EFFECTS, summed=True, own=_EFFECTS,
             averaged=True, notes=("jitter",), in_full=True, draws=_last_draws, words="effects", slow=True),
     Request(name="AskRisks", message=Step, phase="effects", answer=_RISKS, summed=True, own=_OWN_RISKS,
+            averaged=True, notes=("jitter",), in_full=True, draws=_last_draws, words="effects", slow=True),
+    Request(name="AskRates", message=Step, phase="effects", answer=_RATES, summed=True, own=_OWN_RATES,
+            averaged=True, notes=("jitter",), in_full=True, draws=_last_draws, words="effects", slow=True),
+    Request(name="AskSurvival", message=Step, phase="effects", answer=_CURVES, summed=True, own=_OWN_CURVES,
             averaged=True, notes=("jitter",), in_full=True, draws=_last_draws, words="effects", slow=True),
     Request(name=diagnostic("propensity"), message=Step, phase="design", summed=True, optional=True,
             most=propensity.STEPS, words="diagnostics", slow=True, answer=(

@@ -33,7 +33,9 @@ def begin(rules: Rules, theta: np.ndarray) -> State:
 def after(rules: Rules, state: State, objective: float, gradient: np.ndarray,
           anchor: np.ndarray = NO_ANCHOR) -> State:
     """The optimiser after a round; when its first stage is over, it goes on with all people, and a narrower q. A bound
-    of the likelihood is moved now and then."""
+    of the likelihood is moved now and then. Of a fit at home `gradient` is the next Θ."""
+    if rules.model.fits_at_home:
+        return optimise.told(state, objective, gradient, anchor)
     accepted, best = len(state.objectives), state.best_objective
     state = optimise.step(state, objective, gradient)
     if anchor.size and state.best_objective > best:

@@ -35,7 +35,7 @@ from fedci.table.values import Column, told_of, words
 ROWS = 4096
 """People at a time: bounds the memory whatever the file's length."""
 HEADER = ("effect", "sd", "low", "high")
-RISKS = ("risk_untreated", "risk_treated")
+RISKS, RATES = ("risk_untreated", "risk_treated"), ("rate_untreated", "rate_treated")
 """Beside these, where the outcome is 0 and 1 and the effect a difference of risks."""
 DIGITS = 10
 MOST_DIGITS = 17
@@ -148,7 +148,7 @@ def _check_keep(result: Result, data: Any, keep: Sequence[str]) -> None:
 
 
 def _header(result: Result) -> tuple[str, ...]:
-    return HEADER + RISKS if result.of_risks else HEADER
+    return HEADER + (RISKS if result.of_risks else RATES if result.of_rates else ())
 
 
 def _effects(result: Result, data: Any, site: str | None, outcome_noise: bool,
@@ -172,9 +172,9 @@ def _effects(result: Result, data: Any, site: str | None, outcome_noise: bool,
 
 
 def _at(result: Result, x: np.ndarray, site: str | None, outcome_noise: bool) -> tuple[Effect, list[np.ndarray]]:
-    if not result.of_risks or outcome_noise:
+    if result.of_numbers or outcome_noise:
         return result.effects_at(x, site, outcome_noise), []
-    risks = result.risks_at(x, site)
+    risks = result.rates_at(x, site)
     return risks.difference, [risks.of_untreated.mean, risks.of_treated.mean]
 
 

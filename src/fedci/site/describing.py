@@ -11,11 +11,12 @@ import numpy as np
 
 from fedci.errors import DisclosureError
 from fedci.model.family import Arrays
-from fedci.protocol import stages
+from fedci.protocol import stages, timing
 from fedci.site.noising import site_noise
 from fedci.site.run import Party, Run, true_outcomes
 from fedci.table import small_cells
 from fedci.table.moments import Moments, SiteMoments, describe, round_digits
+from fedci.table.table import Table
 
 
 class Part(NamedTuple):
@@ -57,6 +58,23 @@ def spreads(party: Party, run: Run, arrays: Arrays) -> Part:
     stays = ~np.asarray(arrays["withheld"], bool)
     return Part({"square": np.where(stays, _about(own.x, arrays["x_mean"]), 0.0),
                  "y_square": sum((_about(arm, arrays["y_mean"])[0] for arm in own.y), np.zeros(()))})
+
+
+def times(party: Party, run: Run, arrays: Arrays) -> Part:
+    """When events were, by parts of time that the study alone gives."""
+    t = run.table
+    return Part(timing.counted(run.study, t.w, t.y, _time(t), run.study.policy.min_cell))
+
+
+def exposures(party: Party, run: Run, arrays: Arrays) -> Part:
+    t = run.table
+    return Part({"exposure": np.array([_time(t)[t.w == arm].sum() for arm in (0, 1)])})
+
+
+def _time(table: Table) -> np.ndarray:
+    if table.time is None:
+        raise AssertionError("the table of such a study has its times")
+    return table.time
 
 
 def description(party: Party, run: Run, arrays: Arrays) -> Part:

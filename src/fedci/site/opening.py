@@ -10,7 +10,7 @@ from fedci.protocol import refuting
 from fedci.protocol.course import Contract
 from fedci.protocol.messages import AskLinkKey, Hello, Message, Reply, Tokens
 from fedci.site.following import Course
-from fedci.site.limits import check_floors, check_memory, check_rounds
+from fedci.site.limits import check_floors, check_memory, check_noise, check_rounds
 from fedci.site.linking import begin_linkage
 from fedci.site.run import Party, Run, after_linkage, reply_to, required, with_rows
 from fedci.table import small_cells
@@ -31,7 +31,9 @@ def hello(party: Party, run: Run, request: Hello) -> tuple[Run, Reply]:
     with told_of(f"site '{party.name}'"):
         check_floors(party.agreed)
         check_rounds(party.agreed, contract.options)
-    check_memory(party.name, run.table.rows, run.table.x.shape[1], contract.options, run.study.outcome_type)
+        check_noise(party.agreed)
+    check_memory(party.name, run.table.rows, run.table.x.shape[1], contract.options, run.study.outcome_type,
+                 run.study.most_intervals)
     return run, reply_to(request, {}, warnings=_words(run))
 
 

@@ -155,7 +155,7 @@ def _model(study: Study, table: Table, options: FitOptions, sites: int) -> Famil
 
     columns = len(table.columns)
     return model_of(options.model, columns + int(np.isnan(table.x).any(0).sum()), columns, sites,
-                    study.outcome_type)
+                    study.outcome_type, study.most_intervals)
 
 
 def _sizes(people: int, columns: int, model: Family) -> dict[str, int]:
@@ -163,7 +163,7 @@ def _sizes(people: int, columns: int, model: Family) -> dict[str, int]:
     from fedci.protocol.ask import model_sizes
 
     return model_sizes(model) | {
-        "people": people, "columns": columns, "covariates": model.covariates,
+        "people": people, "columns": columns, "covariates": model.covariates - (model.intervals > 0),
         "sites": model.sites, "described": columns + 3, "correlations": len(CORRELATIONS)}
 
 
@@ -172,7 +172,7 @@ def _sums(study: Study, options: FitOptions, model: Family, sizes: Sizes) -> Ite
     for request in REQUESTS.values():
         if _is_asked(request, study, model):
             for draws, times in request.occasions(options):
-                here = {**sizes, "draws": draws}
+                here = {**sizes, "draws": draws, **model.dictionary(draws)}
                 for array in (*request.answer, *(() if request.averaged else request.own)):
                     yield Sum(request.phase, array.name, array.at(here), times, array.meaning)
             if request.averaged and study.policy.site_effects and study.policy.secures(sizes["sites"]):
@@ -189,6 +189,8 @@ def _is_asked(request: Request, study: Study, model: Family) -> bool:
         return study.diagnostics.enabled and study.policy.epsilon is None and request.asks(study)
     if request.name == "AskDescription":
         return model.needs_moments
+    if request.name in ("AskTimes", "AskExposure"):
+        return study.outcome_type == "survival" if request.name == "AskTimes" else study.exposure is not None
     return request.draws is None or request.name in model.asks
 
 

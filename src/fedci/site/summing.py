@@ -9,10 +9,10 @@ from typing import Any
 import jax
 import numpy as np
 
-from fedci.effect import CORRELATIONS, Effect, effect_sums, population_sizes, risk_averages
+from fedci.effect import CORRELATIONS, Effect, draw_averages, effect_sums, population_sizes
 from fedci.errors import DisclosureError, MessageError, NumericalError, SiteError
 from fedci.model.family import Ask, Sums
-from fedci.model.rows import RiskSums, Rows, SiteEffects, on_device
+from fedci.model.rows import RiskSums, Rows, SiteEffects, SurvivalSums, on_device
 from fedci.protocol import course as courses
 from fedci.protocol import stages
 from fedci.protocol.ask import shapes
@@ -69,6 +69,8 @@ def step(party: Party, run: Run, request: Step) -> tuple[Run, Reply]:
         return run, reply_to(request, {})
     if ask.name == FIRST:
         _foresee(run)
+    if run.prepared is None and place.opened is not None and place.opened.model.fits_at_home:
+        run = replace(run, prepared=_prepared(party.name, run, place.opened))
     run, part = _answer(party, run, place, ask)
     part = _with_noise(party, run, request, ask, part)
     own = {OWN + name: numbers for name, numbers in part.own.items()}
@@ -128,9 +130,10 @@ def _own_averages(run: Run, sums: Mapping[str, np.ndarray]) -> dict[str, np.ndar
     """The sums of effects over the site's people, averaged over the draws, if the study asks for them."""
     if not run.study.policy.site_effects:
         return {}
-    if "risks" in sums:
-        mean, cov = risk_averages(sums["risks"])
-        return {OWN + "risks": mean, OWN + "risks_cov": cov, OWN + "people": sums["people"]}
+    for name in ("risks", "rates", "survival"):
+        if name in sums:
+            mean, cov = draw_averages(sums[name])
+            return {OWN + name: mean, OWN + f"{name}_cov": cov, OWN + "people": sums["people"]}
     own = {name: sums[name] for name in ("ite_sd", "people")}
     for kind in ("cate", "ite"):
         means, variances = sums[f"{kind}_mean"], sums[f"{kind}_var"]
@@ -156,13 +159,14 @@ def _foresee(run: Run) -> None:
 
 def _prepared(site: str, run: Run, opened: Opening) -> Prepared:
     """The rows in the common units, and those that a first stage looks at."""
-    units = Units(*opened.scales, opened.indicators)
+    units = Units(*opened.scales, opened.indicators, opened.timing)
     x, w, y = units.covariates(run.table.x), run.table.w, units.outcome(run.table.y)
+    time = units.time(run.table.time, opened.model.outcome, len(y))
     model, stage, place = opened.model, opened.first, run.contract.sites.index(site)
     admit(situation(run.study, run.table, len(run.contract.sites), run.contract.options, len(units.indicators),
                     stage.rows))
-    rows = model.rows(x, w, y, opened.u[place], place, run.table.added / units.y_sd**2, run.table.cluster)
-    first = model.rows_of_stage(rows, stages.chosen(w, stage.rows), x, w, y) if stage.rows else None
+    rows = model.rows(x, w, y, opened.u[place], place, run.table.added / units.y_sd**2, run.table.cluster, time)
+    first = model.rows_of_stage(rows, stages.chosen(w, stage.rows), x, w, y, time) if stage.rows else None
     return Prepared(model=model, units=units, rows=rows, stage=stage, first=first, people=opened.people)
 
 
@@ -179,7 +183,8 @@ def _answer(party: Party, run: Run, place: Place, ask: Ask) -> tuple[Run, Part]:
 
 
 DESCRIBED: Mapping[str, Callable[[Party, Run, Any], Part]] = {
-    "AskColumns": describing.columns, "AskMeans": describing.means, "AskSpreads": describing.spreads,
+    "AskTimes": describing.times, "AskExposure": describing.exposures, "AskColumns": describing.columns,
+    "AskMeans": describing.means, "AskSpreads": describing.spreads,
     "AskDescription": describing.description}
 
 
@@ -218,14 +223,16 @@ def _effects(party: Party, run: Run, ready: Prepared, ask: Ask) -> tuple[Run, Pa
                          f"jitter {ready.model.jitters[-1]:g}. Look for repeated rows, or raise model.jitter.")
 
 
-def _effect_sums(run: Run, ready: Prepared, q: Posterior, own: SiteEffects | RiskSums,
+def _effect_sums(run: Run, ready: Prepared, q: Posterior, own: SiteEffects | RiskSums | SurvivalSums,
                  correlations: np.ndarray) -> dict[str, np.ndarray]:
     """Per population, in outcome units: Σ τ(x_i), Σ τ_i; and Σ_i sd(τ_i) from every eighth draw, which is enough for a
-    mean over people and costs n³ only there. Of an outcome of 0 and 1 the sums of risks."""
+    mean over people and costs n³ only there. Of other outcomes the sums of risks, rates or curves."""
     s, t = ready.units.y_sd, run.table
-    if isinstance(own, RiskSums):
-        return {"risks": np.asarray(own.risks),
-                "people": np.asarray(population_sizes(t.rows - t.treated, t.treated))}
+    if not isinstance(own, SiteEffects):
+        name = "rates" if ready.model.outcome == "count" else "risks"
+        sums = own._asdict() if isinstance(own, SurvivalSums) else {name: own.risks * ready.rate}
+        return {name: np.asarray(part) for name, part in sums.items()} | {
+            "people": np.asarray(population_sizes(t.rows - t.treated, t.treated))}
     some = jax.tree.map(lambda leaf: on_device(np.asarray(leaf)[::8]), q.draws)
     spread = summed_sd(ready.model, replace(q, draws=some), ready.rows, correlations, s)
     cate, ite = (Effect(np.asarray(part.mean), np.asarray(part.var)).scaled(s) for part in (own.cate, own.ite))

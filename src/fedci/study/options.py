@@ -202,6 +202,9 @@ class SharedOptions(Options):
     has yet keeps a meaning. Without, they are standardised like the others."""
     exact_rows: Annotated[int, Field(ge=1)] = 400
     """A site with more rows learns its own function through inducing inputs: time linear in its rows, not cubic."""
+    rounds_tell: Literal["gradients", "products"] = "gradients"
+    """What a round asks of a site: statistics and gradients at each draw, in two exchanges; or once the products of
+    a dictionary of columns, with which the next rounds' worth of steps is taken at home (preset `few`)."""
     inducing: Annotated[int, Field(ge=1, le=2000)] = 64
     """M: how many; they are rows of the site, chosen by it, and never leave it."""
     jitter: Positive = 1e-10
@@ -213,6 +216,7 @@ class ModelOptions(Options):
 
     binary_sd: ClassVar[float | None] = None
     exchanges_per_round: ClassVar[int] = 1
+    rounds_tell: ClassVar[str] = "gradients"
     draws_per_theta: ClassVar[int] = 1
     noises_gradients: ClassVar[bool] = True
 

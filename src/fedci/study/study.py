@@ -14,7 +14,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import (
     Field,
@@ -27,11 +27,13 @@ from pydantic import (
 
 from fedci.errors import OutputError, StudyError
 from fedci.plain import Shown, named
+from fedci.study import outcomes
 from fedci.study.coding import TREATMENT_KEYS, Coding, Name, name_of, sources, with_codings
 from fedci.study.identity import RULE, check_format
 from fedci.study.omop import Omop
 from fedci.study.options import FitOptions, Options, first_problem, nearest
 from fedci.study.options import preset as preset_options
+from fedci.study.outcomes import OutcomeType
 from fedci.study.policy import Policy, policy
 from fedci.study.toml import lines, parsed, reason, text_of, toml_key
 
@@ -39,6 +41,8 @@ SITE_ID = re.compile(r"[a-z0-9-]{1,40}")
 """What names a site: it stands in messages, ledgers and file names, so it is short and plain."""
 OPTION_TABLES = tuple(FitOptions.model_fields)
 """The tables of a study file that change the preset."""
+OF_TYPES = ("outcome_type", "time", "horizons", "cuts", "exposure")
+"""The fields that a file writes into `outcome = { … }`."""
 HASH_FORMAT = 2
 """Raised when the meaning of a study changes, so that old and new packages do not agree by chance."""
 
@@ -52,7 +56,6 @@ def is_name(text: str) -> bool:
 
 
 Limit = Annotated[float, Field(strict=True)]
-OutcomeType = Literal["numeric", "binary"]
 Missing = Literal["refuse", "impute"]
 RowsWithout = Literal["refuse", "drop"]
 
@@ -220,7 +223,16 @@ class Study(Shown, _Stated):
     outcome: Name
     """Column of numbers; in a file, or with a type, `{ name = …, type = … }`."""
     outcome_type: OutcomeType = "numeric"
-    """'binary': the column holds 1 (it happened) and 0 (it did not), and effects are differences of risks."""
+    """'binary': the column holds 1 (it happened) and 0 (it did not), and effects are differences of risks. 'survival':
+    the same, when the time was over; 'count': how often (`study.outcomes`)."""
+    time: Name | None = None
+    """Of a time to an event: the column that says how long a person was followed."""
+    horizons: tuple[float, ...] = ()
+    """Times at which survival is compared."""
+    cuts: tuple[float, ...] = ()
+    """Where its intervals end; none: where the sites' events say."""
+    exposure: Name | None = None
+    """Of a count: the column that says over how long it was counted; none: as long for everybody."""
     covariates: tuple[Covariate, ...]
     """From a list of names (numeric), Covariates or dicts; or a dict from name to options."""
     ids: tuple[Name, ...] = ()
@@ -258,7 +270,8 @@ class Study(Shown, _Stated):
     if TYPE_CHECKING:  # a study can be written in more forms than it is kept in
 
         def __init__(self, *, name: str = ..., treatment: str | Mapping[str, Any], outcome: str | Mapping[str, Any],
-                     outcome_type: OutcomeType = ...,
+                     outcome_type: OutcomeType = ..., time: str | None = ..., horizons: Iterable[float] = ...,
+                     cuts: Iterable[float] = ..., exposure: str | None = ...,
                      covariates: Iterable[str | Covariate | Mapping[str, Any]] | Mapping[str, Any],
                      ids: str | Iterable[str] = ..., linkage: Linkage | Mapping[str, Any] = ..., missing: Missing = ...,
                      rows_without: RowsWithout = ..., cluster: str | None = ...,
@@ -310,8 +323,11 @@ class Study(Shown, _Stated):
             raise StudyError("covariates: the list is empty; name at least one column")
         if self.quorum is not None and self.sites and self.quorum > len(self.sites):
             raise StudyError(f"quorum = {self.quorum} is more than the {len(self.sites)} sites of the study")
+        outcomes.check(self.outcome_type, self.time, self.horizons, self.cuts, self.exposure,
+                       self.diagnostics.negative_control)
         self._check_roles()
         self._check_coding()
+        self._check_cluster()
         self._check_omop()
         self._check_level_counts()
         self._check_linkage()
@@ -329,7 +345,7 @@ class Study(Shown, _Stated):
 
     def _roles(self) -> Iterator[tuple[str, str]]:
         yield "treatment", self.treatment
-        yield "outcome", self.outcome
+        yield from (("outcome", column) for column in self.outcome_columns)
         yield from (("ids", column) for column in self.ids)
         if self.cluster is not None:
             yield "cluster", self.cluster
@@ -337,6 +353,11 @@ class Study(Shown, _Stated):
             yield "diagnostics.negative_control", self.diagnostics.negative_control
         for covariate in self.covariates:
             yield from (("covariates", column) for column in {covariate.name, *covariate.design_columns()})
+
+    def _check_cluster(self) -> None:
+        if self.cluster is not None and self.outcome_type == "survival":
+            raise StudyError(f"cluster = {self.cluster!r}: clusters are not known yet of a time to an event. Leave "
+                             f"cluster out, or take another outcome, such as 0 and 1 at a horizon")
 
     def _check_coding(self) -> None:
         """Of columns that the study has; and what makes 0 and 1 of words, of the treatment alone."""
@@ -428,6 +449,16 @@ class Study(Shown, _Stated):
                              "an optimiser other than lbfgs, and optimiser.tolerance = 0 (the objective is not told)")
 
     @property
+    def outcome_columns(self) -> tuple[str, ...]:
+        """The outcome's, and that of its time or exposure."""
+        return (self.outcome, *(column for column in (self.time, self.exposure) if column is not None))
+
+    @property
+    def most_intervals(self) -> int:
+        """Of a time to an event, before any count is known; else 0."""
+        return outcomes.most_intervals(self.outcome_type, self.horizons, self.cuts)
+
+    @property
     def links(self) -> bool:
         """Whether people at several sites are to be found."""
         return bool(self.ids) and self.linkage.enabled
@@ -435,7 +466,8 @@ class Study(Shown, _Stated):
     def fit_options(self, preset: str | None = None) -> FitOptions:
         """The preset (the study's, unless one is named) with the study's changes, within the policy."""
         options = preset_options(preset or self.preset, self.options)
-        if self.outcome_type != "numeric" and options.model.family != "shared":
+        known = (options.model.family, options.model.rounds_tell) == ("shared", "gradients")
+        if self.outcome_type != "numeric" and not known:
             raise StudyError(f"the outcome '{self.outcome}' is {self.outcome_type}, and the preset "
                              f"'{preset or self.preset}' knows numeric outcomes only. Choose the preset 'default'")
         if self.cluster is not None and options.model.family != "shared":
@@ -503,8 +535,9 @@ class Study(Shown, _Stated):
         for key in ("coding", "rows_without", "cluster"):  # nor does what a study does not say change its hash
             if agreed[key] == type(self).model_fields[key].default:
                 del agreed[key]
-        if self.outcome_type == "numeric":  # a study has the hash that it had before there were other types
-            del agreed["outcome_type"]
+        # a study has the hash that it had before there were other types
+        agreed = {key: value for key, value in agreed.items() if key not in OF_TYPES
+                  or value != Study.model_fields[key].default}
         agreed["fit"] = self.fit_options().model_dump()
         agreed["format"] = HASH_FORMAT
         agreed["ids_rule"] = RULE
@@ -524,13 +557,14 @@ class Study(Shown, _Stated):
         """The study as a file: `Study.read` of it is equal to this study."""
         changes = self.policy.changes()
         top = self.model_dump(exclude={"covariates", "linkage", "diagnostics", "policy", "options", "source",
-                                       "outcome_type", "coding"})
+                                       *OF_TYPES, "coding"})
         top = {key: value for key, value in top.items() if value is not None}
         if self.rows_without == "refuse":
             del top["rows_without"]
         coded = {name: coding.plain() for name, coding in self.coding.items()}
         if self.outcome_type != "numeric":
-            top["outcome"] = {"name": self.outcome, "type": self.outcome_type}
+            top["outcome"] = outcomes.written(self.outcome, self.outcome_type, self.time, self.horizons, self.cuts,
+                                              self.exposure)
         for role, name in (("treatment", self.treatment), ("outcome", self.outcome)):
             if name in coded:
                 top[role] = (top[role] if isinstance(top[role], dict) else {"name": name}) | coded.pop(name)
@@ -611,18 +645,8 @@ def _described(name: Any, options: Any) -> Covariate:
 
 
 def _with_outcome(data: Mapping[str, Any]) -> dict[str, Any]:
-    """With `outcome = {name = …, type = …}` as its two fields."""
-    given: Mapping[str, Any] = data["outcome"]
-    if other := sorted(set(given) - {"name", "type"}):
-        raise StudyError(f"outcome: unknown key {other[0]!r}{nearest(other[0], ('name', 'type'))}; it has a name and a "
-                         f"type")
-    if "name" not in given:
-        raise StudyError("outcome: the key 'name' is missing: the column that holds the outcome")
-    kind = given.get("type", "numeric")
-    if kind not in get_args(OutcomeType):
-        raise StudyError(f"outcome.type = {kind!r} is unknown{nearest(str(kind), get_args(OutcomeType))}; known: "
-                         f"{', '.join(get_args(OutcomeType))}")
-    return {**data, "outcome": given["name"], "outcome_type": kind}
+    """With `outcome = {name = …, type = …}` as its fields."""
+    return {**data, **outcomes.fields_of(data["outcome"])}
 
 
 def _plain(value: Any) -> Any:
@@ -636,7 +660,7 @@ def _plain(value: Any) -> Any:
 
 def _fields(file: dict[str, Any]) -> dict[str, Any]:
     """The fields of Study from the tables of a file; [model], [optimiser], [prediction] are its options."""
-    known = [key for key in Study.model_fields if key not in ("options", "outcome_type")] + list(OPTION_TABLES)
+    known = [key for key in Study.model_fields if key not in ("options", *OF_TYPES)] + list(OPTION_TABLES)
     for key in file:
         if key not in known:
             raise StudyError(f"study: unknown key {key!r}{nearest(key, known)}")

@@ -46,6 +46,10 @@ UNKNOWN = ("u", "unk", "unknown", "?", "9", "99")
 FEW_CANDIDATES = 6
 """Among more columns of two values, none of which is named so, nobody guesses the treatment."""
 NOT_ASKED = "not among --covariates"
+TIME = re.compile(r"days|weeks|months|years|time|followup|follow_up|futime|rtime|dtime|tstop", re.I)
+EVENT = re.compile(r"death|died|dead|mortal|event|status|relaps|recur|readmi|censor", re.I)
+HORIZON = 0.8
+"""Of the time that nine of ten are followed no longer than: a first guess of where curves are compared."""
 FEW_LEVELS = 12
 """Words of more kinds than this are text, not levels; whoever knows better writes them in."""
 RARE = 10
@@ -67,6 +71,10 @@ class Look:
     """Widened outward to two digits."""
     coding: Mapping[str, Any] = field(default_factory=dict)
     """What words mean, where they are yes and no."""
+    positive: float | None = None
+    """Of numbers that are never negative, their 90% quantile."""
+    counts: bool = False
+    """Whether they are few whole numbers from 0 on."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +83,7 @@ class Guess:
 
     look: Look
     role: str
-    """treatment, outcome, covariate, id or left out."""
+    """treatment, outcome, time, covariate, id or left out."""
     why: str
 
 
@@ -89,7 +97,11 @@ class Proposal:
 
     def to_toml(self) -> str:
         """The study file with a remark at each guess; `Study.read` of it is the study."""
-        remarks = {_head(guess): f"# review: {guess.why}" for guess in self.guesses if guess.role != "left out"}
+        remarks = {_head(guess): f"# review: {guess.why}" for guess in self.guesses
+                   if guess.role not in ("left out", "time")}
+        if self.study.time is not None:
+            remarks["outcome"] = ("# review: did the event (1) or the end of follow-up (0) end this time, from the "
+                                  "treatment on? At which horizons are curves compared?")
         lines = ["# Proposed by `fedci init`. What is marked 'review' is a guess from one file: check it against",
                  "# the protocol, then give the same file to every site. docs/study.md explains the keys."]
         for line in self.study.to_toml().splitlines():
@@ -174,7 +186,9 @@ def _as_numeric(column: Column) -> Look | None:
     whole = bool((known == np.round(known)).all())
     if whole and len(np.unique(known)) == len(values) and IDENTITY.search(column.name):
         return Look(name=column.name, kind="unique", missing=0.0)
-    return Look(name=column.name, kind="numeric", missing=_share(values), range=_round_range(known.min(), known.max()))
+    counts = whole and known.min() == 0 and len(np.unique(known)) <= FEW_LEVELS
+    return Look(name=column.name, kind="numeric", missing=_share(values), range=_round_range(known.min(), known.max()),
+                positive=float(np.quantile(known, 0.9)) if known.min() >= 0 else None, counts=counts)
 
 
 def _share(values: np.ndarray) -> float:
@@ -233,7 +247,22 @@ def _roles(looks: Sequence[Look], roles: Roles) -> tuple[Guess, ...]:
                         f' or write in the study what they mean: outcome = {{ name = …, type = "binary", values = … }}')
     order = [look.name for look in looks]
     later = set(order[order.index(treatment.name):]) if order.index(treatment.name) >= BEFORE else set()
-    return tuple(_role(look, treatment, outcome, roles, look.name in later) for look in looks)
+    time, event = _followed(rest, outcome) if roles.outcome is None else (None, outcome)
+    return tuple(_time_guess(look) if look is time else _role(look, treatment, event, roles, look.name in later)
+                 for look in looks)
+
+
+def _followed(rest: Sequence[Look], outcome: Look) -> tuple[Look | None, Look]:
+    """(the time to an event, the event) where the outcome is one of them; else (none, the outcome)."""
+    event = next((look for look in rest if look.kind == "binary" and EVENT.search(look.name)), None)
+    time = next((look for look in rest if look.positive and TIME.search(look.name) and not look.counts), None)
+    if event is None or time is None or outcome not in (event, time) or event.missing or time.missing:
+        return None, outcome
+    return time, event
+
+
+def _time_guess(look: Look) -> Guess:
+    return Guess(look, "time", "was a person followed for so long?")
 
 
 def _guessed_treatment(looks: Sequence[Look]) -> Look:
@@ -284,7 +313,8 @@ def _role(look: Look, treatment: Look, outcome: Look, roles: Roles, later: bool)
         words = _arm_words(treatment) if treatment.coding else "is 1 the treated, 0 the untreated?"
         return Guess(treatment, "treatment", words + asked + dropped)
     if look is outcome:
-        what = " 0 and 1: effects are differences of risks." if look.kind == "binary" else ""
+        what = " 0 and 1: effects are differences of risks." if look.kind == "binary" else (
+            " Few whole numbers: write type = \"count\" where they count events." if look.counts else "")
         return Guess(look, "outcome", f"is this the outcome, measured after the treatment?{what}"
                                       + ("" if roles.outcome else _named(OUTCOME, look)) + dropped)
     if roles.covariates is not None and look.name not in roles.covariates:
@@ -331,7 +361,10 @@ def _study(guesses: Sequence[Guess], name: str, policy: str) -> Study:
     if not covariates:
         raise DataError("no column is left for a covariate: what explains who is treated and how they fare is needed")
     y, w = role["outcome"], role["treatment"]
-    outcome = {"name": y.name, "type": "binary" if y.kind == "binary" else "numeric", **y.coding}
+    outcome: dict[str, Any] = {"name": y.name, "type": "binary" if y.kind == "binary" else "numeric", **y.coding}
+    if time := next((guess.look for guess in guesses if guess.role == "time"), None):
+        horizon = float(f"{HORIZON * (time.positive or 1.0):.1g}")
+        outcome = {"time": time.name, "event": y.name, "type": "survival", "horizons": [horizon], **y.coding}
     return Study(name=name, treatment={"name": w.name, **w.coding}, outcome=outcome, covariates=covariates,
                  rows_without="drop" if y.missing or w.missing else "refuse",
                  coding={guess.look.name: dict(guess.look.coding) for guess in guesses

@@ -29,6 +29,7 @@ from fedci.table.columns import ANY_SIZE, check_header, column_names, read_colum
 from fedci.table.database import SCHEME, SHARED_QUERY, Query, kind_at, query_at
 from fedci.table.design import checked_block, design, design_columns
 from fedci.table.recode import coded, own_columns, read_coded
+from fedci.table.times import checked_count, outcome_time, within_horizon, without_time
 from fedci.table.values import (
     MISSING_WORDS,
     Column,
@@ -116,6 +117,8 @@ class Table(Shown):
     """[n] the number of each person's cluster within the site, where the study names them."""
     dropped: Dropped = Dropped()
     """Rows of the file that are not here."""
+    time: np.ndarray | None = None
+    """[n] of a time to an event how long a person was followed, of a count over how long it was counted."""
 
     @property
     def rows(self) -> int:
@@ -132,9 +135,9 @@ class Table(Shown):
     def take(self, rows: np.ndarray) -> Table:
         """Only these rows, in this order."""
         ids = None if self.ids is None else self.ids.iloc[rows].reset_index(drop=True)
-        control = None if self.control is None else self.control[rows]
+        control, time = (None if part is None else part[rows] for part in (self.control, self.time))
         return replace(self, x=self.x[rows], missing=self.missing[rows], w=self.w[rows], y=self.y[rows], ids=ids,
-                       control=control, lines=None if self.lines is None else self.lines[rows],
+                       control=control, time=time, lines=None if self.lines is None else self.lines[rows],
                        cluster=None if self.cluster is None else self.cluster[rows])
 
 
@@ -288,7 +291,7 @@ def _try_columns(study: Study, columns: Mapping[str, Column],
         w = tried(_treatment, columns[study.treatment], drop)
         w = w if tried.clean else None
     if study.outcome in columns:
-        y = tried(_finite_outcome, columns[study.outcome], study.outcome_type, drop)
+        y = tried(_known_outcome, study, columns, drop)
         y = y if tried.clean else None
     kept = _kept(rows, w, y) if drop else np.arange(rows)
     if drop and len(kept) < rows:
@@ -297,6 +300,9 @@ def _try_columns(study: Study, columns: Mapping[str, Column],
         tried(_check_arms, study.policy, study.treatment, w[kept])
     if y is not None and len(kept):
         tried(_check_outcome, columns[study.outcome], study.outcome_type, y[kept])
+        if all(column in columns for column in study.outcome_columns):
+            tried(within_horizon, study, columns, y[kept], kept)
+            tried(outcome_time, study, columns, kept)
     control = study.diagnostics.negative_control
     if control is not None and control in columns:
         tried(_control, columns[control], study.outcome_type, kept)
@@ -376,7 +382,7 @@ def _table(study: Study, site: str, columns: Mapping[str, Column]) -> Table:
     rows, drop = len(columns[study.treatment].cells), study.rows_without == "drop"
     _check_rows(study.policy, rows)
     w = _treatment(columns[study.treatment], drop)
-    y = _finite_outcome(columns[study.outcome], study.outcome_type, drop)
+    y = _known_outcome(study, columns, drop)
     kept = _kept(rows, w, y)
     dropped = _dropped(w, y)
     w, y = w[kept], y[kept]
@@ -384,6 +390,7 @@ def _table(study: Study, site: str, columns: Mapping[str, Column]) -> Table:
         _check_rows(study.policy, len(kept))
     arm_warnings = _check_arms(study.policy, study.treatment, w)
     _check_outcome(columns[study.outcome], study.outcome_type, y)
+    y = within_horizon(study, columns, y, kept)
     _check_level_shares(study, len(kept))
     x, missing = design(study, columns, kept)
     names, kinds = design_columns(study)
@@ -394,7 +401,8 @@ def _table(study: Study, site: str, columns: Mapping[str, Column]) -> Table:
     return Table(site=site, x=x, missing=missing, w=w, y=y, columns=names, kinds=kinds,
                  ids=None if ids is None else ids.iloc[kept].reset_index(drop=True), warnings=tuple(warnings),
                  control=_control(columns[control], study.outcome_type, kept) if control else None,
-                 lines=kept if len(kept) < rows else None, dropped=dropped, cluster=_clusters(study, columns, kept))
+                 lines=kept if len(kept) < rows else None, dropped=dropped, cluster=_clusters(study, columns, kept),
+                 time=outcome_time(study, columns, kept))
 
 
 def _clusters(study: Study, columns: Mapping[str, Column], kept: np.ndarray) -> np.ndarray | None:
@@ -493,7 +501,7 @@ def _control(column: Column, kind: str, kept: np.ndarray) -> np.ndarray:
 
 def _one_outcome(study: Study, w: np.ndarray, y: np.ndarray) -> list[str]:
     """Arms without an event, or without anybody spared: their risk rests on the model and on other sites."""
-    if study.outcome_type != "binary":
+    if study.outcome_type not in ("binary", "survival"):
         return []
     return [f"all {word} rows {ONE_OUTCOME}" for arm, word in ((0, "untreated"), (1, "treated"))
             if (w == arm).any() and np.ptp(y[w == arm]) == 0]
@@ -504,12 +512,18 @@ def _check_varies(name: str, y: np.ndarray) -> None:
         raise DataError(f"column {name!r} is constant, so no effect can be seen in it. Check the export, or the study")
 
 
+def _known_outcome(study: Study, columns: Mapping[str, Column], drop: bool) -> np.ndarray:
+    """[n] of all rows; where rows are dropped, NaN without an outcome, or without the time that belongs to it."""
+    y = _finite_outcome(columns[study.outcome], study.outcome_type, drop)
+    return without_time(study, columns, y) if drop else y
+
+
 def _finite_outcome(column: Column, kind: str, drop: bool = False) -> np.ndarray:
     y = (zeros_and_ones(column, "code a binary outcome 1 where it happened and 0 where it did not")
-         if kind == "binary" else numbers(column, "the outcome must be numeric. Correct the cells"))
+         if kind in ("binary", "survival") else numbers(column, "the outcome must be numeric. Correct the cells"))
     if not drop:
         _check_known(column, np.isnan(y), "outcome")
-    return y
+    return checked_count(column, y) if kind == "count" else y
 
 
 def _check_known(column: Column, gone: np.ndarray, role: str) -> None:

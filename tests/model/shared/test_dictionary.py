@@ -1,13 +1,12 @@
 """One matrix of products in place of a round's: exact at its point, for roots and noise everywhere, and near it to
 second order."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from fedci.model.families import model_of
-from fedci.model.shared import dictionary, evidence
+from fedci.model.shared import dictionary, evidence, pooled
 from fedci.model.shared.dictionary import Point
 from fedci.study.options import SharedOptions
 
@@ -39,15 +38,24 @@ POINT = theta_of(1)
 
 def exact(people, vector):
     """T, v, c, l of a round."""
-    parts = [evidence.statistics(MODEL, vector[None], MODEL.rows(x, w, y, np.zeros(4 * (D + 3)), k), 0.0)
-             for k, (x, w, y) in enumerate(people)]
+    parts = [evidence.statistics(MODEL, vector[None], site, 0.0) for site in rows_of(people)]
     return [np.asarray(sum(part))[0] for part in zip(*parts, strict=True)]
 
 
+def rows_of(people):
+    return [MODEL.rows(x, w, y, np.zeros(4 * (D + 3)), k) for k, (x, w, y) in enumerate(people)]
+
+
+def told_by(rows, point):
+    """ΣG, as sites tell it."""
+    by = dictionary.at(MODEL, point)
+    parts = [evidence.statistics(by, jnp.asarray(point.packed)[None], site, 0.0) for site in rows]
+    return dictionary.products(evidence.Statistics(*(sum(part) for part in zip(*parts, strict=True))))
+
+
 def by_products(people, point, vector):
-    told = [dictionary.products(MODEL, point, *site) for site in people]
-    total = jax.tree.map(lambda *parts: sum(parts), *told)
-    found, _ = dictionary.statistics(MODEL, total, dictionary.span(MODEL, point), jnp.asarray(vector), PEOPLE)
+    found, _ = dictionary.statistics(MODEL, told_by(rows_of(people), point), dictionary.span(MODEL, point), point,
+                                     jnp.asarray(vector), PEOPLE)
     return [np.asarray(part) for part in found]
 
 
@@ -86,16 +94,17 @@ def test_noise_and_own_function_grow_together_without_a_new_exchange(people):
 
 
 def test_with_tangents_the_fitted_function_is_right_to_second_order():
-    """Half the step along all that bends leaves a quarter of what is missed of ωᵀβ̂, and far less than without them."""
+    """Half the step along all that bends the pooled part leaves a quarter of what is missed of ωᵀβ̂, and far less than
+    without them."""
     told, names = some_coefficients(POINT), MODEL.names()
     moved = np.array([name.split("[")[0] in dictionary.BENT for name in names])
     away = np.where(moved, MODEL.prior[1] * np.random.default_rng(5).standard_normal(MODEL.size), 0.0)
 
     def missed(point, step):
         span = dictionary.span(MODEL, point)
-        width = sum(part.shape[1] for part in span.columns)
+        width = span.fit[0].shape[0]
         total = dictionary.Products(jnp.zeros((width, width)), jnp.zeros(width), jnp.zeros(()), jnp.zeros(()))
-        _, rest = dictionary.statistics(MODEL, total, span, jnp.asarray(POINT + step * away), PEOPLE)
+        _, rest = dictionary.statistics(MODEL, total, span, point, jnp.asarray(POINT + step * away), PEOPLE)
         return np.sqrt(np.mean(np.einsum("arb,ab->ar", np.asarray(rest), np.asarray(told)) ** 2))
 
     at = Point(POINT, told)
@@ -104,9 +113,35 @@ def test_with_tangents_the_fitted_function_is_right_to_second_order():
     assert whole < 0.2 * missed(Point(POINT), 0.02)
 
 
+def test_a_direction_that_turns_stays_near_the_span_whatever_the_function_along_it():
+    """x·s(t) for two shapes: of hinges along a direction that turned by a tenth, little is missed, β̂ or none."""
+    turned, names = POINT.copy(), MODEL.names()
+    for place, name in enumerate(names):
+        if name.startswith("directions"):
+            turned[place] += 0.1 * (-1) ** place
+    still = dictionary.omega(MODEL.layout, MODEL.unravel(jnp.asarray(POINT)), jnp.asarray(pooled.landmarks(400, D)))
+    gone = dictionary.omega(MODEL.layout, MODEL.unravel(jnp.asarray(turned)), jnp.asarray(pooled.landmarks(400, D)))
+    hinges = MODEL.layout.columns["direction 1"]
+    point = Point(POINT, np.zeros((2, MODEL.layout.width)))
+    span = dictionary.span(MODEL, point)
+    missed = gone - span.columns[1] @ (span.fit[1] @ gone)
+    assert np.linalg.norm(missed[:, hinges]) < 0.2 * np.linalg.norm((gone - still)[:, hinges])
+
+
 def test_the_arm_without_treatment_has_no_columns_of_the_effect():
     """Nor what is a sum of others': a number told that tells nothing."""
-    both = [dictionary.columns(MODEL, Point(POINT, some_coefficients(POINT)), np.zeros((2, D)), arm).shape[1]
-            for arm in (0, 1)]
+    by = dictionary.of(MODEL, True)
+    both = [len(dictionary._of_arm(by, arm)) for arm in (0, 1)]
+    assert sum(both) == by.columns
     assert both[1] - both[0] == 6 + D + 3
-    assert both[0] == 1 + D + 2 * 4 + 6 + (2 * D + D + 3 + 1)
+    assert both[0] == 1 + D + 2 * 4 + 6 + 2 * 2 * D + (D + 3 + 1)
+
+
+def test_a_large_site_tells_the_same_products(people):
+    """In blocks, where all rows induce: to the jitter of their covariance."""
+    blocks = model_of(MODEL.options.model_copy(update={"exact_rows": 10, "inducing": 200}), D, D, SITES)
+    point = Point(POINT, some_coefficients(POINT))
+    rows = [blocks.rows(x, w, y, np.zeros(4 * (D + 3)), k) for k, (x, w, y) in enumerate(people)]
+    assert type(rows[0]) is not type(rows_of(people)[0])
+    for found, expected in zip(told_by(rows, point), told_by(rows_of(people), point), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5 * np.abs(np.asarray(expected)).max())

@@ -45,7 +45,7 @@ def test_an_option_that_is_off_takes_its_parts_out_of_theta():
 def test_the_start_is_the_tables():
     model = model_of({"directions": 2})
     for column, theta in (("start", model.starts), ("ridge", model.ridge)):
-        for part, row in priors.TABLE.items():
+        for part, row in priors.table(model.options).items():
             value = getattr(row, column)
             if part != "kernel":
                 np.testing.assert_array_equal(theta[part], np.broadcast_to(row.mean if value is None else value,
@@ -60,9 +60,9 @@ def test_theta_has_the_shapes_of_the_table():
     model = model_of({"directions": 2})
     sizes = {"d": 4, "K": 2}
     for theta in (priors.means(model.options, 4), model.starts, model.ridge):
-        assert theta.keys() == priors.TABLE.keys()
+        assert theta.keys() == priors.table(model.options).keys()
         assert all(theta[part].shape == tuple(sizes.get(length, length) for length in row.shape)
-                   for part, row in priors.TABLE.items() if row.shape != ("k",))
+                   for part, row in priors.table(model.options).items() if row.shape != ("k",))
 
 
 def test_the_page_shows_the_table():

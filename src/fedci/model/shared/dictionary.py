@@ -2,32 +2,36 @@
 
 A round of the fit asks for T, v, c, l at each draw of θ. Here a site tells once, with F_a(x) the columns of arm a,
 
-    F_a(x) = [ ω(x; θ̂),  ∂(ωᵀβ̂_a)/∂θ_f ]         θ_f: directions, relevances, scales of the pooled covariance
-    F̃_i = (F_0(x_i)(1 − w_i), F_1(x_i)w_i)         G = [F̃, y]ᵀC̃⁻¹[F̃, y]         C̃ = C(θ̂)/σ̂²
+    F_a(x) = [ ω(x; θ̂),  x·s(t_k),  ∂(ωᵀβ̂_a)/∂θ_f ]    θ_f: relevances and scales of the pooled covariance
+    F̃_i = (F_0(x_i)(1 − w_i), F_1(x_i)w_i)         G = [F̃, y]ᵀC(θ̂)⁻¹[F̃, y],   log|C(θ̂)|
 
-β̂_a the coefficients of arm a at the point; while none are known, the tangents are x·s(t_k) for two shapes s. Whoever
-has ΣG works out T, v, c, l at any θ with the same own function: ω(x; θ) ≈ W_aᵀF_a(x), W_a by least squares over a Latin
-hypercube of nobody (no data), and T = BᵀGB/σ², B the columns of W by the arms' roots. At θ̂ it is exact, and for all
-roots and noise; in the rest of θ what is missed of the fitted function is of second order.
+β̂_a the coefficients of arm a at the point, and s two shapes: a direction that turns adds x·g′(t_k), whatever the
+function g along it came to so far, which is little while the direction is wrong. While no β̂ is known, F = ω. F̃ is a
+basis like any other (`Dictionary`), so a site's rows have its products in the form in which they are held. Whoever has
+ΣG works out T, v, c, l at any θ with the same own function: ω(x; θ) ≈ W_aᵀF_a(x), W_a by least squares over a Latin
+hypercube of nobody (no data), and T = BᵀGB σ̂²/σ², B the columns of W by the arms' roots. At θ̂ it is exact, and for all
+roots and noise; in θ_f what is missed of the fitted function is of second order.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from functools import lru_cache, partial
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.scipy.linalg import solve_triangular
+from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 
-from fedci.model import covariance
 from fedci.model.family import Theta
-from fedci.model.rows import Scalar
+from fedci.model.rows import Scalar, Vector
 from fedci.model.shared import basis, pooled
+from fedci.model.shared.basis import Block, Layout, Points
 from fedci.model.shared.evidence import Statistics
 from fedci.model.shared.shared import NOISE_FLOOR, SharedModel
+from fedci.model.shared.shared_family import SharedFamily
 
 REFERENCE = 400
 """People of nobody, over whom columns are fitted to columns."""
@@ -35,7 +39,7 @@ ALIKE = 1e-6
 """Columns that differ by less, relatively, say the same: the square of its inverse multiplies the rounding of G."""
 SPANNED = ("common",)
 """Blocks whose columns are sums of others'."""
-BENT = ("directions", "relevance", "relevance_effect", "pooled", "pooled_effect", "steepness")
+BENT = ("relevance", "relevance_effect", "pooled", "pooled_effect", "steepness")
 OF_EFFECT = ("relevance_effect", "pooled_effect")
 """Parts of θ along which columns are bent, and which of them the arm without treatment does not see."""
 
@@ -48,6 +52,12 @@ class Point(NamedTuple):
     coefficients: Float[Array | np.ndarray, "2 b"] | None = None
     """β̂_a of each arm on ω(x; θ̂); none: not known yet."""
 
+    @property
+    def packed(self) -> np.ndarray:
+        """As `Dictionary` takes it for its θ."""
+        known = () if self.coefficients is None else np.ravel(np.asarray(self.coefficients))
+        return np.concatenate([np.asarray(self.vector), known])
+
 
 class Products(NamedTuple):
     """G in its parts: a sum over sites."""
@@ -56,14 +66,114 @@ class Products(NamedTuple):
     cross: Float[Array, "D"]
     square: Float[Array, ""]
     log_det: Float[Array, ""]
-    """log|C̃|."""
 
 
 class Span(NamedTuple):
     """The columns of each arm at the people of nobody, and what fits others by them."""
 
-    columns: tuple[Float[Array, "R D0"], Float[Array, "R D1"]]
-    fit: tuple[Float[Array, "D0 R"], Float[Array, "D1 R"]]
+    columns: tuple[Float[Array, "R D"], Float[Array, "R D"]]
+    """Zeros where a column is the other arm's."""
+    fit: tuple[Float[Array, "D R"], Float[Array, "D R"]]
+
+
+# --- the columns as a basis
+
+
+class Dictionary(SharedFamily):
+    """The model with F̃ in place of z, and [θ̂, β̂] in place of θ."""
+
+    tangents = True
+    """Whether β̂ is known."""
+
+    @property
+    def layout(self) -> Layout:
+        return _layout(self)
+
+    @property
+    def plain(self) -> Layout:
+        """Of ω."""
+        return _plain(self)
+
+    @property
+    def size(self) -> int:
+        return super().size + (2 * self.plain.width if self.tangents else 0)
+
+    def unravel(self, vector: Vector) -> Theta:
+        theta = super().unravel(vector[:super().size])
+        if not self.tangents:
+            return theta
+        return theta | {"coefficients": vector[super().size:].reshape(2, self.plain.width)}
+
+
+class First(Dictionary):
+    """Of a point of which nothing is known: ω alone, and θ̂ in place of θ."""
+
+    tangents = False
+
+
+@lru_cache(maxsize=64)
+def of(model: SharedModel, tangents: bool) -> Dictionary:
+    kind = Dictionary if tangents else First
+    return kind(model.options, model.covariates, model.described, model.sites, model.outcome)
+
+
+def at(model: SharedModel, point: Point) -> Dictionary:
+    return of(model, point.coefficients is not None)
+
+
+@lru_cache(maxsize=64)
+def _plain(model: Dictionary) -> Layout:
+    return basis.layout_of(model.options, model.covariates)
+
+
+@lru_cache(maxsize=64)
+def _layout(model: Dictionary) -> Layout:
+    with jax.ensure_compile_time_eval():  # it may be asked for first while something is traced
+        return Layout((*_as_they_stand(model), *((*_shaped(model), *_bent(model)) if model.tangents else ())))
+
+
+def _as_they_stand(model: Dictionary) -> Iterator[Block]:
+    """ω at the point, once for each arm that sees it."""
+    theta = SharedModel.unravel(model, jnp.asarray(model.prior[0]))
+    for block in model.plain.blocks:
+        if block.name not in SPANNED:
+            yield _of_arms(block.name, block.width, block.columns, np.any(np.asarray(block.root(theta)) != 0.0, 1))
+
+
+def _of_arms(name: str, width: int, columns: Callable[[Theta, Points], jax.Array], sees: np.ndarray) -> Block:
+    """Columns that stand once for each arm that sees them."""
+    root = np.eye(2)[:, sees]
+    return Block(name=name, width=width, columns=columns, copies=root.shape[1], part=None,
+                 root=lambda theta: jnp.asarray(root))
+
+
+def _shaped(model: Dictionary) -> Iterator[Block]:
+    """x·s(t_k): of directions that turn, whatever the function along them."""
+    def columns(theta: Theta, points: Points) -> Float[Array, "n f"]:
+        shapes = [shape for t in points.t.T for shape in (jax.nn.sigmoid(2.0 * t), jnp.exp(-t**2))]
+        return jnp.concatenate([points.x * shape[:, None] for shape in shapes], 1)
+
+    if count := 2 * model.options.directions * model.covariates:
+        yield _of_arms("shapes", count, columns, np.array([True, True]))
+
+
+def _bent(model: Dictionary) -> Iterator[Block]:
+    """∂(ωᵀβ̂_a)/∂θ_f of each arm."""
+    parts = {name.split("[")[0] for name in model.names()}
+    for arm in (0, 1):
+        names = tuple(name for name in BENT if name in parts and (arm == 1 or name not in OF_EFFECT))
+        width = sum(name.split("[")[0] in names for name in model.names())
+        if width:
+            yield _of_arms(f"tangents {arm}", width, partial(_tangents, model.plain, names, arm), np.arange(2) == arm)
+
+
+def _tangents(plain: Layout, names: tuple[str, ...], arm: int, theta: Theta, points: Points) -> Float[Array, "n f"]:
+    here, back = ravel_pytree({name: theta[name] for name in names})
+    return jax.jacfwd(lambda moved: omega(plain, theta | back(moved), points.x) @ theta["coefficients"][arm])(here)
+
+
+def omega(layout: Layout, theta: Theta, x: Float[Array, "n d"]) -> Float[Array, "n b"]:
+    return jnp.concatenate(layout.omega(theta, x), 1)
 
 
 def coefficients(model: SharedModel, theta: Theta, beta: Float[Array, "q"]) -> Float[Array, "2 b"]:
@@ -75,101 +185,69 @@ def coefficients(model: SharedModel, theta: Theta, beta: Float[Array, "q"]) -> F
     return jnp.concatenate(arms, 1)
 
 
-@partial(jax.jit, static_argnames=("model", "arm"))
-def columns(model: SharedModel, point: Point, x: Float[Array, "n d"], arm: int) -> Float[Array, "n D"]:
-    """F_a(x)."""
-    theta = model.unravel(point.vector)
-    return jnp.concatenate([omega(model, theta, x)[:, _seen(model, arm)], _tangents(model, point, x, arm)], 1)
-
-
-def omega(model: SharedModel, theta: Theta, x: Float[Array, "n d"]) -> Float[Array, "n b"]:
-    return jnp.concatenate(model.layout.omega(theta, x), 1)
-
-
-@lru_cache(maxsize=64)
-def _seen(model: SharedModel, arm: int) -> np.ndarray:
-    """Columns of ω that the arm has, and that are not sums of others."""
-    layout = model.layout
-    with jax.ensure_compile_time_eval():  # it may be asked for first while something is traced
-        theta = model.unravel(jnp.asarray(model.prior[0]))
-        names = [block.name for block in layout.blocks
-                 if block.name not in SPANNED and np.any(np.asarray(block.root(theta))[arm] != 0.0)]
-    return np.concatenate([np.arange(layout.width)[layout.columns[name]] for name in names])
-
-
-@lru_cache(maxsize=64)
-def _bent(model: SharedModel, arm: int) -> np.ndarray:
-    """Places of θ_f in θ."""
-    parts = [name.split("[")[0] for name in model.names()]
-    seen = [part for part in BENT if arm == 1 or part not in OF_EFFECT]
-    return np.array([place for place, part in enumerate(parts) if part in seen])
-
-
-def _tangents(model: SharedModel, point: Point, x: Float[Array, "n d"], arm: int) -> Float[Array, "n f"]:
-    vector = jnp.asarray(point.vector)
-    if point.coefficients is None:
-        t = x @ basis.directions(model.unravel(vector))
-        shapes = [shape for k in range(t.shape[1]) for shape in (jax.nn.sigmoid(2.0 * t[:, k]), jnp.exp(-t[:, k] ** 2))]
-        return jnp.concatenate([x * shape[:, None] for shape in shapes], 1)
-    bent, beta = _bent(model, arm), jnp.asarray(point.coefficients)[arm]
-    return jax.jacfwd(lambda some: omega(model, model.unravel(vector.at[bent].set(some)), x) @ beta)(vector[bent])
-
-
-@partial(jax.jit, static_argnames="model")
-def products(model: SharedModel, point: Point, x: Float[Array, "n d"], w: Float[Array, "n"],
-             y: Float[Array, "n"]) -> Products:
-    """G of a site's people, under its own function at the point in units of the noise there."""
-    theta = model.unravel(point.vector)
-    rows = jnp.concatenate([columns(model, point, x, 0) * (1.0 - w)[:, None], columns(model, point, x, 1) * w[:, None],
-                            y[:, None]], 1)
-    chol = jnp.linalg.cholesky(observed(model, theta, x, w) / noise_level(theta))
-    half = solve_triangular(chol, rows, lower=True)
-    both = half.T @ half
-    return Products(both[:-1, :-1], both[:-1, -1], both[-1, -1], 2.0 * jnp.sum(jnp.log(jnp.diag(chol))))
-
-
-def observed(model: SharedModel, theta: Theta, x: Float[Array, "n d"], w: Float[Array, "n"]) -> Float[Array, "n n"]:
-    """C of a site's own function and noise."""
-    phi, sigma = (root @ root.T for root in model.roots(theta))
-    return covariance.observed(phi, sigma, model.k(theta, x), w.astype(int), jnp.ones_like(w))
+# --- what comes of their products
 
 
 def noise_level(theta: Theta) -> Float[Array, ""]:
-    """σ², between the arms."""
-    return jnp.exp(2.0 * theta["noise"][0]) + NOISE_FLOOR**2
+    """σ², between the arms; 1 where there is none beside the likelihood."""
+    return jnp.exp(2.0 * theta["noise"][0]) + NOISE_FLOOR**2 if "noise" in theta else jnp.ones(())
+
+
+def products(total: Statistics) -> Products:
+    """From the statistics of a dictionary, of its one draw."""
+    width = total.cross.shape[-1]
+    upper = jnp.zeros((width, width)).at[np.triu_indices(width)].set(jnp.ravel(total.gram))
+    return Products(upper + upper.T - jnp.diag(jnp.diag(upper)), jnp.ravel(total.cross), jnp.ravel(total.square)[0],
+                    jnp.ravel(total.log_det)[0])
 
 
 @partial(jax.jit, static_argnames="model")
 def span(model: SharedModel, point: Point) -> Span:
-    people = jnp.asarray(pooled.landmarks(REFERENCE, model.covariates))
-    both = tuple(columns(model, point, people, arm) for arm in (0, 1))
-    return Span((both[0], both[1]), (_fit(both[0]), _fit(both[1])))
+    people, by = jnp.asarray(pooled.landmarks(REFERENCE, model.covariates)), at(model, point)
+    known = () if point.coefficients is None else (jnp.ravel(jnp.asarray(point.coefficients)),)
+    theta = by.unravel(jnp.concatenate([jnp.asarray(point.vector), *known]))
+    seen = by.layout.omega(theta, people)
+    columns = [by.layout.weighed(theta, seen, jnp.broadcast_to(arm, (REFERENCE, 2))) for arm in jnp.eye(2)]
+    return Span((columns[0], columns[1]), (_fit(by, columns[0], 0), _fit(by, columns[1], 1)))
 
 
-def _fit(f: Float[Array, "R D"]) -> Float[Array, "D R"]:
-    """P with Pu the least coefficients of u on the columns, each scaled to length 1."""
-    size = jnp.maximum(jnp.linalg.norm(f, axis=0), 1e-12)
-    return jnp.linalg.pinv(f / size[None], rtol=ALIKE) / size[:, None]
+@lru_cache(maxsize=64)
+def _of_arm(model: Dictionary, arm: int) -> np.ndarray:
+    """Places of its columns in F̃."""
+    with jax.ensure_compile_time_eval():
+        theta = model.unravel(jnp.zeros(model.size))
+        sees = [np.asarray(block.root(theta))[arm] != 0.0 for block in model.layout.blocks]
+    return np.flatnonzero(np.concatenate([np.repeat(sees_it, block.width) for sees_it, block
+                                          in zip(sees, model.layout.blocks, strict=True)]))
 
 
-def statistics(model: SharedModel, total: Products, by: Span, vector: Float[Array, "p"],
+def _fit(model: Dictionary, f: Float[Array, "R D"], arm: int) -> Float[Array, "D R"]:
+    """P with Pu the least coefficients of u on the arm's columns, each scaled to length 1."""
+    places = _of_arm(model, arm)
+    own = f[:, places]
+    size = jnp.maximum(jnp.linalg.norm(own, axis=0), 1e-12)
+    return jnp.zeros((f.shape[1], f.shape[0])).at[places].set(
+        jnp.linalg.pinv(own / size[None], rtol=ALIKE) / size[:, None])
+
+
+def statistics(model: SharedModel, total: Products, by: Span, point: Point, vector: Float[Array, "p"],
                people: Scalar) -> tuple[Statistics, Float[Array, "2 R b"]]:
     """(T, v, c, l of all sites at θ, for one draw; what the span misses of ω at the people of nobody, arm by arm)."""
-    theta = model.unravel(vector)
-    wanted = omega(model, theta, jnp.asarray(pooled.landmarks(REFERENCE, model.covariates)))
+    theta, here = model.unravel(vector), model.unravel(jnp.asarray(point.vector))
+    wanted = omega(model.layout, theta, jnp.asarray(pooled.landmarks(REFERENCE, model.covariates)))
     weights = [fit @ wanted for fit in by.fit]
     missed = jnp.stack([wanted - f @ weight for f, weight in zip(by.columns, weights, strict=True)])
-    b, noise = _by_arms(model, theta, weights), noise_level(theta)
-    gram = b.T @ total.gram @ b / noise
-    return Statistics(gram[np.triu_indices(model.columns)], b.T @ total.cross / noise, total.square / noise,
-                      total.log_det + people * jnp.log(noise)), missed
+    b, ratio = _by_arms(model, theta, weights), noise_level(theta) / noise_level(here)
+    gram = b.T @ total.gram @ b / ratio
+    return Statistics(gram[np.triu_indices(model.columns)], b.T @ total.cross / ratio, total.square / ratio,
+                      total.log_det + people * jnp.log(ratio)), missed
 
 
-def _by_arms(model: SharedModel, theta: Theta, weights: list[Float[Array, "_ b"]]) -> Float[Array, "D q"]:
+def _by_arms(model: SharedModel, theta: Theta, weights: list[Float[Array, "D b"]]) -> Float[Array, "D q"]:
     """B: z = BᵀF̃."""
     made = []
     for block in model.layout.blocks:
         root, own = block.root(theta), model.layout.columns[block.name]
-        made += [jnp.concatenate([weight[:, own] * root[arm, i] for arm, weight in enumerate(weights)])
+        made += [sum(weight[:, own] * root[arm, i] for arm, weight in enumerate(weights))
                  for i in range(root.shape[1])]
     return jnp.concatenate(made, 1)

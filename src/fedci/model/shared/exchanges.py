@@ -25,6 +25,7 @@ POINT_SD = 1e-6
 """Of q where it is a point; it stays."""
 BETAS = SharedOptions.draws_per_theta
 STATISTICS, PULL_BACK, EFFECTS, RISKS = "AskStatistics", "PullBack", "AskSharedEffects", "AskRisks"
+SURVIVAL, RATES = "AskSurvival", "AskRates"
 
 ANCHOR, MATCHED = "anchor_", "anchor_matched"
 """How the names of an anchor's arrays begin; and that with it the nearest Gaussian is asked for, not the bound."""
@@ -32,18 +33,22 @@ ANCHOR, MATCHED = "anchor_", "anchor_matched"
 
 def start(model: SharedModel, rows: float = 0.0) -> Generator[Ask, Sums, np.ndarray]:
     """q = [means, log sds]: directions from a federated ridge regression of each arm, the rest near its prior."""
-    vector = model.ravel(model.starts | {"directions": (yield from _ridge_directions(model, rows))})
+    total = yield Ask(STATISTICS, {"thetas": model.ravel(model.ridge)[None], "few": np.array(float(rows))})
+    return beginning(model, np.asarray(evidence.collapse(_statistics(total)).mean)[0])
+
+
+def beginning(model: SharedModel, beta: np.ndarray) -> np.ndarray:
+    """q from β̃'s posterior mean at `model.ridge`: there A = 0, the hinges are constant, and its lines are the ridge
+    estimate."""
+    vector = model.ravel(model.starts | {"directions": _ridge_directions(model, beta)})
     sd = START_SD if model.options.posterior == "gaussian" else POINT_SD
     return np.concatenate([vector, np.full(vector.size, np.log(sd))])
 
 
-def _ridge_directions(model: SharedModel, rows: float) -> Generator[Ask, Sums, np.ndarray]:
-    """[d, K]: a of both arms' coefficients (and, from the third, of their difference and its like), each of length √d.
-
-    One exchange: with A = 0 the hinges are constant, and the posterior mean of β̃'s lines is the ridge estimate.
-    """
-    total = yield Ask(STATISTICS, {"thetas": model.ravel(model.ridge)[None], "few": np.array(float(rows))})
-    coefficients = _slopes(model, model.ridge, np.asarray(evidence.collapse(_statistics(total)).mean)[0])
+def _ridge_directions(model: SharedModel, beta: np.ndarray) -> np.ndarray:
+    """[d, K]: a of both arms' coefficients (and, from the third, of their difference and its like), each of length
+    √d."""
+    coefficients = _slopes(model, model.ridge, beta)
     two = coefficients / np.maximum(np.linalg.norm(coefficients, axis=0), 1e-12)
     more = np.random.default_rng(0).standard_normal((model.covariates, model.options.directions))
     columns = np.column_stack([two, two[:, 1] - two[:, 0], more / np.linalg.norm(more, axis=0)])
@@ -118,8 +123,14 @@ def gather(model: SharedModel, q: np.ndarray, draws: int, seed: int, correlation
     asked |= {MATCHED: np.array(1.0)} if model.is_bounded else {}
     law = evidence.collapse(_statistics((yield Ask(STATISTICS, asked))))
     drawn = {"thetas": thetas, "betas": draw_betas(law, seed)}
-    yield Ask(RISKS, drawn) if model.is_bounded else Ask(EFFECTS, drawn | {"correlations": correlations})
+    name = effects_of(model)
+    yield Ask(name, drawn | {"correlations": correlations} if name == EFFECTS else drawn)
     return drawn, law
+
+
+def effects_of(model: SharedModel) -> str:
+    """What asks for sums of effects."""
+    return {"survival": SURVIVAL, "count": RATES, "binary": RISKS}.get(model.outcome, EFFECTS)
 
 
 def draw_betas(law: BetaLaw, seed: int) -> np.ndarray:

@@ -1,0 +1,190 @@
+"""The model `shared` fitted in a handful of exchanges: each tells the products of a dictionary, and the fit is at home.
+
+    AskProducts(θ̂)              → G of ω alone at a θ̂ with A = 0: ridge regressions, where the fit starts
+    AskProducts(θ̂, β̂) …         → G at the point, and a series of the own functions' scales   (`dictionary`, `home`)
+    AskSharedEffects(θ, β)      → sums of effects
+
+Between two of them every party runs the same fit on what was told (`home.ascend`); in one process it is run once. What
+was told last is kept in the optimiser's state as one vector, the *anchor*: with it β̃'s law is known at every θ near.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from functools import lru_cache
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+from fedci.model.family import NO_ANCHOR, Answer, Arrays, Ask, Rules, Sums
+from fedci.model.rows import BetaLaw, Rows, on_device
+from fedci.model.shared import dictionary, evidence, exchanges, home
+from fedci.model.shared.dictionary import Point, Products, Span
+from fedci.model.shared.evidence import Statistics
+from fedci.model.shared.exchanges import EFFECTS
+from fedci.model.shared.home import OwnSeries
+from fedci.model.shared.shared_family import Memory, SharedFamily
+
+PRODUCTS = "AskProducts"
+DRAWN_AT = 10**6
+"""The stream of the effects' draws, as in a fit of rounds."""
+
+
+class Told(NamedTuple):
+    """What the last message of products said, and where."""
+
+    number: int
+    """Of the message; in the first β̂ is not known."""
+    point: Point
+    total: Statistics
+    """Of one draw."""
+
+    @property
+    def packed(self) -> np.ndarray:
+        sums = (np.ravel(np.asarray(part)) for part in self.total)
+        return np.concatenate([[float(self.number)], self.point.packed, *sums])
+
+
+class FewFamily(SharedFamily):
+    """θ and its prior are those of `shared`; what is asked is not."""
+
+    # --- the course of a fit
+
+    @property
+    def asks(self) -> tuple[str, ...]:
+        return PRODUCTS, EFFECTS
+
+    @property
+    def fits_at_home(self) -> bool:
+        return True
+
+    @property
+    def has_stages(self) -> bool:
+        return False
+
+    def exchanges(self, rounds: int) -> int:
+        """The effects take one."""
+        return rounds + 1
+
+    def dictionary(self, laws: int) -> dict[str, int]:
+        """The first message has other columns, and no series yet."""
+        columns = dictionary.of(self, laws > 0).columns
+        series = {"own": len(home.series_places(self)), "scores": home.SCORES} if laws else {"own": 0, "scores": 0}
+        return {"dictionary": columns, "dictionary_products": columns * (columns + 1) // 2} | series
+
+    def start(self, rules: Rules) -> Generator[Ask, Sums, np.ndarray]:
+        """Nothing is asked: the first products are those of ridge regressions."""
+        yield from ()
+        vector = self.ravel(self.ridge)
+        return np.concatenate([vector, np.full(vector.size, np.log(exchanges.START_SD))])
+
+    def evaluation(self, rules: Rules, query: np.ndarray, stream: int, first: bool,
+                   anchor: np.ndarray = NO_ANCHOR) -> Generator[Ask, Sums, tuple[float, np.ndarray, np.ndarray]]:
+        """(the bound, the next q, what was told): one exchange."""
+        here, told = np.split(query, 2)[0], self.unpacked(anchor)
+        law = None if told is None else self._laws(told, here[None], rules.people)
+        point = Point(here, None if law is None else np.asarray(
+            dictionary.coefficients(self, self.unravel(jnp.asarray(here)), law.mean[0])))
+        total = yield Ask(PRODUCTS, self._asked(point, law))
+        if total["failed"] > 0:
+            return -np.inf, query, anchor
+        now = Told(1 if told is None else told.number + 1, point,
+                   Statistics(*(on_device(np.asarray(total[name])[None]) for name in Statistics._fields)))
+        series = np.concatenate([np.ravel(total[f"own_{name}"]) for name in OwnSeries._fields])
+        value, q = _ascended(self, rules.people, rules.seed, rules.options.optimiser.draws, query.tobytes(),
+                             anchor.tobytes(), now.packed.tobytes(), series.tobytes())
+        return value, np.frombuffer(q), now.packed
+
+    def _asked(self, point: Point, law: BetaLaw | None) -> dict[str, np.ndarray]:
+        return {"point": point.packed, "laws": np.array(float(law is not None)),
+                "beta_mean": np.zeros(0) if law is None else np.asarray(law.mean[0]),
+                "beta_root": np.zeros((0, 0)) if law is None else np.asarray(law.root[0])}
+
+    def effects(self, rules: Rules, theta: np.ndarray, correlations: np.ndarray,
+                anchor: np.ndarray = NO_ANCHOR) -> Generator[Ask, Sums, tuple[dict[str, np.ndarray], BetaLaw]]:
+        """β̃'s law at each draw of θ is known from what was told last."""
+        count = max(rules.options.prediction.draws // exchanges.BETAS, 1)
+        thetas = evidence.draw(theta, evidence.common_normals(rules.seed, DRAWN_AT, count, self.size))
+        told = self.unpacked(anchor)
+        if told is None:
+            raise AssertionError("effects follow at least one exchange of products")
+        law = self._laws(told, thetas, rules.people)
+        drawn = {"thetas": thetas, "betas": exchanges.draw_betas(law, rules.seed)}
+        yield Ask(EFFECTS, drawn | {"correlations": correlations})
+        return drawn, law
+
+    # --- what was told
+
+    def unpacked(self, anchor: np.ndarray) -> Told | None:
+        """From its packed form."""
+        if not anchor.size:
+            return None
+        by = dictionary.of(self, anchor[0] > 1)
+        shapes = evidence.shapes(by, 1)
+        ends = np.cumsum([1, self.size, by.size - self.size, *(int(np.prod(shape)) for shape in shapes.values())])
+        _, vector, known, *parts = np.split(anchor, ends[:-1])
+        point = Point(vector, known.reshape(2, -1) if known.size else None)
+        return Told(int(anchor[0]), point, Statistics(*(on_device(part.reshape(shape)) for part, shape
+                                                        in zip(parts, shapes.values(), strict=True))))
+
+    def _laws(self, told: Told, vectors: np.ndarray, people: int) -> BetaLaw:
+        total, by = _spanned(self, told)
+        return home.laws_at(self, on_device(vectors), total, by, told.point, float(people))
+
+    # --- what a site answers
+
+    def answer(self, name: str, arrays: Arrays, rows: Rows, memory: Memory | None) -> Answer | None:
+        """With the least jitter that makes them finite; none does: 0, and counted."""
+        point, by = arrays["point"], dictionary.of(self, bool(arrays["laws"]))
+        for jitter in self.jitters:
+            found = evidence.statistics(by, on_device(point[None]), rows, jitter)._asdict()
+            sums = {name: np.asarray(part)[0] for name, part in found.items()} | self._series(arrays, rows, jitter)
+            if all(np.isfinite(part).all() for part in sums.values()):
+                return Answer(sums | {"failed": np.array(0)}, jitter)
+        return Answer({name: np.zeros_like(part) for name, part in sums.items()} | {"failed": np.array(1)},
+                      self.options.jitter)
+
+    def _series(self, arrays: Arrays, rows: Rows, jitter: float) -> dict[str, np.ndarray]:
+        """Nothing while β̃'s law is not known."""
+        if not arrays["laws"]:
+            return {f"own_{name}": np.zeros(shape) for name, shape in OwnSeries.shapes(0).items()}
+        law = BetaLaw(on_device(arrays["beta_mean"]), on_device(arrays["beta_root"]))
+        series = home.own_series(self, on_device(arrays["point"][:self.size]), law, rows, jitter)
+        return {f"own_{name}": np.asarray(part) for name, part in series._asdict().items()}
+
+    def units(self, ask: Ask, people: int) -> dict[str, np.ndarray]:
+        """As of statistics; a series is of the size of a log likelihood."""
+        if ask.name != PRODUCTS:
+            return {}
+        theta = self.unravel(ask.arrays["point"][:self.size])
+        most = np.asarray(people / dictionary.noise_level(theta))
+        return dict.fromkeys((*Statistics._fields, *(f"own_{name}" for name in OwnSeries._fields)), most)
+
+
+def _spanned(model: FewFamily, told: Told) -> tuple[Products, Span]:
+    return dictionary.products(told.total), dictionary.span(model, told.point)
+
+
+@lru_cache(maxsize=8)
+def _ascended(model: FewFamily, people: int, seed: int, draws: int, query: bytes, before: bytes, told: bytes,
+              series: bytes) -> tuple[float, bytes]:
+    """(the bound, q after a message): a function of bytes, so that all parties in one process run it once."""
+    q, now, last = np.frombuffer(query), model.unpacked(np.frombuffer(told)), model.unpacked(np.frombuffer(before))
+    if now is None:
+        raise AssertionError("a message was told")
+    total, by = _spanned(model, now)
+    if last is None:
+        value, beta = home.ridge(model, total, by, now.point, float(people))
+        return value, home.beginning(model, beta).tobytes()
+    normals = evidence.common_normals(seed, 0, draws, model.size)
+    steps = home.STEPS[min(now.number - 2, len(home.STEPS) - 1)]
+    value, after = home.ascend(model, q, total, by, now.point, float(people), normals, steps)
+    here, there = np.asarray(now.point.vector), np.asarray(last.point.vector)
+    return value, home.with_own_step(model, after, here, there, _series(model, series)).tobytes()
+
+
+def _series(model: FewFamily, packed: bytes) -> OwnSeries:
+    shapes = OwnSeries.shapes(len(home.series_places(model)))
+    parts = np.split(np.frombuffer(packed), np.cumsum([int(np.prod(shape)) for shape in shapes.values()])[:-1])
+    return OwnSeries(*(on_device(part.reshape(shape)) for part, shape in zip(parts, shapes.values(), strict=True)))

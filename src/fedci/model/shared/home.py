@@ -1,0 +1,193 @@
+"""The fit at home: all that a coordinator learns of q(θ) from one message of products, without asking again.
+
+A message has G, the products of a dictionary at a point θ̂ (`dictionary`), and, of the scales o of the sites' own
+functions, which change C and so every product, the start of a series (sums over sites):
+
+    ℓ(β, o) = Σ_s log p(y_s | β, o)         E ∂ℓ,  E ∂²ℓ,  and ∂ℓ at R draws of β̃ ~ N(m, P⁻¹), as the message before
+                                            had it; all at the point's ô
+
+which is the slope of log p(y | o) and, by Louis, its curvature E ∂²ℓ + Cov ∂ℓ. On G the whole bound is ascended with o
+held; o takes one damped step of Newton's on log p(y | o) + log p(o), σ² profiled out, and its curvature there is q's
+precision. The next message is about where both came to.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache, partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.linalg import solve_triangular
+from jaxtyping import Array, Float
+from scipy.optimize import lsq_linear, minimize
+
+from fedci.model.rows import BetaLaw, Rows, Scalar, SufficientSums
+from fedci.model.shared import dictionary, evidence, exchanges
+from fedci.model.shared.dictionary import Point, Products, Span
+from fedci.model.shared.shared import SharedModel
+
+STEPS = (8, 15, 60)
+"""Of the ascent after the second message, the third, and the others: where a direction is still wrong, its whole top
+leads away from it."""
+FAR = 1.0
+"""A step of o in prior sds at most, each number of it: the series is of the second order."""
+BACK = 0.4
+OWN = ("phi", "kernel", "noise[1]")
+"""How the names of o begin: parts of θ that only sites can learn."""
+NOISE = "noise[0]"
+SCORES = 128
+"""R: they tell Cov ∂ℓ to about an eighth of itself."""
+
+
+class OwnSeries(NamedTuple):
+    """ℓ about the point's (o, log σ), σ the last: a sum over sites."""
+
+    slope: Float[Array, "k"]
+    """E ∂ℓ."""
+    bend: Float[Array, "k k"]
+    """E ∂²ℓ."""
+    scores: Float[Array, "R k"]
+    """∂ℓ at each draw of β̃."""
+
+    @staticmethod
+    def shapes(k: int) -> dict[str, tuple[int, ...]]:
+        return {"slope": (k,), "bend": (k, k), "scores": (SCORES if k else 0, k)}
+
+
+@lru_cache(maxsize=64)
+def own_places(model: SharedModel) -> np.ndarray:
+    """Of o in θ."""
+    return np.array([place for place, name in enumerate(model.names()) if name.startswith(OWN)])
+
+
+@lru_cache(maxsize=64)
+def series_places(model: SharedModel) -> np.ndarray:
+    """Of o and, where there is one, of the noise, the last."""
+    names = model.names()
+    return np.append(own_places(model), [names.index(NOISE)] if NOISE in names else []).astype(int)
+
+
+# --- what a site tells
+
+
+@lru_cache(maxsize=8)
+def _normals(count: int) -> np.ndarray:
+    """[R, q] of β̃'s draws, the same in every exchange."""
+    return np.random.default_rng(np.random.SeedSequence((count, 11))).standard_normal((SCORES, count))
+
+
+@partial(jax.jit, static_argnames="model")
+def own_series(model: SharedModel, vector: Float[Array, "p"], law: BetaLaw, rows: Rows, jitter: Scalar,
+               local: Any = ()) -> OwnSeries:
+    """Of a site's people; `law`: β̃'s at the point, of one draw. With S = P⁻¹ + mmᵀ, and S = ββᵀ of one β,
+
+        E ℓ(o) = −½ [ c − 2mᵀv + ⟨T, S⟩ + l ]          T, v, c, l of the rows at o, z at the point's θ
+    """
+    places, seen = series_places(model), rows.seen(local)
+    spread = solve_triangular(law.root, jnp.eye(law.root.shape[0]), lower=True)
+    square = spread.T @ spread + jnp.outer(law.mean, law.mean)
+    betas = law.mean[None] + jnp.asarray(_normals(law.mean.shape[0])) @ spread
+
+    def statistics(some: Float[Array, "k"]) -> SufficientSums:
+        moved = vector.at[places].set(some)
+        return seen.statistics(model, moved, jitter, seen.sums_over_rows(model, moved, jitter))
+
+    def expected(some: Float[Array, "k"]) -> tuple[Float[Array, ""], Float[Array, "R"]]:
+        gram, cross, rest, log_det = statistics(some)
+        each = rest - 2.0 * betas @ cross + jnp.sum((betas @ gram) * betas, 1) + log_det
+        return -0.5 * (rest - 2.0 * law.mean @ cross + jnp.sum(gram * square) + log_det), -0.5 * each
+
+    here = vector[places]
+    slope, _ = jax.grad(expected, has_aux=True)(here)
+    bend, scores = jax.jacfwd(jax.grad(expected, has_aux=True))(here)
+    return OwnSeries(slope, bend, scores)
+
+
+# --- what comes of it
+
+
+@partial(jax.jit, static_argnames="model")
+def laws_at(model: SharedModel, vectors: Float[Array, "L p"], total: Products, by: Span, point: Point,
+            people: Scalar) -> BetaLaw:
+    """β̃'s at each θ near the point."""
+    def of_draw(vector: Float[Array, "p"]) -> BetaLaw:
+        found, _ = dictionary.statistics(model, total, by, point, vector, people)
+        return BetaLaw(*evidence.posterior_of_draw(found.gram, found.cross))
+
+    return jax.lax.map(of_draw, vectors)
+
+
+def ridge(model: SharedModel, total: Products, by: Span, point: Point, people: Scalar) -> tuple[float, np.ndarray]:
+    """(log p(y | θ̂), β̃'s mean there) of a message about one θ̂."""
+    here = jnp.asarray(point.vector)
+    found, _ = dictionary.statistics(model, total, by, point, here, people)
+    mean, _ = evidence.posterior_of_draw(found.gram, found.cross)
+    return float(evidence.log_evidence_of_draw(found, people)), np.asarray(mean)
+
+
+def beginning(model: SharedModel, beta: np.ndarray) -> np.ndarray:
+    """q after the first message: directions from ridge regressions, the own functions' scales at their prior."""
+    q, own = exchanges.beginning(model, beta), own_places(model)
+    q[own], q[own + model.size] = model.prior[0][own], np.log(model.prior[1][own])
+    return q
+
+
+@partial(jax.jit, static_argnames="model")
+def bound(model: SharedModel, thetas: Float[Array, "L p"], total: Products, by: Span, point: Point,
+          people: Scalar) -> tuple[Float[Array, "L"], Float[Array, "L p"]]:
+    """(log p(y | θ_l) less what the span misses of ωᵀβ̂, in units of the point's noise; its gradient)."""
+    beta, noise = point.coefficients, dictionary.noise_level(model.unravel(jnp.asarray(point.vector)))
+
+    def of_draw(vector: Float[Array, "p"]) -> Float[Array, ""]:
+        found, missed = dictionary.statistics(model, total, by, point, vector, people)
+        value = evidence.log_evidence_of_draw(found, people)
+        if beta is None:
+            return value
+        away = jnp.mean(jnp.einsum("arb,ab->ar", missed, jnp.asarray(beta)) ** 2)
+        return value - 0.5 * people * away / noise
+
+    return jax.lax.map(jax.value_and_grad(of_draw), thetas)
+
+
+def ascend(model: SharedModel, q: np.ndarray, total: Products, by: Span, point: Point, people: Scalar,
+           normals: Float[np.ndarray, "L p"], steps: int) -> tuple[float, np.ndarray]:
+    """(the bound, q) at its top, or after so many steps; o held."""
+    held = np.zeros(model.size, bool)
+    held[own_places(model)] = True
+
+    def less(vector: np.ndarray) -> tuple[float, np.ndarray]:
+        values, gradients = bound(model, jnp.asarray(evidence.draw(vector, normals)), total, by, point, people)
+        value, slope = evidence.objective(model, vector, normals, np.asarray(values), np.asarray(gradients))
+        if not (np.isfinite(value) and np.isfinite(slope).all()):
+            return 1e9, np.zeros_like(vector)
+        return -value, np.where(np.tile(held, 2), 0.0, -slope)
+
+    found = minimize(less, q, jac=True, method="L-BFGS-B", options={"maxiter": steps, "maxcor": 20})
+    return -float(found.fun), np.asarray(found.x)
+
+
+def with_own_step(model: SharedModel, q: np.ndarray, at: np.ndarray, before: np.ndarray,
+                  series: OwnSeries) -> np.ndarray:
+    """q with o one step further from the point `at`, and as wide as the curvature there leaves it. A number that turns
+    back goes at most BACK of its way from the point `before`: the last step overshot."""
+    means, log_sds = (part.copy() for part in np.split(q, 2))
+    places, own = series_places(model), own_places(model)
+    prior_mean, prior_sd = (part[places] for part in model.prior)
+    slope = np.asarray(series.slope) - (at[places] - prior_mean) / prior_sd**2
+    curvature = np.asarray(series.bend) + np.cov(np.asarray(series.scores), rowvar=False)
+    precision = np.diag(1.0 / prior_sd**2) + _not_negative(-curvature, prior_sd)
+    root = np.linalg.cholesky(precision)
+    step = lsq_linear(root.T, np.linalg.solve(root, slope), bounds=(-FAR * prior_sd, FAR * prior_sd)).x
+    step, way = step[:len(own)], (at - before)[own]
+    back = np.sign(step) * np.minimum(np.abs(step), BACK * np.abs(way))
+    means[own] = at[own] + np.where(step * way < 0.0, back, step)
+    log_sds[own] = -0.5 * np.log(np.diag(precision)[:len(own)])
+    return np.concatenate([means, log_sds])
+
+
+def _not_negative(bend: np.ndarray, unit: np.ndarray) -> np.ndarray:
+    """Directions in which it bends the other way are as if flat there by as much: steps go uphill."""
+    values, vectors = np.linalg.eigh(bend * np.outer(unit, unit))
+    return np.asarray((vectors * np.abs(values)) @ vectors.T) / np.outer(unit, unit)

@@ -134,3 +134,15 @@ def test_a_sites_own_file(tmp_path):
         read_own(path)
     with pytest.raises(StudyError, match="columns file .* cannot be read"):
         read_own(tmp_path / "none.toml")
+
+
+def test_an_outcome_of_times_keeps_its_cuts_and_is_coded_by_its_event():
+    """`cuts` of a time to an event are none of a coding; codes of the event, and of the time, are."""
+    outcome = {"type": "survival", "time": "days", "event": "died", "horizons": [100], "cuts": [30, 100],
+               "values": {"Y": 1, "N": 0}}
+    study = small(outcome=outcome, coding={"days": {"missing_codes": [9999]}})
+    assert study.coding["died"].values == {"Y": 1.0, "N": 0.0}
+    assert set(study.columns) >= {"days", "died"}
+    assert Study.from_toml(study.to_toml()) == study
+    with pytest.raises(StudyError, match="clusters are not known yet"):
+        small(outcome=outcome, cluster="c")

@@ -61,6 +61,8 @@ def cdm(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
         "condition_occurrence": pd.DataFrame({
             "person_id": who, "condition_concept_id": np.where(table.diabetes, BELOW, 77),
             "condition_start_date": day(0)}),
+        "concept": pd.DataFrame({"concept_id": [BELOW, 77, STATIN, PRESSURE],
+                                 "concept_name": ["Diabetes", "Cough", "Atorvastatin", "Systolic pressure"]}),
         "concept_ancestor": pd.DataFrame({"ancestor_concept_id": [DIABETES, DIABETES],
                                           "descendant_concept_id": [DIABETES, BELOW]}),
         "drug_exposure": pd.DataFrame({"person_id": [*drugs, *who], "drug_concept_id": STATIN,

@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 
 from fedci.study.omop import Omop
+from fedci.study.study import Study
 from fedci.table.cdm import Attrition, attrition_of, select_of
 from fedci.table.database import ADDRESS
 from fedci.table.table import Source, attrition
@@ -59,6 +60,20 @@ def test_attrition_is_counted_and_shown_at_the_site(database, tmp_path, capsys):
     code, out, _ = told(capsys, "check", tmp_path / "study.toml", "sql:", "--site", "lyon")
     assert code == 0
     assert f"attrition: {treated + 1} people in the target cohort" in out
+
+
+def test_init_proposes_a_study_that_the_model_passes(database, tmp_path, capsys):
+    code, _, _ = told(capsys, "init", "sql:", "--omop", f"{TARGET},{COMPARATOR},103", "--policy", "simulation", "--out",
+                      tmp_path / "study.toml")
+    assert code == 0
+    text = (tmp_path / "study.toml").read_text()
+    plan = Study.from_toml(text.replace("window = [1, 365]", "window = [1, 90]"))  # what a reviewer would know
+    assert [plan.label(one.name) for one in plan.covariates] == [
+        "age", "female", "Diabetes", "Cough", "Atorvastatin", "Systolic pressure"]
+    table = Source.at(plan, "lyon", "sql:").read(plan)
+    np.testing.assert_array_equal(table.w, people(3).treated)
+    np.testing.assert_array_equal(table.x[:, 5], people(3).pressure)
+    assert told(capsys, "init", "sql:", "--omop", "1,2", "--out", tmp_path / "s.toml")[0] == 2
 
 
 def test_a_duckdb_query_reaches_nothing_but_its_database(tmp_path, monkeypatch):

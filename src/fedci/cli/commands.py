@@ -130,6 +130,9 @@ def init(data: DataFile,
          outcome: Annotated[str | None, typer.Option("--outcome", metavar="COLUMN", help="Else it is guessed.")] = None,
          covariates: Annotated[str | None, typer.Option(
              "--covariates", metavar="COLUMNS", help="Separated by commas. Without it, all that may be.")] = None,
+         omop: Annotated[str | None, typer.Option(
+             "--omop", metavar="IDS", help="With `sql:`, of an OMOP common data model: ids of the cohorts of target, "
+             "comparator and outcome, separated by commas.")] = None,
          as_json: Json = False) -> None:
     """Propose a study file from a site's data: roles guessed, levels, ranges, missing values; all to be reviewed.
 
@@ -144,6 +147,9 @@ def init(data: DataFile,
     from fedci.table.proposal import Roles, propose, suggested_name
     from fedci.table.table import located
 
+    if omop is not None:
+        _init_omop(data, omop, out, policy, force, as_json)
+        return
     named = None if covariates is None else tuple(part.strip() for part in covariates.split(",") if part.strip())
     with waiting(f"reading {data}", as_json):
         proposal = propose(located(data, "init"), suggested_name(data), policy,
@@ -156,6 +162,20 @@ def init(data: DataFile,
         return
     show_proposal(proposal, screen())
     typer.echo(f"Written: {out}. Review it, then run `fedci check {out} {data}`.")
+
+
+def _init_omop(data: str, cohorts: str, out: Path, policy: str, force: bool, as_json: bool) -> None:
+    """From cohorts of the site's common data model."""
+    from fedci.files import write_new
+    from fedci.table.proposal import propose_omop
+
+    numbers = [part.strip() for part in cohorts.split(",")]
+    if data != "sql:" or len(numbers) != 3 or not all(part.isdecimal() for part in numbers):
+        raise UsageError("--omop asks the site's database for three cohorts: fedci init sql: --omop 101,102,103 "
+                         "(target, comparator, outcome)")
+    write_new(out, propose_omop("init", [int(part) for part in numbers], policy=policy), force)
+    typer.echo(_as_json({"study": str(out)}) if as_json else
+               f"Written: {out}. Review it, then run `fedci check {out} sql: --site NAME`.")
 
 
 @app.command()
@@ -240,7 +260,8 @@ def _fingerprint(tables: list[Table]) -> str:
     """Of the rows: a checkpoint is of no use to others."""
     digest = hashlib.sha256()
     for table in tables:
-        for part in (table.site.encode(), table.x.tobytes(), table.w.tobytes(), table.y.tobytes()):
+        cluster = b"" if table.cluster is None else table.cluster.tobytes()
+        for part in (table.site.encode(), table.x.tobytes(), table.w.tobytes(), table.y.tobytes(), cluster):
             digest.update(part)
     return digest.hexdigest()[:12]
 

@@ -230,6 +230,8 @@ def _shown(value: str | float) -> str:
 KEYS = tuple(Coding.model_fields)
 OF_COVARIATE = ("name", "type", "levels", "range", "missing")
 """The keys of a covariate's table that are none of its coding."""
+OF_NUMBERS = ("cuts", "labels")
+"""Of an outcome they mean something else: it is never made into words."""
 TREATMENT_KEYS = ("treated", "untreated")
 Codings = Mapping[str, Coding]
 
@@ -259,7 +261,7 @@ def with_codings(data: Mapping[str, Any]) -> dict[str, Any]:
     fields, found = dict(data), {}
     for role in ("treatment", "outcome"):
         if isinstance(given := fields.get(role), Mapping):
-            rest, coding = _parted(given)
+            rest, coding = _parted(given, OF_NUMBERS if role == "outcome" else ())
             if role == "treatment":
                 rest = _named(rest)
             fields[role] = rest
@@ -280,14 +282,16 @@ def with_codings(data: Mapping[str, Any]) -> dict[str, Any]:
     return fields
 
 
-def _parted(given: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """(the keys of the column itself, the keys of its coding)."""
-    return ({key: value for key, value in given.items() if key not in KEYS},
-            {key: value for key, value in given.items() if key in KEYS})
+def _parted(given: Mapping[str, Any], itself: Sequence[str] = ()) -> tuple[Any, dict[str, Any]]:
+    """(the keys of the column itself, the keys of its coding); those in `itself` are none of a coding here."""
+    keys = [key for key in KEYS if key not in itself]
+    return ({key: value for key, value in given.items() if key not in keys},
+            {key: value for key, value in given.items() if key in keys})
 
 
 def _name_in(given: Mapping[str, Any]) -> str:
-    return str(given.get("name", ""))
+    """The column; of a time to an event, that of the event."""
+    return str(given.get("name", given.get("event", "")))
 
 
 def _named(rest: Mapping[str, Any]) -> Any:

@@ -376,7 +376,7 @@ class Study(Shown, _Stated):
     def columns(self) -> tuple[str, ...]:
         """The columns of the study, whatever a site calls them."""
         control = self.diagnostics.negative_control
-        return (self.treatment, self.outcome, *(c.name for c in self.covariates), *self.ids,
+        return (self.treatment, *self.outcome_columns, *(c.name for c in self.covariates), *self.ids,
                 *((control,) if control else ()), *((self.cluster,) if self.cluster else ()))
 
     def reads(self, names: Iterable[str] | None = None) -> tuple[str, ...]:
@@ -470,7 +470,8 @@ class Study(Shown, _Stated):
         if self.outcome_type != "numeric" and not known:
             raise StudyError(f"the outcome '{self.outcome}' is {self.outcome_type}, and the preset "
                              f"'{preset or self.preset}' knows numeric outcomes only. Choose the preset 'default'")
-        if self.cluster is not None and options.model.family != "shared":
+        tells = getattr(options.model, "rounds_tell", "gradients")
+        if self.cluster is not None and (options.model.family != "shared" or tells != "gradients"):
             raise StudyError(f"cluster: the preset '{preset or self.preset}' knows no clusters. Choose the preset "
                              f"'default'")
         rounds, most = options.optimiser.rounds, self.agreed_policy.max_rounds

@@ -23,6 +23,7 @@ TABLES = {"condition": ("condition_occurrence", "condition_concept_id", "conditi
           "visit": ("visit_occurrence", "visit_concept_id", "visit_start_date")}
 """Feature's table → (table of the CDM, its concepts, its date)."""
 PERSON = "person_id"
+YEAR_BEFORE = (-365, 0)
 COHORT = ("cohort_definition_id", "subject_id", "cohort_start_date")
 
 
@@ -60,6 +61,25 @@ def attrition_of(omop: Omop, kind: str) -> str:
         target.join(comparator, target.c.person_id == comparator.c.person_id)).scalar_subquery()
     counts = [sa.select(sa.func.count()).select_from(part).scalar_subquery() for part in (target, comparator)]
     return _text(sa.select(counts[0].label("target"), counts[1].label("comparator"), both.label("both_cohorts")), kind)
+
+
+def common_of(omop: Omop, table: str, kind: str, most: int) -> str:
+    """The concepts that most people of the two cohorts have on record in the year before: (concept, name, people)."""
+    import sqlalchemy as sa
+
+    people, _ = _people(omop)
+    name, concept, when = TABLES[table]
+    seen, named = (_table(omop.cdm, name, PERSON, concept, when).alias(),
+                   _table(omop.cdm, "concept", "concept_id", "concept_name").alias())
+    count = sa.func.count(sa.distinct(seen.c.person_id))
+    joined = people.join(seen, seen.c.person_id == people.c.person_id).join(
+        named, named.c.concept_id == seen.c[concept])
+    days = _days(seen.c[when], people.c.start, kind)
+    stated = (sa.select(seen.c[concept].label("concept"), sa.func.min(named.c.concept_name).label("name"),
+                        count.label("people")).select_from(joined)
+              .where(days.between(*YEAR_BEFORE), seen.c[concept] != 0)
+              .group_by(seen.c[concept]).order_by(count.desc(), seen.c[concept]).limit(most))
+    return _text(stated, kind)
 
 
 def _text(statement: sa.Select[Any], kind: str) -> str:

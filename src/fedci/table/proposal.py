@@ -19,10 +19,15 @@ import numpy as np
 import pyarrow.compute as pc
 
 from fedci.errors import DataError, FedciError
+from fedci.plain import printable
+from fedci.study.coding import MAX_NAME
+from fedci.study.omop import Omop
 from fedci.study.options import nearest
 from fedci.study.policy import policy as policy_of
 from fedci.study.study import Covariate, Study, is_name
+from fedci.table.cdm import common_of
 from fedci.table.columns import ANY_SIZE, read_columns
+from fedci.table.database import Query, kind_at
 from fedci.table.values import Column, numbers, told_of, words, zeros_and_ones
 
 TREATMENT = re.compile(r"treat|^trt|^arm$|expos|^drug|interven|^w$|^z$|^rx|random|alloc|assign|^group$", re.I)
@@ -370,6 +375,38 @@ def _study(guesses: Sequence[Guess], name: str, policy: str) -> Study:
 def _covariate(look: Look) -> Covariate:
     return Covariate.model_validate({"name": look.name, "type": look.kind, "levels": look.levels or None,
                                      "range": look.range, "missing": "impute" if look.missing else None})
+
+
+# ── from a common data model ────────────────────────────────────────────────────────────────────────────────
+
+COMMON = 5
+"""Concepts of each table that are proposed: those that most people have on record."""
+FEMALE = 8532
+"""The concept of women."""
+
+
+def propose_omop(site: str, cohorts: Sequence[int], name: str = "study", policy: str = "standard") -> str:
+    """A study file from the site's common data model and the ids of three cohorts (target, comparator, outcome): age,
+    sex, and the commonest conditions, drugs and measurements of the year before, to be reviewed."""
+    target, comparator, outcome = cohorts
+    bare = Omop(target=target, comparator=comparator, outcome=outcome)
+    features: dict[str, Any] = {"age": {"table": "person", "take": "age"},
+                                "female": {"table": "person", "take": "gender", "concepts": [FEMALE]}}
+    covariates: dict[str, Any] = {"age": {"range": [0, 120], "unit": "years"}, "female": {"type": "binary"}}
+    for table in ("condition", "drug", "measurement"):
+        asked = Query(common_of(bare, table, kind_at(site), COMMON), site, f"the commonest concepts ({table})")
+        found = next(iter(asked.chunks(None, COMMON, ANY_SIZE)))
+        for concept, word in zip(found["concept"].cells.to_pylist(), found["name"].cells.to_pylist(), strict=True):
+            column, number = f"{table}_{int(concept)}", table == "measurement"
+            features[column] = {"table": table, "concepts": [int(concept)], "take": "last" if number else "any"}
+            label = {"label": printable(word)[:MAX_NAME]} if word and is_name(printable(word)[:MAX_NAME]) else {}
+            covariates[column] = ({"missing": "impute"} if number else {"type": "binary"}) | label
+    omop = bare.model_dump(exclude_none=True) | {"features": features}
+    study = Study(name=name, treatment="treated", outcome={"name": "outcome", "type": "binary"}, covariates=covariates,
+                  policy=policy_of(policy), source={"omop": omop})
+    return ("# Proposed by `fedci init --omop`: the commonest concepts of the year before the entry into a cohort.\n"
+            "# review: are they measured before the treatment, and do they explain who is treated? See docs/study.md.\n"
+            + study.to_toml())
 
 
 def suggested_name(data: str | Path) -> str:

@@ -13,10 +13,10 @@ from fedci.effect import (
     EffectSums,
     Risks,
     average,
+    draw_averages,
     effect_sums,
     person_weights,
     population_sizes,
-    risk_averages,
 )
 from fedci.errors import UsageError
 from fedci.protocol.requests import REQUESTS
@@ -233,7 +233,7 @@ def test_the_averages_of_a_site_give_its_risks_again():
     normals = rng.standard_normal((4000, 2))
     drawn = np.stack([0.4 + 0.02 * normals[:, 0], 0.5 + 0.02 * (0.6 * normals[:, 0] + 0.8 * normals[:, 1])], 1)
     people = np.array([100, 40, 60])
-    mean, cov = risk_averages(drawn[..., None] * people)
+    mean, cov = draw_averages(drawn[..., None] * people)
     assert (mean.shape, cov.shape) == ((1, 2, 3), (1, 2, 2, 3))
     told = EffectSums(({"risks": mean, "risks_cov": cov, "people": people},)).risks()
     assert told.difference.mean == pytest.approx(drawn[:, 1].mean() - drawn[:, 0].mean(), abs=2e-4)

@@ -1,9 +1,14 @@
 """Words from others: printable, on one line, bounded."""
 
+import pickle
+
+import numpy as np
 import pytest
 
+from fedci import FedCI, Risks, UsageError, compare, release
 from fedci.errors import SiteError
 from fedci.plain import LONGEST, MOST, all_plain, plain, printable
+from tests_support import fit, frame, hospitals, study
 
 
 @pytest.mark.parametrize("text, shown", [
@@ -24,3 +29,45 @@ def test_length_and_number_are_bounded():
     assert len(plain("\x00" * 10**6 + "b")) <= LONGEST
     assert all_plain(["a"] * MOST) == ["a"] * MOST
     assert all_plain(["a"] * (MOST + 7)) == ["a"] * MOST + ["and 7 more"]
+
+
+def test_what_people_look_at_is_within_a_screen_and_shows_no_row():
+    """Every public object that somebody may leave at the end of a cell."""
+    sources = hospitals(40, 37)
+    sources[0].data.loc[3, "bmi"] = 26.123456789
+    result = fit(sources, diagnostics={"enabled": True})
+    people = result.effect_posterior(sources[0].data)
+    table = sources[0].read(result.study)
+    frozen = [sources[0], table, result.study, result, result.ate(), people, result.diagnostics, FedCI(result.study),
+              release(result.study, table), compare(result, result),
+              Risks(np.full(4, 0.2), np.full(4, 0.3)), Risks(np.zeros((4, 3)), np.ones((4, 3)))]
+    for one in frozen:
+        text = repr(one)
+        assert len(text.splitlines()) <= 24, text
+        assert max(map(len, text.splitlines())) <= 400, text
+        assert "26.1234" not in text
+        assert one._repr_html_().startswith("<pre>")
+
+
+def test_a_pickle_of_a_result_is_small_and_says_the_same():
+    sources = hospitals(40, 37)
+    result = fit(sources)
+    result.effect(sources[0].data, site="site-0")
+    packed = pickle.dumps(result)
+    assert len(packed) < 3_000_000
+    np.testing.assert_array_equal(pickle.loads(packed).ate().means, result.ate().means)
+
+
+@pytest.mark.parametrize(("habit", "words"), [
+    (lambda fedci, table: fedci.fit(table), "site="), (lambda fedci, table: fedci.fit({"a": table}), "got a dict"),
+    (lambda fedci, table: fedci.fit("a.csv"), "got str"), (lambda fedci, table: fedci.fit([table]), "DataFrame among"),
+    (lambda fedci, table: fedci.fit(table, table["y"]), "fit takes no y")])
+def test_habits_of_other_packages_are_told_what_to_pass(habit, words):
+    with pytest.raises(UsageError, match=words):
+        habit(FedCI(study()), frame(40, 1))
+
+
+def test_names_of_other_packages_are_told_what_to_ask():
+    with pytest.raises(AttributeError, match=r"result.effect\(X\)"):
+        FedCI(study()).predict  # noqa: B018
+    assert not hasattr(FedCI(study()), "anything")

@@ -35,10 +35,12 @@ from fedci.errors import (
 from fedci.version import __version__
 
 _HOMES = {
-    "Study": "study.study", "Covariate": "study.study", "Linkage": "study.study", "Diagnosing": "study.study",
+    "Study": "study.study", "Covariate": "study.study", "Coding": "study.coding", "Omop": "study.omop",
+    "Linkage": "study.study", "Diagnosing": "study.study",
     "SharedQuery": "study.study", "Policy": "study.policy", "FitOptions": "study.options",
     "Source": "table.table", "Query": "table.database",
-    "FedCI": "estimator", "Result": "result.result", "Effect": "effect", "Risks": "effect",
+    "FedCI": "estimator", "Result": "result.result", "Effect": "effect", "Risks": "effect", "Rates": "effect",
+    "Survival": "result.curves",
     "Diagnostics": "diagnostics.findings",
     "predict_file": "result.prediction", "compare": "result.comparison", "Comparison": "result.comparison",
     "release": "site.release", "Release": "site.release", "write_report": "report.page",
@@ -47,6 +49,7 @@ _HOMES = {
 
 __all__ = [
     "AwayError",
+    "Coding",
     "Comparison",
     "Covariate",
     "DataError",
@@ -64,9 +67,11 @@ __all__ = [
     "Linkage",
     "MessageError",
     "NumericalError",
+    "Omop",
     "OutputError",
     "Policy",
     "Query",
+    "Rates",
     "Release",
     "Result",
     "Risks",
@@ -77,6 +82,7 @@ __all__ = [
     "SourceError",
     "Study",
     "StudyError",
+    "Survival",
     "UsageError",
     "__version__",
     "compare",
@@ -87,13 +93,16 @@ __all__ = [
 
 if TYPE_CHECKING:
     from fedci.diagnostics.findings import Diagnostics
-    from fedci.effect import Effect, Risks
+    from fedci.effect import Effect, Rates, Risks
     from fedci.estimator import FedCI
     from fedci.report.page import write_report
     from fedci.result.comparison import Comparison, compare
+    from fedci.result.curves import Survival
     from fedci.result.prediction import predict_file
     from fedci.result.result import Result
     from fedci.site.release import Release, release
+    from fedci.study.coding import Coding
+    from fedci.study.omop import Omop
     from fedci.study.options import FitOptions
     from fedci.study.policy import Policy
     from fedci.study.study import Covariate, Diagnosing, Linkage, SharedQuery, Study

@@ -20,6 +20,7 @@ import numpy as np
 from scipy.special import expit, logit, ndtr, ndtri
 
 from fedci.errors import UsageError
+from fedci.plain import Shown
 
 ROOT_2PI = np.sqrt(2 * np.pi)
 ZERO = np.zeros(())
@@ -79,8 +80,8 @@ def effect_sums(cate: Effect, ite: Effect, ite_sd: np.ndarray, people: np.ndarra
             "ite_var": ite.variances.mean(0, keepdims=True)}
 
 
-@dataclass(frozen=True)
-class Effect:
+@dataclass(frozen=True, repr=False)
+class Effect(Shown):
     """A posterior: one number (mean, sd floats) or one per person (arrays)."""
 
     means: np.ndarray
@@ -95,6 +96,15 @@ class Effect:
     @property
     def sd(self) -> Value:
         return _plain(np.sqrt(self.variances.mean(0) + self.means.var(0)))
+
+    def shown(self) -> str:
+        """Mean, sd and 95% interval; of many people how their means are spread."""
+        if self.means.ndim == 1:
+            low, high = self.interval()
+            return f"Effect {self.mean:.4g} (sd {self.sd:.3g}, 95% interval {low:.4g} to {high:.4g})"
+        mean = np.asarray(self.mean)
+        return (f"Effects of {mean.shape[-1]} people: mean {mean.mean():.4g}, from {mean.min():.4g} to "
+                f"{mean.max():.4g}; .mean, .sd and .interval() have each")
 
     def interval(self, alpha: float = 0.05) -> tuple[Value, Value]:
         """(lower, upper): the central 1 − alpha of the mixture."""
@@ -130,12 +140,18 @@ class Effect:
         return self.means[pick] + np.sqrt(self.variances[pick]) * rng.standard_normal((count, *self.means.shape[1:]))
 
 
-@dataclass(frozen=True)
-class Risks:
-    """Risks of an outcome of 0 and 1, draw by draw: averages over people (arrays [L]), or of each person ([L, n])."""
+@dataclass(frozen=True, repr=False)
+class Rates(Shown):
+    """Rates of a count, draw by draw: averages over people (arrays [L]), or of each person ([L, n])."""
 
     untreated: np.ndarray
     treated: np.ndarray
+
+    def shown(self) -> str:
+        if self.untreated.ndim > 1:
+            return f"Risks of {self.untreated.shape[-1]} people: .of_untreated, .of_treated and .difference have each"
+        return (f"Risks: untreated {self.of_untreated.mean:.4g}, treated {self.of_treated.mean:.4g}; difference "
+                f"{self.difference.shown().removeprefix('Effect ')}")
 
     @property
     def of_untreated(self) -> Effect:
@@ -155,6 +171,15 @@ class Risks:
         """r₁/r₀."""
         return _exactly(self.treated / self._positive(self.untreated))
 
+    @staticmethod
+    def _positive(value: np.ndarray) -> np.ndarray:
+        return np.maximum(value, 1e-12)
+
+
+@dataclass(frozen=True)
+class Risks(Rates):
+    """Risks of an outcome of 0 and 1, in the same form."""
+
     @property
     def odds_ratio(self) -> Effect:
         """Of the risks, which are averages over people: the marginal one."""
@@ -171,33 +196,49 @@ class Risks:
         least, most = sorted((abs(low), abs(high)))
         return 1.0 / abs(difference.mean), 1.0 / most, 1.0 / least
 
-    @staticmethod
-    def _positive(value: np.ndarray) -> np.ndarray:
-        return np.maximum(value, 1e-12)
-
 
 def _exactly(draws: np.ndarray) -> Effect:
     """Nothing is left to know within a draw."""
     return Effect(draws, np.zeros_like(draws))
 
 
-def risk_averages(risks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(means [1, 2, 3], covariances [1, 2, 2, 3]) over the draws of risks [L, 2, 3]: what a site tells of its own."""
-    mean = risks.mean(0)
-    away = risks - mean[None]
-    return mean[None], np.einsum("lap,lbp->abp", away, away)[None] / len(risks)
+def draw_averages(sums: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(means [1, *k, 3], covariances [1, *k, *k, 3]) over the draws of sums [L, *k, 3]: what a site tells of its
+    own."""
+    shape = sums.shape[1:-1]
+    flat = sums.reshape(len(sums), -1, sums.shape[-1])
+    away = flat - flat.mean(0)[None]
+    cov = np.einsum("lap,lbp->abp", away, away) / len(sums)
+    return sums.mean(0)[None], cov.reshape(1, *shape, *shape, sums.shape[-1])
 
 
 def _drawn_risks(mean: np.ndarray, cov: np.ndarray) -> np.ndarray:
-    """[L, 2] draws of two risks with about these means [2] and covariances [2, 2]: Gaussian on the scale of log odds,
-    so that they stay risks."""
-    mean = np.clip(mean, 1e-6, 1.0 - 1e-6)
+    """[L, k] draws of risks with about these means [k] and covariances [k, k]: Gaussian on the scale of log odds, so
+    that they stay risks."""
+    k, mean = len(mean), np.clip(mean, 1e-6, 1.0 - 1e-6)
     slope = 1.0 / (mean * (1.0 - mean))
-    wide = cov * np.outer(slope, slope) + 1e-18 * np.eye(2)
+    wide = cov * np.outer(slope, slope) + 1e-18 * np.eye(k)
+    half = np.random.default_rng(0).standard_normal((SITE_DRAWS // 2, k))
+    normals = np.concatenate([half, -half])
+    normals = normals @ np.linalg.inv(np.linalg.cholesky(normals.T @ normals / len(normals))).T
+    root = np.linalg.cholesky(wide) if k == 2 else _root(wide)
+    return expit(logit(mean)[None] + normals @ root.T)
+
+
+def _drawn_rates(mean: np.ndarray, cov: np.ndarray) -> np.ndarray:
+    """[L, 2] of two rates likewise, on the scale of their logs."""
+    mean = np.maximum(mean, 1e-12)
     half = np.random.default_rng(0).standard_normal((SITE_DRAWS // 2, 2))
     normals = np.concatenate([half, -half])
     normals = normals @ np.linalg.inv(np.linalg.cholesky(normals.T @ normals / len(normals))).T
-    return expit(logit(mean)[None] + normals @ np.linalg.cholesky(wide).T)
+    wide = np.log1p(cov / np.outer(mean, mean))
+    return np.exp(np.log(mean)[None] - 0.5 * np.diag(wide)[None] + normals @ _root(wide).T)
+
+
+def _root(cov: np.ndarray) -> np.ndarray:
+    """Symmetric: of many numbers over few draws it has rounding in place of its smallest eigenvalues."""
+    values, vectors = np.linalg.eigh(0.5 * (cov + cov.T))
+    return vectors * np.sqrt(np.maximum(values, 0.0)) @ vectors.T
 
 
 def average(sums: Iterable[Effect], people: int, dependent: bool = False) -> Effect:
@@ -220,6 +261,10 @@ class EffectSums:
     Of an outcome of 0 and 1, of each draw and arm; of a site that tells averages over the draws, L = 1:
 
         risks [L, 2, 3]   Σ r_a(x_i)               risks_cov [1, 2, 2, 3]   its covariances over the draws
+
+    Of a count, in place of risks, rates and rates_cov. Of a time to an event, at the end of each interval:
+
+        survival [L, 2, J, 3]   Σ S_a(t_j | x_i)   survival_cov [1, 2, J, 2, J, 3]
     """
 
     parts: tuple[Mapping[str, np.ndarray], ...]
@@ -232,10 +277,42 @@ class EffectSums:
 
     @property
     def of_risks(self) -> bool:
-        return "risks" in self.parts[0]
+        return "risks" in self.parts[0] or self.of_times
+
+    @property
+    def of_rates(self) -> bool:
+        return "rates" in self.parts[0]
+
+    def rates(self, population: str = "all") -> Rates:
+        """Average rates without and with treatment."""
+        c, people = _column(population), self.people(population)
+        parts = [_drawn_rates(part["rates"][0, :, c] / people, part["rates_cov"][0, :, :, c] / people**2)
+                 if "rates_cov" in part else part["rates"][..., c] / people for part in self.parts]
+        both = sum(parts, ZERO)
+        return Rates(both[:, 0], both[:, 1])
+
+    @property
+    def of_times(self) -> bool:
+        return "survival" in self.parts[0]
+
+    def curves(self, population: str = "all") -> np.ndarray:
+        """[L, 2, J] average survival without and with treatment at the end of each interval, never rising."""
+        c, people = _column(population), self.people(population)
+        parts = []
+        for part in self.parts:
+            average = part["survival"][..., c] / people
+            if "survival_cov" in part:
+                k = average[0].size
+                cov = part["survival_cov"][0, ..., c].reshape(k, k) / people**2
+                average = _drawn_risks(average[0].ravel(), cov).reshape(-1, *average.shape[1:])
+            parts.append(average)
+        return np.minimum.accumulate(np.clip(sum(parts, ZERO), 0.0, 1.0), -1)
 
     def risks(self, population: str = "all") -> Risks:
-        """Average risks without and with treatment."""
+        """Average risks without and with treatment; of a time to an event, by the last horizon."""
+        if self.of_times:
+            risk = 1.0 - self.curves(population)[..., -1]
+            return Risks(risk[:, 0], risk[:, 1])
         c, people = _column(population), self.people(population)
         parts = [_drawn_risks(part["risks"][0, :, c] / people, part["risks_cov"][0, :, :, c] / people**2)
                  if "risks_cov" in part else part["risks"][..., c] / people for part in self.parts]
@@ -244,8 +321,8 @@ class EffectSums:
 
     def expected(self, population: str = "all") -> Effect:
         """The average of τ(x_i)."""
-        if self.of_risks:
-            return self.risks(population).difference
+        if self.of_risks or self.of_rates:
+            return (self.rates(population) if self.of_rates else self.risks(population)).difference
         c = _column(population)
         sums = [_of_draws(part["cate_mean"][:, c], part["cate_var"][:, c]) for part in self.parts]
         return average(sums, self.people(population), self.dependent)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from html import escape
 
 LONGEST = 500
 """Characters of one saying: the reason of a refusal, a warning."""
@@ -12,6 +13,27 @@ MOST = 50
 _SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_].*?(?:\x07|\x1b\\|$)|[ -/]*[0-~]?)|\x9b[0-?]*[ -/]*[@-~]",
                        re.DOTALL)
 """What a terminal takes for an order: colours, titles, moves of the cursor."""
+
+
+class Shown:
+    """What people look at in a terminal or a notebook: `repr` is within a screen, and shows nobody's row."""
+
+    def shown(self) -> str:
+        """The object in words, on a few lines."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return self.shown()
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the same words, as they stand."""
+        return f"<pre>{escape(self.shown())}</pre>"
+
+
+def named(names: Iterable[str], most: int = 8) -> str:
+    """A list of names as a line has room for it."""
+    given = list(names)
+    return ", ".join(given[:most]) + (f" and {len(given) - most} more" if len(given) > most else "")
 
 
 def printable(text: str) -> str:

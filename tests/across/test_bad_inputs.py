@@ -317,7 +317,95 @@ COORDINATOR = {
 }
 """What only shows once the sites have been asked."""
 
-BAD = {**FILE, **VALUES, **TREATMENT_AND_OUTCOME, **SIZE, **STUDY_FILE, **CALL, **IDS, **COORDINATOR}
+
+
+def coded(addition: str, column: str = "", values: object = None, cell: object = None) -> Callable[[Inputs], None]:
+    """`age` with these keys (or others in its place), and a column of the table that they read, one cell of it bad."""
+    def spoil(inputs):
+        if column:
+            inputs.frame[column] = pd.Series(values, dtype=object)
+        if cell is not None:
+            inputs.frame.loc[6, column or "age"] = cell
+        inputs.write_frame()
+        old, new = "[covariates.age]\nrange = [0, 120]\n", f"[covariates.age]\n{addition}\n"
+        if addition.startswith("treatment"):
+            old, new = 'treatment = "treated"\n', f"{addition}\n"
+        inputs.study_file.write_text(STUDY.replace(old, new))
+    return spoil
+
+
+def own_columns(text: str) -> Callable[[Inputs], None]:
+    def spoil(inputs):
+        (inputs.folder / "columns.toml").write_text(text)
+        inputs.more += ["--columns", f"lyon={inputs.folder / 'columns.toml'}"]
+    return spoil
+
+
+def dropped_below(inputs: Inputs) -> None:
+    study('rows_without = "drop"')(inputs)
+    inputs.frame.loc[:34, "ldl"] = ""
+    inputs.write_frame()
+
+
+def repeated(inputs: Inputs) -> None:
+    pd.concat([inputs.frame.iloc[:30]] * 4).to_csv(inputs.data, index=False)
+
+
+ARMS, DAY = ["Y", "N"] * (ROWS // 2), ["01.02.2020"] * ROWS
+CODINGS = {
+    "treated with two other words": (coded('treatment = { name = "rx", treated = "Y" }', "rx", ARMS, "U"),
+                                     "'rx'", "2 other words", "untreated"),
+    "arm that nobody lists": (coded('treatment = { name = "rx", treated = "Y", untreated = "N" }', "rx", ARMS,
+                                    SECRET_TEXT), "'rx'", "row 7", "Y, N"),
+    "treated that nobody is": (coded('treatment = { name = "rx", treated = "X", untreated = ["Y", "N"] }', "rx", ARMS),
+                               "'rx'", "both arms"),
+    "treatment without a name": (study_with('treatment = "treated"', 'treatment = { treated = "Y" }'), "'name'"),
+    "treatment with another key": (study_with('treatment = "treated"', 'treatment = { name = "rx", tretaed = "Y" }'),
+                                   "'tretaed'", "'treated'"),
+    "treated of a covariate": (coded('treated = "Y"'), "'age'", "values"),
+    "untreated alone": (study_with('treatment = "treated"', 'treatment = { name = "rx", untreated = "N" }'), "treated"),
+    "code that nobody lists": (coded('column = "g"\nvalues = { m = 1, f = 0 }', "g",
+                                     ["m", "f"] * (ROWS // 2), SECRET_TEXT), "'g'", "row 7", "m, f"),
+    "code listed twice": (coded('values = { a = 1 }\nmissing_codes = ["a"]'), "'a'", "twice"),
+    "values and merge": (coded('values = { a = 1 }\nmerge = { b = ["c"] }'), "two readings"),
+    "missing code left a gap": (coded("missing_codes = [50]", "age", [20 + i % 60 for i in range(ROWS)], 50),
+                                "'age'", "missing value", "impute"),
+    "sentinel without its code": (coded("range = [0, 100]", "age", [30 + i % 40 for i in range(ROWS)], 999),
+                                  "'age'", "missing_codes", "row 7"),
+    "values that are no table": (coded('values = ["Y", "N"]'), "values"),
+    "unknown key of a coding": (coded("factr = 2"), "'factr'", "'factor'"),
+    "factor zero": (coded("factor = 0"), "factor = 0"),
+    "factor in words": (coded('factor = "2"'), "factor"),
+    "factor infinite": (coded("factor = inf"), "factor"),
+    "words computed with": (coded('values = { a = "b" }\nfactor = 2'), "words"),
+    "text where numbers are computed": (coded('column = "g"\nfactor = 2', "g",
+                                              [float(i) for i in range(ROWS)], SECRET_TEXT), "'g'", "row 7"),
+    "cuts that fall": (coded("cuts = [60, 40]"), "cuts must rise"),
+    "labels that do not fit": (coded('cuts = [40, 60]\nlabels = ["a", "b"]'), "3 parts", "2 labels"),
+    "cut but numeric": (coded("cuts = [40, 60]"), "'age'", "text", "categorical"),
+    "date without since": (coded('date = "%d.%m.%Y"'), "since"),
+    "date of another form": (coded('date = "%H:%M"\nsince = "s"'), "%Y"),
+    "a day that does not exist": (coded('column = "d"\nsince = "s"\ndate = "%d.%m.%Y"', "d", DAY,
+                                        "30.02.2020"), "'s'", "missing"),
+    "columns without combine": (coded('columns = ["bmi", "sex"]'), "combine"),
+    "combine that nobody knows": (coded('columns = ["bmi", "sex"]\ncombine = "power"'), "combine"),
+    "ratio of three": (coded('columns = ["bmi", "sex", "age"]\ncombine = "ratio"'), "two columns"),
+    "division by zero": (coded('columns = ["bmi", "sex"]\ncombine = "ratio"'), "'sex'", "of 0", "missing_codes"),
+    "column that is not there": (coded('column = "agee"'), "'agee'"),
+    "coding of no column": (study("[coding.nobody]\nfactor = 2"), "nobody", "no such column"),
+    "rows_without in other words": (study('rows_without = "skip"'), "rows_without"),
+    "too few after dropping": (dropped_below, "45 rows", "50", "dropped"),
+    "repeated rows": (repeated, "90 rows repeat another", "30 rows", "50"),
+    "own columns that the study does not read": (own_columns('agee = "alter"'), "columns.toml", "'agee'", "'age'"),
+    "own columns not TOML": (own_columns("age = "), "columns.toml", "TOML"),
+    "own columns of no site": (call("--columns", "oslo=columns.toml"), "'oslo'", "--site"),
+    "own columns missing": (call("--columns", "lyon=nowhere.toml"), "nowhere.toml", "cannot be read"),
+    "own name not in the table": (own_columns('age = "alter"'), "'alter'", "missing"),
+}
+"""What a study or a site says of codes, and what tables make of it."""
+
+BAD = {f"coding: {name}": one for name, one in CODINGS.items()} | {
+    **FILE, **VALUES, **TREATMENT_AND_OUTCOME, **SIZE, **STUDY_FILE, **CALL, **IDS, **COORDINATOR}
 
 
 @pytest.fixture

@@ -11,11 +11,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
-from scipy.special import ndtr
+from scipy.special import expit, log_expit, ndtr
 
 from fedci import FedCI, Source, Study
 from fedci.model.families import model_of
 from fedci.model.kernels import build, cross
+from fedci.model.likelihood import BINARY, COUNT, Told
+from fedci.model.shared import latent
 from fedci.model.shared.shared import own_root
 from fedci.study.options import preset
 from fedci.table.moments import describe
@@ -196,3 +198,65 @@ def test_risks_given_theta_are_those_of_gibbs_sampling(capsys):
             print(f"\n{name}: sd {effect.sd:.4f} of {draws.std():.4f}, mean {effect.mean:.4f} and {draws.mean():.4f}")
         assert abs(effect.mean - draws.mean()) < 0.2 * draws.std()
         assert 0.93 < effect.sd / draws.std() < 1.07
+
+
+def elliptical(log_likelihood, root: np.ndarray, steps: int, seed: int) -> np.ndarray:
+    """[steps, n] from N(0, root rootᵀ) times the likelihood: slices along ellipses, each accepted in the end."""
+    rng = np.random.default_rng(seed)
+    eta, found = np.zeros(len(root)), np.empty((steps, len(root)))
+    now = log_likelihood(eta)
+    for step in range(steps):
+        other, level = root @ rng.standard_normal(len(root)), now + np.log(rng.random())
+        angle = rng.uniform(0.0, 2.0 * np.pi)
+        low, high = angle - 2.0 * np.pi, angle
+        while True:
+            tried = eta * np.cos(angle) + other * np.sin(angle)
+            if (value := log_likelihood(tried)) > level:
+                break
+            low, high = (angle, high) if angle < 0.0 else (low, angle)
+            angle = rng.uniform(low, high)
+        eta, now, found[step] = tried, value, tried
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["count", "survival"])
+def test_the_nearest_gaussian_has_the_spread_of_long_sampling(kind, capsys):
+    """Of the average of η over 40 rows and of its contrast between halves, with the prior's covariance given: 60,000
+    steps, whose own error of an sd is about 2%."""
+    rng = np.random.default_rng(8)
+    n = 40
+    x = np.sort(rng.normal(size=n))
+    k = 1.5 * np.exp(-0.5 * (x[:, None] - x[None]) ** 2) + 1.0 + 1e-8 * np.eye(n)
+    root = np.linalg.cholesky(k)
+    truth = 0.7 * root @ rng.standard_normal(n) - 0.5
+    if kind == "count":
+        likelihood, theta, size = COUNT, {"dispersion": jnp.log(2.0)}, 2.0
+        more = np.log(rng.uniform(0.5, 2.0, n))
+        y = rng.negative_binomial(size, size / (size + np.exp(truth + more))).astype(float)
+
+        def log_likelihood(eta):
+            psi = eta + more - np.log(size)
+            return y @ log_expit(psi) + size * log_expit(-psi).sum()
+    else:
+        likelihood, theta = BINARY, {}
+        y = (rng.random(n) < expit(truth)).astype(float)
+        more = np.where(y == 1, 1.0, rng.choice([0.3, 1.0], n))
+
+        def log_likelihood(eta):
+            return more @ log_expit((2.0 * y - 1.0) * eta)
+
+    told, ones, none = Told(jnp.asarray(y), 0.0, jnp.asarray(more)), jnp.ones(n), jnp.zeros((n, 1))
+    at = latent.LogOdds(*likelihood.begin(told, jnp.zeros(n), jnp.diag(jnp.asarray(k))))
+    for _ in range(30):
+        own = likelihood.nearest(told, theta, ones, *at)
+        at = latent.given_rows(jnp.asarray(k), none, jnp.zeros(1), jnp.zeros((1, 1)), own)
+    cov = k - k @ np.linalg.solve(k + np.diag(1.0 / np.asarray(own.weight)), k)
+    sampled = elliptical(log_likelihood, root, 60_000, 1)[2_000:]
+    for weights in (np.full(n, 1.0 / n), np.where(np.arange(n) < n // 2, -2.0, 2.0) / n):
+        ratio = np.sqrt(weights @ cov @ weights) / (sampled @ weights).std()
+        away = (weights @ np.asarray(at.mean) - (sampled @ weights).mean()) / (sampled @ weights).std()
+        with capsys.disabled():
+            print(f"{kind}: sd {ratio:.3f} of the sampled one, mean {away:+.3f} sds away")
+        assert 0.9 < ratio < 1.1
+        assert abs(away) < 0.15

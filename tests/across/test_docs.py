@@ -82,6 +82,9 @@ class Terminal:
         else:
             done = subprocess.run(["bash", "-euc", line], capture_output=True, text=True, timeout=120)
             assert done.returncode == 0, f"{line}\n{done.stderr}"
+            if line.startswith("cat > study.toml"):
+                Study.read("study.toml")
+                Path("study.toml").write_text(Path("study.toml").read_text(encoding="utf-8") + QUICK, encoding="utf-8")
 
     def _ours(self, line: str) -> None:
         command, _, target = line.partition(" > ")
@@ -198,7 +201,16 @@ def back_and_forth(terminal: Terminal) -> None:
         terminal.type("fedci coordinator next --kit kits/coordinator answers --out requests --result result")
 
 
+def stroke(terminal: Terminal) -> None:
+    """The trial's file beside the page's commands, where it is there."""
+    file = Path(os.environ.get("FEDCI_IST", ROOT.parent / "shared" / "data" / "ist" / "ist.csv"))
+    if not file.is_file():
+        pytest.skip("the file of the International Stroke Trial is not in FEDCI_IST or shared/")
+    Path("ist.csv").symlink_to(file)
+
+
 PREPARED = {
+    "stroke": stroke,
     "a study of few rounds with the sites": few_rounds, "the other sites have answered": others_answered,
     "letters have gone back and forth until the result": back_and_forth,
     "a study with the sites": simulated, "the coordinator has sent the kit": kit_sent,

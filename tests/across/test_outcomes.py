@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from fedci import FedCI, Result, Source, Study, compare, predict_file, write_report
 from fedci.cli.commands import app
 from fedci.coordinator.coordinator import run_study
-from fedci.errors import DataError, DisclosureError, SizeError, StudyError, UsageError
+from fedci.errors import DataError, DisclosureError, StudyError, UsageError
 from fedci.protocol import optimise
 from fedci.protocol.requests import REQUESTS
 from fedci.site import opening
@@ -118,10 +118,13 @@ def test_init_proposes_the_type_that_the_column_holds():
     assert propose(frame(36, 0)).study.outcome_type == "numeric"
 
 
-def test_a_site_with_too_many_rows_is_told_what_to_set():
-    large = [Source("lyon", table(0, 60))]
-    with pytest.raises(SizeError, match=r"60 rows, and of a binary outcome at most model.exact_rows = 50 .*rows = 60"):
-        FedCI(plan(sites=(), options=FEW | {"model": FEW["model"] | {"exact_rows": 50}})).fit(large)
+def test_a_site_above_exact_rows_computes_the_same_through_inducing_inputs():
+    """All 60 rows induce (model.inducing = 64): the objective to 1e-6, average risks to the error of 8 draws."""
+    found = [FedCI(plan(sites=(), options=FEW | {"model": FEW["model"] | {"exact_rows": most}})).fit(
+        [Source("lyon", table(0, 60))]) for most in (50, 60)]
+    objectives = [result.outcome.fit.objective for result in found]
+    assert objectives[0] == pytest.approx(objectives[1], rel=1e-4)
+    assert found[0].ate().mean == pytest.approx(found[1].ate().mean, abs=found[1].ate().sd)
 
 
 # --- one answer

@@ -81,7 +81,8 @@ def test_every_promise_names_tests_and_each_of_them_exists():
 def test_the_defaults_are_those_of_the_design():
     """(The policy's own numbers: tests/study/test_study.py.)"""
     assert [secure_sum.threshold(m) for m in (3, 5, 10)] == [3, 4, 7]  # ⌊2m/3⌋ + 1
-    assert (secure_sum.BOUNDED, secure_sum.RELATIVE, secure_sum.WIDE) == ((40,), (48,), (20, 72))
+    assert (secure_sum.BOUNDED, secure_sum.COMPACT, secure_sum.RELATIVE, secure_sum.WIDE) == (
+        (40,), (30,), (48,), (20, 72))
     assert (codec.MAX_BYTES, codec.MAX_NESTING) == (16 * 2**20, 8)
     assert (STANDARD_ROUND_CAP, POLICIES["standard"].max_rounds) == (1000, 200)
     assert (POLICIES["standard"].max_parameters_per_row, POLICIES["standard"].secure_sum) == (1.0, True)

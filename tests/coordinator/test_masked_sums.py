@@ -48,11 +48,11 @@ def test_masked_is_plain_to_rounding():
 
 
 def test_a_masked_round_of_the_model_shared_is_the_plain_one():
-    """Two exchanges, statistics from 1e-3 to 1e4: the same objective and gradient to the rounding of the plain sums,
-    1e-16 times the condition of P (1e4 here)."""
+    """Two exchanges, statistics from 1e-3 to 1e4: the same objective and gradient but for the rounding of a masked
+    number, 2⁻³¹ of n/σ² (1e3 here) for each of some thousand."""
     found = [one_round(*prepared(policy, preset="default")) for policy in (SECURE, PLAIN)]
-    assert found[0][0] == pytest.approx(found[1][0], rel=1e-11)
-    np.testing.assert_allclose(found[0][1], found[1][1], rtol=1e-8, atol=1e-9 * np.abs(found[1][1]).max())
+    assert found[0][0] == pytest.approx(found[1][0], rel=1e-7)
+    np.testing.assert_allclose(found[0][1], found[1][1], rtol=1e-4, atol=1e-5 * np.abs(found[1][1]).max())
 
 
 def test_the_unit_of_the_outcome_does_not_matter_to_masked_effects():

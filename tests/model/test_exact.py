@@ -10,6 +10,9 @@ import pytest
 from fedci.model import exact, padding
 from fedci.model.paper.paper_family import Draws
 from fedci.model.paper.posterior import Roots
+from fedci.model.rows import on_device
+from fedci.model.shared.shared_family import SharedFamily
+from fedci.study.options import preset
 
 
 @pytest.fixture(scope="module")
@@ -67,3 +70,36 @@ def test_realised_effects_come_person_by_person_and_padding_has_none(make, model
     each = exact.realised_each(model, vector, site, draws, correlations, 0.0)
     np.testing.assert_array_equal(effects.mean, each.mean[..., :6])
     assert not np.asarray(each.mean[..., 6:]).any()
+
+
+# --- clusters
+
+
+def clustered(cluster):
+    """(model, rows, θ, K_obs by hand) of 24 people in these clusters."""
+    rng = np.random.default_rng(3)
+    model = SharedFamily(options=preset("default").model, covariates=2, described=2, sites=1)
+    x, w, y = rng.normal(size=(24, 2)), np.arange(24) % 2, rng.normal(size=24)
+    rows = model.rows(x, w, y, np.zeros(20), 0, cluster=cluster)
+    theta = model.unravel(model.prior[0])
+    root, noise = (np.asarray(part) for part in model.roots(theta))
+    k = np.asarray(model.k(theta, on_device(x)))
+    same = np.ones((24, 24), bool) if cluster is None else cluster[:, None] == cluster[None]
+    phi = (root @ root.T)[w[:, None], w[None]]
+    c = phi * k * np.where(same, 1.0, exact.SITE_PART) + np.diag(np.diag(noise @ noise.T)[w])
+    return model, rows, c, y
+
+
+@pytest.mark.parametrize("cluster", [None, np.zeros(24, int), np.arange(24) // 4, np.arange(24)])
+def test_statistics_are_those_of_the_covariance_by_hand(cluster):
+    model, rows, c, y = clustered(cluster)
+    _, _, square, log_det = rows.statistics(model, on_device(model.prior[0]), 0.0)
+    assert float(square) == pytest.approx(y @ np.linalg.solve(c, y), rel=1e-8)
+    assert float(log_det) == pytest.approx(np.linalg.slogdet(c)[1], rel=1e-8)
+
+
+def test_one_cluster_is_none():
+    model, none, *_ = clustered(None)
+    _, one, *_ = clustered(np.zeros(24, int))
+    for a, b in zip(*(rows.statistics(model, on_device(model.prior[0]), 0.0) for rows in (none, one)), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-12)

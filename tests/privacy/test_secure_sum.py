@@ -47,7 +47,8 @@ def test_columns_in_any_unit_keep_their_53_bits_alone_and_summed(numbers):
 
 @given(st.lists(st.floats(-1e-6, 1e-6), min_size=1, max_size=20))
 def test_a_small_number_is_kept_to_the_last_fractional_bit(numbers):
-    for form, last in ((ss.BOUNDED, 2.0**-41), (ss.RELATIVE, 2.0**-49), (ss.WIDE, 2.0**-73), (ss.RAW, 2.0**-173)):
+    for form, last in ((ss.BOUNDED, 2.0**-41), (ss.COMPACT, 2.0**-31), (ss.RELATIVE, 2.0**-49), (ss.WIDE, 2.0**-73),
+                       (ss.RAW, 2.0**-173)):
         np.testing.assert_allclose(ss.decode(ss.encode(np.array(numbers), 3, form), form), numbers, rtol=0, atol=last)
 
 
@@ -67,6 +68,28 @@ def test_the_largest_numbers_of_all_sites_do_not_overflow(form, limit):
     most = np.nextafter(limit / 4096, 0)
     one = ss.encode(np.array([most, -most]), 4096, form)
     assert all(4096 * abs(int(part)) < 2**63 for part in one)
+
+
+def test_parts_of_a_whole_may_be_as_large_as_the_whole():
+    """Statistics in units of all people's: one site may hold nearly all of them, of however many sites."""
+    assert ss.decode(ss.encode(np.array([255.0, -255.0]), 4096, ss.COMPACT), ss.COMPACT).tolist() == [255.0, -255.0]
+    with pytest.raises(NumericalError, match="beyond"):
+        ss.encode(np.array([256.0]), 3, ss.COMPACT)
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(0, 20), st.sampled_from([ss.COMPACT, ss.RELATIVE]))
+def test_what_travels_in_fewer_bits_is_the_same_sum(seed, count, form):
+    """Masks, sums and signs in the lowest bits alone: to the bit."""
+    rng, most = np.random.default_rng(seed), 2 ** (ss.spare(form) - 3)
+    numbers = [ss.with_checks(rng.integers(-most, most, count), bytes(32), name == "a") for name in "abc"]
+    seeds = [bytes([k]) * 32 for k in range(3)]
+    uploads = [ss.narrowed(ss.masked(part, "x", own, {}), form) for part, own in zip(numbers, seeds, strict=True)]
+    assert all(part.shape == (ss.size(count, form),) for part in uploads)
+    total = ss.opened([ss.widened(part, count, form) for part in uploads], seeds, form)
+    np.testing.assert_array_equal(total[:count], sum(part[:count] for part in numbers))
+    again = ss.widened(ss.narrowed(total, form), count, form)
+    np.testing.assert_array_equal(again, total)
+    assert ss.is_true_sum(again, bytes(32))
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 40))

@@ -30,12 +30,16 @@ def test_a_unit_enters_means_once_variances_twice_and_counts_not_at_all(name, po
     assert packing.in_units({name: np.array(3.0 * 10.0**power)}, units)[name] == 3.0
 
 
-@pytest.mark.parametrize("form", [secure_sum.BOUNDED, secure_sum.RELATIVE, secure_sum.WIDE, secure_sum.RAW])
+@pytest.mark.parametrize("form", [secure_sum.BOUNDED, secure_sum.COMPACT, secure_sum.RELATIVE, secure_sum.WIDE,
+                                  secure_sum.RAW])
 def test_a_masked_answer_has_its_numbers_and_the_checks(form):
-    """An integer for each number and each part of its form."""
+    """An integer for each number and each part of its form; eight of 40 bits travel in five."""
     values = packing.flat(SUMS)
-    assert packing.masked_size(SHAPES, form) == len(secure_sum.encode(values, 3, form)) + secure_sum.CHECKS
-    assert packing.masked_size(SHAPES, form) == len(form) * len(values) + secure_sum.CHECKS
+    numbers = secure_sum.with_checks(secure_sum.encode(values, 3, form), bytes(32), False)
+    assert packing.integers(SHAPES, form) == len(form) * len(values) == len(numbers) - secure_sum.CHECKS
+    assert packing.masked_size(SHAPES, form) == len(secure_sum.narrowed(numbers, form))
+    share = 5 / 8 if form == secure_sum.COMPACT else 1
+    assert packing.masked_size(SHAPES, form) == np.ceil(share * len(form) * len(values)) + secure_sum.CHECKS
 
 
 def test_sums_in_the_datas_own_units_are_raw_and_gradients_bounded_only_where_data_are_standardised(make):
@@ -43,7 +47,7 @@ def test_sums_in_the_datas_own_units_are_raw_and_gradients_bounded_only_where_da
     for name in ("AskMeans", "AskSpreads"):
         assert packing.form_of(None, name) == secure_sum.RAW
     assert packing.form_of(standardised, "Evaluate") == secure_sum.BOUNDED
-    assert packing.form_of(standardised, "AskStatistics") == secure_sum.RELATIVE
+    assert packing.form_of(standardised, "AskStatistics") == secure_sum.COMPACT
     assert packing.form_of(own, "Evaluate") == packing.form_of(own, "AskStatistics") == secure_sum.WIDE
 
 

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from fedci.errors import StudyError
+from fedci.study.coding import MAX_NAME
 from fedci.study.options import ROUND_CAP, ModelOptions, OptimiserOptions, PredictionOptions
 from fedci.study.policy import POLICIES, Policy
-from fedci.study.study import MAX_NAME, OPTION_TABLES, Covariate, Linkage, Study, check_site_id
+from fedci.study.study import OPTION_TABLES, Covariate, Linkage, Study, check_site_id
 from support.refuted import REFUTE
 from support.studies import EXAMPLE, small
 from tests_support import study
@@ -151,8 +152,10 @@ def test_the_page_names_every_key(part):
 
 def test_the_examples_of_the_page_are_valid(tmp_path):
     first, *changes = re.findall(r"```toml\n(.*?)```", PAGE.read_text(), flags=re.DOTALL)
-    assert len(changes) == 6
-    for change in ("", *changes):
+    assert len(changes) == 8
+    alone = [change for change in changes if change.startswith("treatment")]  # examples of their own
+    assert len([Study.from_toml(change) for change in alone]) == 2
+    for change in ("", *(change for change in changes if change not in alone)):
         example = first if "[policy]" not in change else first.replace('policy = "standard"', "")
         ids = 'ids = ["birth"]\n' if "[linkage]" in change else ""
         (tmp_path / "study.toml").write_text(f"{ids}{example}\n{change}")

@@ -19,10 +19,11 @@ import pytest
 from fedci import Source
 from fedci.cli import commands
 from fedci.errors import DataError, FedciError, SizeError, SourceError, UsageError
-from fedci.study.study import Study
+from fedci.study.study import SharedQuery, Study
 from fedci.table.columns import read_chunks, read_columns
 from fedci.table.database import ADDRESS, PASSWORD, Query, query_at
-from fedci.table.table import absolute
+from fedci.table.table import absolute, attrition
+from support import omop
 from tests_support import frame, study
 
 PORT = 1  # only names the socket's file: nothing listens on a network
@@ -322,7 +323,7 @@ def test_the_studys_own_query_travels_with_it(at_sqlite, tmp_path, capsys):
     assert json.loads(capsys.readouterr().out)["rows"] == 60
     with pytest.raises(UsageError, match="this study has none"):
         query_at("sql:", "lyon", None)
-    with pytest.raises(FedciError, match="holds a query and nothing else"):
+    with pytest.raises(FedciError, match="holds a query .or omop. and nothing else"):
         plan(source={"query": "SELECT 1", "url": "postgresql://db/x"})
 
 
@@ -364,3 +365,25 @@ def test_a_sites_place_is_the_same_from_another_folder(at_sqlite, tmp_path, monk
     assert Source.at(plan(), "lyon", place).read(plan()).rows == 60
     assert absolute("sql:") == "sql:"
     assert absolute(Path("cohort.csv")) == "/cohort.csv"
+
+
+def test_a_common_data_model_in_postgresql_gives_the_table_of_its_csv(at_postgres, server, tmp_path):
+    psycopg = pytest.importorskip("psycopg")
+    kinds = {"i": "bigint", "f": "double precision", "O": "text"}
+    with psycopg.connect(f"host={server} port={PORT} user=owner dbname=postgres") as connection:
+        connection.execute("CREATE SCHEMA cdm")
+        for name, rows in omop.cdm(omop.people(3)).items():
+            types = ", ".join(f"{column} {'date' if column.endswith('_date') else kinds[rows[column].dtype.kind]}"
+                              for column in rows)
+            connection.execute(f"CREATE TABLE cdm.{name} ({types})")
+            marks = ", ".join(["%s"] * rows.shape[1])
+            values = rows.astype(object).values.tolist()
+            connection.cursor().executemany(f"INSERT INTO cdm.{name} VALUES ({marks})", values)
+        connection.execute("GRANT USAGE ON SCHEMA cdm TO reader")
+        connection.execute("GRANT SELECT ON ALL TABLES IN SCHEMA cdm TO reader")
+    plan = omop.STUDY.changed(source=SharedQuery(omop=omop.SPEC | {"cdm": "cdm"}))
+    omop.people(3).to_csv(tmp_path / "lyon.csv", index=False)
+    made, same = Source.at(plan, "lyon", "sql:").read(plan), Source("lyon", tmp_path / "lyon.csv").read(plan)
+    for part in ("x", "w", "y"):
+        np.testing.assert_array_equal(getattr(made, part), getattr(same, part))
+    assert attrition(plan, Source.at(plan, "lyon", "sql:")).both == 1

@@ -2,9 +2,11 @@
 
 import numpy as np
 import pandas as pd
+import pytest
 
 from fedci import Source, Study
-from fedci.table.proposal import propose
+from fedci.errors import DataError
+from fedci.table.proposal import Roles, propose
 from fedci.table.table import problems
 from support.commanded import told
 from tests_support import frame
@@ -52,12 +54,12 @@ def test_a_proposed_study_holds_nobodys_extreme_value():
 
 
 def test_init_leaves_out_what_no_study_can_name(tmp_path, capsys):
-    table = hospital().assign(**{" blank": 1.5, "x" * 90: np.arange(80.0), 'quote"d': np.arange(80.0) ** 2})
+    table = hospital().assign(**{"\x07": 1.5, "x" * 90: np.arange(80.0), 'quote"d': np.arange(80.0) ** 2})
     table.to_csv(tmp_path / "a.csv", index=False)
     assert told(capsys, "init", tmp_path / "a.csv", "--out", tmp_path / "s.toml")[0] == 0
     names = {one.name for one in Study.read(tmp_path / "s.toml").covariates}
     assert names == {"age", "bmi", "sex", "stage", 'quote"d'}
-    assert "' blank': no name for a study" in (tmp_path / "s.toml").read_text()
+    assert "no name for a study" in (tmp_path / "s.toml").read_text()
 
 
 def test_init_without_a_treatment_says_what_is_needed(tmp_path, capsys):
@@ -65,3 +67,71 @@ def test_init_without_a_treatment_says_what_is_needed(tmp_path, capsys):
     code, _, err = told(capsys, "init", tmp_path / "a.csv", "--out", tmp_path / "s.toml")
     assert code == 2
     assert "the treatment: a column of 0 and 1" in err
+
+
+# ── roles that are said ─────────────────────────────────────────────────────────────────────────────────────
+def trial(rows=90):
+    """A table as a trial has it: words for yes and no, and what came after the randomisation."""
+    rng = np.random.default_rng(7)
+    return pd.DataFrame({
+        "HOSP": rng.integers(1, 9, rows), "AGE": rng.integers(40, 90, rows), "SEX": rng.choice(["M", "F"], rows),
+        "AF": rng.choice(["Y", "N", "U"], rows), "RXASP": rng.choice(["Y", "N"], rows),
+        "RXHEP": rng.choice(["N", "L", "M", "U"], rows), "DDEAD": rng.choice(["Y", "N"], rows),
+        "EVENT14": rng.choice(["Y", "N"], rows), "SIDE": rng.choice(["Y", "N"], rows),
+        "score": np.where(np.arange(rows) % 7, rng.normal(size=rows), np.nan)})
+
+
+def test_words_of_yes_and_no_are_coded_and_their_own_file_passes():
+    table = trial()
+    found = propose(table, policy="simulation", roles=Roles(outcome="score"))
+    study = found.study
+    assert study.treatment == "RXASP"  # and no event after it
+    assert study.coding["RXASP"].treated == ("Y",)
+    assert study.coding["AF"].plain() == {"missing_codes": ("U",), "values": {"Y": 1.0, "N": 0.0}}
+    assert study.rows_without == "drop"
+    assert Study.from_toml(found.to_toml()) == study
+    assert problems(study, Source("lyon", table)) == []
+    why = {guess.look.name: guess.why for guess in found.guesses}
+    assert "happens after the treatment" in why["DDEAD"]
+    assert "happens after the treatment" in why["EVENT14"]
+    assert "stands behind the treatment" in why["SIDE"]
+    assert "stands behind" not in why["AGE"]
+
+
+def test_roles_that_are_said_hold():
+    found = propose(trial(), roles=Roles(treatment="RXHEP", outcome="DDEAD", covariates=("AGE", "SEX", "SIDE")))
+    study = found.study
+    assert (study.treatment, study.outcome, study.outcome_type) == ("RXHEP", "DDEAD", "binary")
+    assert set(study.coding["RXHEP"].treated) == {"L", "M"}
+    assert study.coding["RXHEP"].missing_codes == ("U",)
+    assert [c.name for c in study.covariates] == ["AGE", "SEX", "SIDE"]
+    assert "'HOSP'" not in found.to_toml()
+
+
+@pytest.mark.parametrize(("roles", "told"), [
+    ({"treatment": "RXAPS"}, "did you mean 'RXASP'"), ({"treatment": "AGE"}, "cannot be the treatment"),
+    ({"treatment": "SEX"}, "none says 'untreated'"), ({"outcome": "SEX"}, "holds words"),
+    ({"outcome": "score", "covariates": ("score", "AGE")}, "named in two roles")])
+def test_a_role_that_cannot_be_is_told(roles, told):
+    with pytest.raises(DataError, match=told):
+        propose(trial(), roles=Roles(**roles))
+
+
+def test_among_many_columns_of_two_values_nobody_guesses():
+    table = pd.DataFrame({f"v{k}": np.arange(60) // (k + 1) % 2 for k in range(8)}).assign(y=np.arange(60.0))
+    with pytest.raises(DataError, match="--treatment NAME"):
+        propose(table)
+
+
+def test_the_table_of_a_wide_file_fits_a_terminal(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    wide = trial().assign(**{f"a covariate with quite a long name {k}": np.arange(90.0) ** k for k in range(2, 50)})
+    wide.to_csv(tmp_path / "a.csv", index=False)
+    code, out, _ = told(capsys, "init", tmp_path / "a.csv", "--out", tmp_path / "s.toml", "--treatment", "RXASP",
+                        "--outcome", "score")
+    assert code == 0
+    assert max(map(len, out.splitlines()[:-1])) <= 80
+    assert "more covariates, in the file" in out
+    code, out, _ = told(capsys, "init", tmp_path / "a.csv", "--out", tmp_path / "t.toml", "--covariates", "AGE, SEX")
+    assert code == 0
+    assert "Left out" in out

@@ -26,10 +26,12 @@ from fedci.cli.arguments import (
     Force,
     Json,
     Out,
+    OwnColumns,
     Preset,
     Quiet,
     ResultFolder,
     Seed,
+    SiteColumns,
     SiteFiles,
     SiteName,
     StudyFile,
@@ -72,6 +74,13 @@ def _exit_code(arguments: Sequence[str] | None) -> int:
         return _failed(error.format_message(), UsageError.exit_code)
     except (KeyboardInterrupt, typer.Abort):
         return _failed("interrupted", INTERRUPTED)
+    except BrokenPipeError:  # whoever read the answer has gone: `fedci … | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OSError as problem:
+        place = f"'{problem.filename}': " if problem.filename else ""
+        reason = (problem.strerror or type(problem).__name__).lower()
+        return _failed(f"{place}{reason}. Check the path, its permissions and the space on the disk", 2)
     except Exception as error:
         if os.environ.get("FEDCI_DEBUG"):
             raise
@@ -116,20 +125,35 @@ def init(data: DataFile,
          Path("study.toml"), force: Annotated[bool, typer.Option("--force", help="Replace that file.")] = False,
          policy: Annotated[str, typer.Option("--policy", metavar="NAME", help=(
              "What may leave a site: 'standard' for patients, 'simulation' for data of nobody."))] = "standard",
+         treatment: Annotated[str | None, typer.Option(
+             "--treatment", metavar="COLUMN", help="Who is treated; else it is guessed.")] = None,
+         outcome: Annotated[str | None, typer.Option("--outcome", metavar="COLUMN", help="Else it is guessed.")] = None,
+         covariates: Annotated[str | None, typer.Option(
+             "--covariates", metavar="COLUMNS", help="Separated by commas. Without it, all that may be.")] = None,
+         omop: Annotated[str | None, typer.Option(
+             "--omop", metavar="IDS", help="With `sql:`, of an OMOP common data model: ids of the cohorts of target, "
+             "comparator and outcome, separated by commas.")] = None,
          as_json: Json = False) -> None:
     """Propose a study file from a site's data: roles guessed, levels, ranges, missing values; all to be reviewed.
 
     Example: `fedci init lyon.csv --out study.toml`, or, for simulated people, with `--policy simulation`
 
+    Where names do not say it: `fedci init ist.csv --treatment RXASP --outcome OCCODE --covariates AGE,SEX,RSBP`
+
     Then read the file, correct what is marked 'review', and run `fedci check study.toml lyon.csv`.
     """
     from fedci.cli.screen import screen, show_proposal, waiting
     from fedci.files import write_new
-    from fedci.table.proposal import propose, suggested_name
+    from fedci.table.proposal import Roles, propose, suggested_name
     from fedci.table.table import located
 
+    if omop is not None:
+        _init_omop(data, omop, out, policy, force, as_json)
+        return
+    named = None if covariates is None else tuple(part.strip() for part in covariates.split(",") if part.strip())
     with waiting(f"reading {data}", as_json):
-        proposal = propose(located(data, "init"), suggested_name(data), policy)
+        proposal = propose(located(data, "init"), suggested_name(data), policy,
+                           Roles(treatment=treatment, outcome=outcome, covariates=named))
     write_new(out, proposal.to_toml(), force)
     if as_json:
         typer.echo(_as_json({"study": str(out), "rows": proposal.rows, "columns": [
@@ -140,9 +164,28 @@ def init(data: DataFile,
     typer.echo(f"Written: {out}. Review it, then run `fedci check {out} {data}`.")
 
 
+def _init_omop(data: str, cohorts: str, out: Path, policy: str, force: bool, as_json: bool) -> None:
+    """From cohorts of the site's common data model."""
+    from fedci.files import write_new
+    from fedci.table.proposal import propose_omop
+
+    numbers = [part.strip() for part in cohorts.split(",")]
+    if data != "sql:" or len(numbers) != 3 or not all(part.isdecimal() for part in numbers):
+        raise UsageError("--omop asks the site's database for three cohorts: fedci init sql: --omop 101,102,103 "
+                         "(target, comparator, outcome)")
+    write_new(out, propose_omop("init", [int(part) for part in numbers], policy=policy), force)
+    typer.echo(_as_json({"study": str(out)}) if as_json else
+               f"Written: {out}. Review it, then run `fedci check {out} sql: --site NAME`.")
+
+
 @app.command()
-def run(study: StudyFile, site: SiteFiles, out: Out = RESULT, preset: Preset = None, seed: Seed = None,
-        force: Force = False, quiet: Quiet = False, as_json: Json = False) -> None:
+def run(study: StudyFile, site: SiteFiles = None,
+        table: Annotated[str | None, typer.Option(
+            "--table", metavar="DATA", help="In place of --site: one table of all people.")] = None,
+        by: Annotated[str | None, typer.Option(
+            "--by", metavar="COLUMN", help="With --table: the column that says at which site each is.")] = None,
+        out: Out = RESULT, preset: Preset = None, seed: Seed = None,
+        columns: SiteColumns = None, force: Force = False, quiet: Quiet = False, as_json: Json = False) -> None:
     """Fit a study over several sites in this one process, and write the effects.
 
     Example: `fedci run study.toml --site lyon=lyon.csv --site oslo=oslo.parquet --site rome=sql:it.sql --out result`
@@ -156,7 +199,10 @@ def run(study: StudyFile, site: SiteFiles, out: Out = RESULT, preset: Preset = N
     from fedci.table.table import id_records
 
     plan = Study.read(study)
-    sources = _sources(plan, site)
+    if (table is None) == (not site) or (table is None) != (by is None):
+        raise UsageError("give each site with --site NAME=DATA, or one table of all people with --table DATA --by "
+                         "COLUMN")
+    sources = _sources(plan, site or (), columns or ()) if table is None or by is None else _parted(plan, table, by)
     check_available(plan.policy, len(sources))
     options = plan.fit_options(preset)
     check_folder(out, force)
@@ -164,8 +210,8 @@ def run(study: StudyFile, site: SiteFiles, out: Out = RESULT, preset: Preset = N
     with waiting("reading the tables", quiet):
         tables = [source.read(plan) for source in sources]  # before the fit, which takes long, and before JAX is loaded
     if plan.links and len(sources) > 1:
-        for table in tables:
-            id_records(plan, table)
+        for one in tables:
+            id_records(plan, one)
     from fedci.site.admission import admit, together  # with JAX
 
     for situation in together(plan, tables, options):
@@ -214,7 +260,8 @@ def _fingerprint(tables: list[Table]) -> str:
     """Of the rows: a checkpoint is of no use to others."""
     digest = hashlib.sha256()
     for table in tables:
-        for part in (table.site.encode(), table.x.tobytes(), table.w.tobytes(), table.y.tobytes()):
+        cluster = b"" if table.cluster is None else table.cluster.tobytes()
+        for part in (table.site.encode(), table.x.tobytes(), table.w.tobytes(), table.y.tobytes(), cluster):
             digest.update(part)
     return digest.hexdigest()[:12]
 
@@ -258,7 +305,7 @@ def unblind(
 def check(study: StudyFile, data: DataFile, site: SiteName = None,
           sites: Annotated[int | None, typer.Option("--sites", metavar="NUMBER", min=1, help="How many take part; "
                                                     "without it, as many as the study names.")] = None,
-          policy: parties.SitePolicy = None, as_json: Json = False) -> None:
+          policy: parties.SitePolicy = None, columns: OwnColumns = None, as_json: Json = False) -> None:
     """Read a site's data against the study: every problem at once, and what would leave. Nothing leaves the machine.
 
     Example: `fedci check study.toml lyon.csv`
@@ -271,18 +318,22 @@ def check(study: StudyFile, data: DataFile, site: SiteName = None,
     from fedci.site.floors import floors_at
     from fedci.study.policy import SECURE_SUM_SITES
     from fedci.study.study import Study
-    from fedci.table.table import Source, problems
+    from fedci.table.recode import in_words
+    from fedci.table.table import Source, attrition, problems
 
     floors = floors_at(None, policy)
     plan = Study.read(study).under(floors.policy if floors.path else None)
-    source = Source.at(plan, site or _site_named(data), data)
+    source = Source.at(plan, site or _site_named(data), data, columns)
     _tell_queries([source])
     with waiting(f"reading {data}", as_json):
         faults = problems(plan, source)
         table = None if faults else source.read(plan)
+        lost = attrition(plan, source)
+    if lost is not None and not as_json:
+        typer.echo(f"attrition: {lost.in_words()}")
     if table is None:
         _tell_problems(faults, as_json)
-    _tell_release(plan, table, sites or len(plan.sites) or SECURE_SUM_SITES, as_json)
+    _tell_release(plan, table, sites or len(plan.sites) or SECURE_SUM_SITES, as_json, in_words(plan, source.columns))
 
 
 def _site_named(data: str) -> str:
@@ -303,28 +354,33 @@ def _tell_problems(faults: list[FedciError], as_json: bool) -> NoReturn:
         f"{len(faults)} problems, each named above; nothing has left. Mend them and run the same command again")
 
 
-def _tell_release(plan: Study, table: Table, sites: int, as_json: bool) -> None:
-    from fedci.cli.screen import screen, show_release, waiting
+def _tell_release(plan: Study, table: Table, sites: int, as_json: bool, recoded: list[tuple[str, str]]) -> None:
+    from fedci.cli.screen import screen, show_codings, show_release, waiting
     from fedci.site.admission import admit, situation
     from fedci.site.release import release
 
     facts = {"rows": table.rows, "treated": table.treated, "untreated": table.rows - table.treated,
-             "design_columns": len(table.columns), "to_impute": int(table.missing.sum())}
+             "design_columns": len(table.columns), "to_impute": int(table.missing.sum()),
+             "dropped": table.dropped._asdict()}
     with waiting("working out what would leave", as_json):
         admit(situation(plan, table, sites))
         leaving = release(plan, table, sites=sites)
     notes = _on_a_network(plan, table, sites)
     if as_json:
         typer.echo(_as_json({"ok": True, **facts, "sites": sites, "study_hash": plan.hash(), "notes": notes,
+                             "recoded": dict(recoded),
                              **leaving.plain()}))
         return
     typer.echo(f"ok: site {table.site!r}: rows {table.rows}, treated {table.treated}, "
                f"untreated {table.rows - table.treated}, design columns {len(table.columns)}, "
                f"values to impute {table.missing.sum()}; one of {sites} sites")
+    if dropped := table.dropped.in_words():
+        typer.echo(f"dropped: {dropped}")
     for warning in table.warnings:
         typer.echo(f"warning: {warning}")
     for note in notes:
         typer.echo(f"note: {note}")
+    show_codings(recoded, screen())
     show_release(leaving, screen())
 
 
@@ -527,6 +583,26 @@ def ledger(words: Annotated[list[str], typer.Argument(metavar="[verify] KIT", he
         show_ledger(words[0], as_json=as_json)
 
 
+def _parted(study: Study, table: str, column: str) -> list[Source]:
+    """The sites of one table; those that are too small for the policy are left out, and said."""
+    from fedci.errors import SizeError
+    from fedci.table.parted import parted_file
+    from fedci.table.table import located
+
+    sources, small = [], []
+    for source in parted_file(study, located(table, "all", study), column):
+        try:
+            source.read(study)
+            sources.append(source)
+        except SizeError as problem:
+            small.append((source.name, problem))
+    if not sources and small:
+        raise small[0][1]
+    if small:
+        typer.echo(f"left out, too small for the policy: {', '.join(name for name, _ in small)}", err=True)
+    return sources
+
+
 def _tell_queries(sources: Sequence[Source]) -> None:
     """Before they are asked; beside the answer, which may be JSON."""
     for source in sources:
@@ -534,20 +610,28 @@ def _tell_queries(sources: Sequence[Source]) -> None:
             typer.echo(f"site {source.name!r}: {source.query}", err=True)
 
 
-def _sources(study: Study, options: Sequence[str]) -> list[Source]:
-    """From NAME=DATA of each --site, each name once and in the study."""
+def _sources(study: Study, options: Sequence[str], columns: Sequence[str] = ()) -> list[Source]:
+    """From NAME=DATA of each --site, each name once and in the study; and NAME=FILE of each --columns."""
     from fedci.table.table import Source
 
-    paths: dict[str, str] = {}
-    for option in options:
-        name, equals, path = option.partition("=")
-        if not (name and equals and path):
-            raise UsageError(f"--site {option!r}: needs NAME=DATA, for example --site lyon=lyon.csv")
-        if name in paths:
-            raise UsageError(f"--site {name!r} is repeated. Give each site one file")
+    paths, own = _by_site("--site", options, "DATA", "lyon.csv"), _by_site("--columns", columns, "FILE", "lyon.toml")
+    for name in paths:
         study.check_site(name)
+    if unknown := sorted(set(own) - set(paths)):
+        raise UsageError(f"--columns {unknown[0]!r}: no --site of that name is given")
+    return [Source.at(study, name, path, Path(own[name]) if name in own else None) for name, path in paths.items()]
+
+
+def _by_site(option: str, given: Sequence[str], what: str, example: str) -> dict[str, str]:
+    paths: dict[str, str] = {}
+    for one in given:
+        name, equals, path = one.partition("=")
+        if not (name and equals and path):
+            raise UsageError(f"{option} {one!r}: needs NAME={what}, for example {option} lyon={example}")
+        if name in paths:
+            raise UsageError(f"{option} {name!r} is repeated. Give each site one file")
         paths[name] = path
-    return [Source.at(study, name, path) for name, path in paths.items()]
+    return paths
 
 
 if __name__ == "__main__":

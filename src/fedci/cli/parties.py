@@ -14,7 +14,7 @@ from typing import Annotated
 
 import typer
 
-from fedci.cli.arguments import Force, Json, StudyFile
+from fedci.cli.arguments import Force, Json, OwnColumns, StudyFile, own_columns
 from fedci.cli.screen import as_json as told_as_json
 from fedci.cli.screen import result_in_words
 from fedci.cli.stores import StoreFolder, store_app
@@ -177,7 +177,7 @@ def site_policy(
 
 @site_app.command("check")
 def site_check(kit: KitFolder, data: SiteData, policy: SitePolicy = None, store: StoreFolder = None,
-               as_json: Json = False) -> None:
+               columns: OwnColumns = None, as_json: Json = False) -> None:
     """Is the kit whole, do data and study fit, and which policy holds here, value by value? Nothing is sent.
 
     Example: `fedci site check --kit lyon --data cohort.csv`
@@ -189,7 +189,8 @@ def site_check(kit: KitFolder, data: SiteData, policy: SitePolicy = None, store:
     if not read(kit, "site").by_files:
         _network_extra()
     said: list[str] = []
-    own, floors = check_site(kit, data, said.append if as_json else typer.echo, policy, store)
+    with own_columns(columns):
+        own, floors = check_site(kit, data, said.append if as_json else typer.echo, policy, store)
     coordinator = "" if own.by_files else f"{own.host}:{own.port}"
     if as_json:
         typer.echo(told_as_json({"ok": True, "site": own.name, "study_hash": own.study_hash, "coordinator": coordinator,
@@ -203,7 +204,7 @@ def site_run(
         linkage_key: LinkageKey = None, store: StoreFolder = None, apart: Apart = "",
         wait: Annotated[float, typer.Option("--wait", metavar="SECONDS", min=1.0,
                                             help="For a word from the coordinator.")] = 7 * 86400.0,
-        policy: SitePolicy = None) -> None:
+        policy: SitePolicy = None, columns: OwnColumns = None) -> None:
     """Connect to the coordinator, answer what the policy allows, and write the effects of your own people.
 
     Example: `fedci site run --kit lyon --data cohort.csv --approve`
@@ -212,7 +213,7 @@ def site_run(
     """
     _for_network(kit, "site")
     ask = (lambda text: typer.confirm(f"{text}\nLet this leave?", default=False)) if approve else None
-    with _goes_on():
+    with _goes_on(), own_columns(columns):
         from fedci.network.operations import run_site
 
         run_site(kit, data, typer.echo, ask, linkage_key=linkage_key, wait=wait, policy=policy, keep=store, apart=apart)
@@ -226,7 +227,7 @@ def site_answer(
                                                  "request.")] = None,
         approve: Annotated[bool, typer.Option("--approve", help="Ask here before a phase sends anything.")] = False,
         linkage_key: LinkageKey = None, store: StoreFolder = None, apart: Apart = "", policy: SitePolicy = None,
-        as_json: Json = False) -> None:
+        columns: OwnColumns = None, as_json: Json = False) -> None:
     """Answer one request that came as a file, with a file: what the policy allows, sealed for the coordinator.
 
     Example: `fedci site answer request-3.fedci --kit lyon --data cohort.csv --out answer-3.fedci --approve`
@@ -236,7 +237,7 @@ def site_answer(
     from fedci.mail.answering import answer
 
     ask = (lambda text: typer.confirm(f"{text}\nLet this leave?", default=False, err=as_json)) if approve else None
-    with _goes_on():
+    with _goes_on(), own_columns(columns):
         told = answer(kit, data, request, out, ask, linkage_key=linkage_key, policy=policy, keep=store, apart=apart)
     if as_json:
         typer.echo(told_as_json({name: str(part) if name == "out" else part for name, part in vars(told).items()}))

@@ -84,11 +84,38 @@ def show_release(release: Release, console: Console) -> None:
     console.print("No row and no id leaves. Nothing has left now: this was computed here.", markup=False)
 
 
+def show_codings(recoded: Sequence[tuple[str, str]], console: Console) -> None:
+    """What is done to this site's cells before anything is computed; nothing where nothing is."""
+    if recoded:
+        console.print(table("How columns are read here", ("column", "from its cells"), recoded))
+
+
+MOST_ROWS = 40
+"""Of a table on a screen; the rest stands in the file."""
+LONG_NAME = 24
+
+
 def show_proposal(proposal: Proposal, console: Console) -> None:
-    rows = [(guess.look.name, guess.look.kind, f"{round(100 * guess.look.missing)}%" if guess.look.missing else "",
-             guess.role, guess.why) for guess in proposal.guesses]
+    """What has a role, within the screen; what has none as one line."""
+    shown = [guess for guess in proposal.guesses if guess.role != "left out"]
+    rows = [(_cut(guess.look.name), guess.look.kind, _percent(guess.look.missing), guess.role, guess.why)
+            for guess in sorted(shown, key=lambda guess: guess.role == "covariate")]
     console.print(table(f"{proposal.rows:,} rows; roles guessed, to be reviewed",
-                        ("column", "cells", "missing", "role", "review"), rows, ("missing",)))
+                        ("column", "cells", "missing", "role", "review"), rows[:MOST_ROWS], ("missing",)))
+    if len(rows) > MOST_ROWS:
+        console.print(f"… and {len(rows) - MOST_ROWS} more covariates, in the file.", markup=False)
+    left = [guess.look.name for guess in proposal.guesses if guess.role == "left out"]
+    if left:
+        names = ", ".join(map(_cut, left[:6])) + (", …" if len(left) > 6 else "")
+        console.print(f"Left out: {len(left)} columns ({names}); the file says why.", markup=False)
+
+
+def _percent(share: float) -> str:
+    return f"{max(round(100 * share), 1)}%" if share else ""
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= LONG_NAME else f"{name[:LONG_NAME - 1]}…"
 
 
 def show_comparison(comparison: Comparison, names: tuple[str, str], console: Console) -> None:

@@ -94,6 +94,8 @@ class Layout:
     """Mean and variance of each column over all people, in the data's units."""
     withheld: np.ndarray
     """[d] columns in which too few people stand apart somewhere: they enter nothing."""
+    timing: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    """`course.Opening.timing`."""
 
     @property
     def rows(self) -> int:
@@ -239,7 +241,8 @@ def layout_of(contract: Contract, opened: Opening, talk: Talk) -> Layout:
     sites = talk.totals["AskMeans"].sites
     people = {name: AtSite(*(round(float(count)) for count in own["people"])) for name, own in sites.items()}
     return Layout(sites=contract.sites, model=opened.model, scales=opened.scales, u=opened.u, pooled_u=opened.pooled_u,
-                  indicators=opened.indicators, people=people, columns=opened.columns, withheld=opened.withheld)
+                  indicators=opened.indicators, people=people, columns=opened.columns, withheld=opened.withheld,
+                  timing=opened.timing)
 
 
 def fit_theta(talk: Talk, contract: Contract, opened: Opening, progress: Callable[[Round], None] | None,

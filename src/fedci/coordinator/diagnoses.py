@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from fedci.coordinator.talk import GIVEN_UP, Talk, Total
-from fedci.diagnostics import balance, fit, heterogeneity, overlap, plausibility, sameness, sensitivity
+from fedci.diagnostics import balance, fit, heterogeneity, missingness, overlap, plausibility, sameness, sensitivity
 from fedci.diagnostics.findings import Diagnostics
 from fedci.diagnostics.propensity import Propensity
 from fedci.effect import EffectSums
@@ -55,10 +55,11 @@ def summary(talk: Talk, contract: Contract, opened: Opening, model: Propensity |
     made, failed = tried({
         "balance": lambda: _balance(talk, names),
         "overlap": lambda: _overlap(talk, opened, model, names),
+        "missingness": lambda: _missingness(talk, contract),
         "fit": lambda: fit.summary(fitted.trace, fitted.cap, fitted.ended,
                                    {name: own["residuals"] for name, own in outcome.sites.items()}, everyone),
         "plausibility": lambda: plausibility.summary(
-            opened.outcome[1], opened.share, _noise_sd(fitted, opened), _averages(contract, fitted),
+            _outcome_sd(opened), opened.share, _noise_sd(fitted, opened), _averages(contract, fitted),
             fit.line(everyone.line)[2] if everyone else None),
         "heterogeneity": lambda: heterogeneity.summary(effects, {name: _site_effect(fitted.sums[name])
                                                                  for name in effects if name in fitted.sums}),
@@ -78,6 +79,18 @@ def _balance(talk: Talk, names: tuple[str, ...]) -> balance.Balance | None:
         return None
     sites = {name: balance.arm_moments(own) for name, own in moments.sites.items() if "size" in own}
     return balance.summary(balance.arm_moments(moments.sums), sites, names)
+
+
+def _missingness(talk: Talk, contract: Contract) -> missingness.Missingness | None:
+    """None where nothing may be missing. A categorical is one column, whatever its levels."""
+    lacking = _of(talk, "missingness")
+    if not lacking.sums:
+        return None
+    names = column_names(contract)
+    columns = {covariate.name: names.index(covariate.design_columns()[0]) for covariate in contract.study.covariates
+               if contract.study.imputes(covariate)}
+    sites = {name: own for name, own in lacking.sites.items() if "gaps" in own}
+    return missingness.summary(lacking.sums, sites, columns, len(talk.sites))
 
 
 def _overlap(talk: Talk, opened: Opening, model: Propensity | None,
@@ -147,6 +160,12 @@ def _averages(contract: Contract, fitted: Fitted) -> tuple[plausibility.Average,
     return plausibility.averages_of({over: EffectSums((part,)).expected() for over, part in sums.items()})
 
 
+def _outcome_sd(opened: Opening) -> float:
+    """In the units of effects: of a count per unit of exposure, as if it were the same for everybody."""
+    mean, sd = opened.outcome
+    return sd * float(opened.timing[0]) / mean if opened.model.outcome == "count" else sd
+
+
 def _noise_sd(fitted: Fitted, opened: Opening) -> tuple[float, float] | None:
     """None of 0 and 1."""
     if fitted.model.outcome != "numeric":
@@ -169,6 +188,8 @@ def _sensitivity(fitted: Fitted, opened: Opening, columns: int, share: np.ndarra
     # where no site tells its mean propensity, the share of the treated: the two agree on average
     treated = float(share[1] / share[0]) if share[0] > 0 else opened.share
     noise_sd = _noise_sd(fitted, opened)
+    if sums.of_rates:
+        return sensitivity.of_rates(sums.rates(), _outcome_sd(opened))
     if noise_sd is None:
         return sensitivity.of_risks(sums.risks(), opened.outcome[1], treated)
     return sensitivity.summary(

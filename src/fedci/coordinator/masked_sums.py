@@ -13,7 +13,16 @@ from fedci.model.family import Ask
 from fedci.privacy import secure_sum
 from fedci.privacy.secure_sum import Form
 from fedci.protocol.messages import AskMaskKey, OpenSum, Reply, TakeCheckKey, TakeMaskKeys
-from fedci.protocol.packing import JITTERED, form_of, from_units, masked_size, unflatten, units_of, with_jitter
+from fedci.protocol.packing import (
+    JITTERED,
+    form_of,
+    from_units,
+    integers,
+    masked_size,
+    unflatten,
+    units_of,
+    with_jitter,
+)
 from fedci.protocol.requests import MASKED, OWN, REQUESTS, Shapes
 
 
@@ -40,15 +49,17 @@ class SecureSums:
         replies = talk.ask_sum(ask)
         expected = with_jitter(talk.shapes(ask))
         form = form_of(talk.terms.model, ask.name)
-        uploads = {site: _upload(reply, masked_size(expected, form)) for site, reply in replies.items()}
+        uploads = {site: secure_sum.widened(_upload(reply, masked_size(expected, form)), integers(expected, form), form)
+                   for site, reply in replies.items()}
         seeds = _seeds(talk.sites, _open(talk, replies))
-        total = secure_sum.opened([uploads[site] for site in talk.sites], [seeds[site] for site in talk.sites])
+        total = secure_sum.opened([uploads[site] for site in talk.sites], [seeds[site] for site in talk.sites], form)
         sums = unflatten(secure_sum.decode(total[:-secure_sum.CHECKS], form), expected)
         _check_sane(sums, form)
         _note_jitter(talk, sums.pop(JITTERED))
         sums = from_units(sums, units_of(talk.terms.model, ask, talk.terms.unit, talk.terms.people))
         own = {site: _own(reply, talk.own_shapes(ask), REQUESTS[ask.name].rules()) for site, reply in replies.items()}
-        return Total(sums, {"total": total}, {site: part for site, part in own.items() if part})
+        for_sites = {"total": secure_sum.narrowed(total, form)}
+        return Total(sums, for_sites, {site: part for site, part in own.items() if part})
 
 
 def _upload(reply: Reply, size: int) -> np.ndarray:
@@ -109,7 +120,7 @@ def _seeds(sites: tuple[str, ...], opened: Mapping[str, Mapping[str, str]]) -> d
 
 def _check_sane(sums: Mapping[str, np.ndarray], form: Form) -> None:
     """Masks hide who sent what: of garbage only the sum shows, beyond what honest sites send."""
-    most = 2.0 ** (secure_sum.SPARE - form[0])
+    most = 2.0 ** (secure_sum.spare(form) - form[0])
     for name, value in sums.items():
         if value.size and not np.abs(value).max() < most:
             raise FederationError(f"the sum of {name!r} is absurd: a site sent garbage under its mask, and which one "

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+from html import escape
 from pathlib import Path
 from typing import Annotated
 
@@ -16,6 +17,7 @@ from fedci.bounded import text_file
 from fedci.diagnostics.balance import Balance
 from fedci.diagnostics.fit import Fitting
 from fedci.diagnostics.heterogeneity import Heterogeneity
+from fedci.diagnostics.missingness import Missingness
 from fedci.diagnostics.overlap import Overlap
 from fedci.diagnostics.plausibility import Plausibility
 from fedci.diagnostics.refuters import Refuter
@@ -25,9 +27,9 @@ from fedci.diagnostics.verdict import FINE, LOOK, PROBLEM, UNKNOWN, Plain, Verdi
 from fedci.errors import OutputError
 
 FORMAT = 1
-TITLES = {"balance": "Balance", "overlap": "Overlap", "fit": "Fit", "plausibility": "Plausibility",
-          "heterogeneity": "Heterogeneity", "sameness": "Same effect for all", "sensitivity": "Sensitivity",
-          "refuters": "Refuters"}
+TITLES = {"balance": "Balance", "overlap": "Overlap", "missingness": "Missing values", "fit": "Fit",
+          "plausibility": "Plausibility", "heterogeneity": "Heterogeneity", "sameness": "Same effect for all",
+          "sensitivity": "Sensitivity", "refuters": "Refuters"}
 """In the order in which they are read: what is known before the effects comes first."""
 SEALED = ("heterogeneity", "sameness", "sensitivity")
 """Sections that tell the effect."""
@@ -39,6 +41,8 @@ class Diagnostics(Plain):
     format: Annotated[int, Field(ge=0, lt=10**6)] = FORMAT
     balance: Balance | None = None
     overlap: Overlap | None = None
+    missingness: Missingness | None = None
+    """None: nothing may be missing in the study, or of a version without it."""
     fit: Fitting | None = None
     plausibility: Plausibility | None = None
     """None: of a version without it, or it could not be computed."""
@@ -76,6 +80,14 @@ class Diagnostics(Plain):
         plausible = self.plausibility.sealed() if self.plausibility is not None else None
         return self.model_copy(update=dict.fromkeys(SEALED) | {"refuters": rows, "plausibility": plausible,
                                                                "blinded": True})
+
+    def __repr__(self) -> str:
+        """The headline and what is a problem; `print` has all of it."""
+        return "\n".join([self.headline(), *(f"  {row.verdict} {row.name}: {row.words}" for row in self.problems[:5]),
+                          "print(diagnostics) has all of it"])
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(str(self))}</pre>"
 
     def __str__(self) -> str:
         lines = [self.headline()]

@@ -111,6 +111,13 @@ def few_events(bins: np.ndarray, least: int) -> np.ndarray:
     return np.any((cells > 0) & (cells < least), axis=0)
 
 
+def few_people(mean: np.ndarray, person: np.ndarray, edges: np.ndarray, least: int) -> np.ndarray:
+    """[10] bins of predictions that hold rows of so few people: of a time to an event a person has several."""
+    place = np.searchsorted(np.sort(edges), mean, side="right")
+    people = np.array([len(np.unique(person[place == k])) for k in range(CALIBRATION_BINS)])
+    return (people > 0) & (people < least)
+
+
 def site_fit_sums(y: np.ndarray, w: np.ndarray, mean: np.ndarray, sd: np.ndarray,
                   edges: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(residuals [2, 3], bins [10, 4], line [6]) before anything is hidden."""

@@ -36,7 +36,7 @@ from scipy.stats import norm
 from scipy.stats import t as student
 
 from fedci.diagnostics.verdict import Plain, Verdict, graded
-from fedci.effect import Risks
+from fedci.effect import Rates, Risks
 
 Number = TypeVar("Number", float, np.ndarray)
 LAMBDAS = (1.0, 1.1, 1.25, 1.5, 2.0, 3.0, 5.0)
@@ -197,6 +197,19 @@ def of_risks(risks: Risks, outcome_sd: float, mean_e: float) -> Sensitivity:
         e_value_interval=values[1], t=None, dof=None, partial_r2=None, robustness=None, robustness_interval=None,
         noise_sd=None, propensities=(), bounds=tuple(bounds), explained_away=away, correlations=(),
         verdicts=_verdicts(low <= 0.0 <= high, values, None, away, ()))
+
+
+def of_rates(rates: Rates, outcome_sd: float) -> Sensitivity:
+    """E-values of the rate ratio; counts have no bounds of two values."""
+    difference, ratio = rates.difference, rates.ratio
+    (low, high), (least, most) = difference.interval(), ratio.interval()
+    nearest = 1.0 if least <= 1.0 <= most else least if least > 1.0 else most
+    values = e_value(max(float(ratio.quantile(0.5)), 1e-9)), e_value(max(nearest, 1e-9))
+    return Sensitivity(
+        effect=difference.mean, low=low, high=high, outcome_sd=outcome_sd, e_value=values[0],
+        e_value_interval=values[1], t=None, dof=None, partial_r2=None, robustness=None, robustness_interval=None,
+        noise_sd=None, propensities=(), bounds=(), explained_away=None, correlations=(),
+        verdicts=_verdicts(low <= 0.0 <= high, values, None, None, ())[:1])
 
 
 def _risks_explained_away(low: float, high: float, untreated: float, treated: float, e: float) -> float | None:

@@ -45,6 +45,10 @@ SMALL = 100
 """A site with fewer rows computes all draws in one thread."""
 
 
+SITE_PART = 0.5
+"""ρ: of a site's own function, what its clusters share."""
+
+
 class ExactRows(NamedTuple):
     """A site's rows in model units, padded so that sites of different size share one compilation."""
 
@@ -59,6 +63,19 @@ class ExactRows(NamedTuple):
     """Of each row's precision (`model.likelihood`); 1 for padding."""
     added: Float[Array, ""] = np.zeros(())  # type: ignore[assignment]  # traced as an array
     """Variance of the noise that the site added to its outcomes (`model.likelihood`)."""
+    cluster: Int[Array, "n"] | None = None
+    """The number of each person's cluster within the site (a hospital, a school); None: there are none."""
+
+    def alike(self, k: Float[Array, "n n"]) -> Float[Array, "n n"]:
+        """k of the site's own people where they come in clusters: a part of the own function is the site's, the rest
+        each cluster's own, k_ij (ρ + (1 − ρ) 1[same cluster]), the two of one size."""
+        if self.cluster is None:
+            return k
+        return k * (SITE_PART + (1.0 - SITE_PART) * (self.cluster[:, None] == self.cluster[None]))
+
+    def among(self, across: Float[Array, "p n"]) -> Float[Array, "p n"]:
+        """k between new people, of no known cluster, and the site's own."""
+        return across if self.cluster is None else SITE_PART * across
 
     def people(self) -> int:
         return int(np.asarray(self.mask).sum())
@@ -75,6 +92,9 @@ class ExactRows(NamedTuple):
     def seen(self, local: tuple[()]) -> ExactRows:
         return self
 
+    def price(self, model: Any, vector: Vector, local: Any) -> Any:
+        raise AssertionError("the likelihood is Gaussian itself")
+
     def sums_over_rows(self, model: Any, vector: Vector, jitter: Scalar) -> tuple[()]:
         return ()
 
@@ -82,7 +102,8 @@ class ExactRows(NamedTuple):
         theta = model.unravel(vector)
         z = self.mask[:, None] * model.design(theta, self.x, covariance.arms(self.w))
         root_phi, root_sigma = model.roots(theta)
-        chol = jnp.linalg.cholesky(observed_covariance(root_phi, root_sigma, model.k(theta, self.x), self, jitter))
+        chol = jnp.linalg.cholesky(observed_covariance(root_phi, root_sigma, self.alike(model.k(theta, self.x)), self,
+                                                       jitter))
         white = solve_triangular(chol, jnp.column_stack([z, self.mask * self.y]), lower=True)
         gram, q = white.T @ white, z.shape[1]
         return gram[:q, :q], gram[:q, q], gram[q, q], 2.0 * jnp.sum(jnp.log(jnp.diag(chol)))
@@ -167,7 +188,7 @@ class Conditioned(NamedTuple):
 
 
 def condition(law: Law, site: ExactRows, jitter: Scalar) -> Conditioned:
-    k, means = law.k(site.x, site.x), law.means(site.x)
+    k, means = site.alike(law.k(site.x, site.x)), law.means(site.x)
     chol = jnp.linalg.cholesky(_observed(law.phi, law.sigma, k, site, jitter))
     e = site.mask[None] * (site.y[None] - jnp.sum(covariance.arms(site.w)[None] * means, -1))
     return Conditioned(law.phi, law.sigma, k, means, chol, cho_solve((chol, True), e.T).T)
@@ -175,7 +196,7 @@ def condition(law: Law, site: ExactRows, jitter: Scalar) -> Conditioned:
 
 def arms_at(law: Law, site: ExactRows, given: Conditioned, x: Float[Array, "p d"]) -> Arms:
     """Means [B, p, 2] and covariances [p, 2, 2] of (E y(0), E y(1)) at new x: no outcome noise."""
-    across = law.k(x, site.x) * site.mask[None]
+    across = site.among(law.k(x, site.x)) * site.mask[None]
     q = jnp.stack([given.phi[j, site.w][None] * across for j in (0, 1)])
     white = jax.vmap(lambda qj: solve_triangular(given.chol, qj.T, lower=True))(q)
     explained = jnp.einsum("anp,bnp->pab", white, white)
@@ -288,7 +309,7 @@ def left_out(law: Law, site: ExactRows, beta: BetaLaw, jitter: Scalar) -> LeftOu
     """Of one draw (`model.leave_one_out` has the formulas)."""
     m, z = law.fixed(site.x), site.mask[:, None, None] * law.design(site.x)
     own_arm = covariance.arms(site.w)
-    k = law.k(site.x, site.x)
+    k = site.alike(law.k(site.x, site.x))
     chol = jnp.linalg.cholesky(_observed(law.phi, law.sigma, k, site, jitter))
     a = cho_solve((chol, True), jnp.eye(site.y.shape[0]))
     observed = jnp.einsum("na,naq->nq", own_arm, z)

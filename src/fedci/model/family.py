@@ -79,7 +79,7 @@ class Answer(NamedTuple):
     """What the site keeps for the next question; stays there."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Family(ABC):
     """The model of one study. Equal ones share one compilation; make one with `families.model_of`."""
 
@@ -92,10 +92,13 @@ class Family(ABC):
     """m."""
     outcome: str = "numeric"
     """The type of the study's outcome."""
+    intervals: int = 0
+    """J, of a time to an event: the last column of x is then the interval's place in time."""
 
     @cached_property
     def _hash(self) -> int:
-        return hash((self.options.model_dump_json(), self.covariates, self.described, self.sites, self.outcome))
+        return hash((self.options.model_dump_json(), self.covariates, self.described, self.sites, self.outcome,
+                     self.intervals))
 
     def __hash__(self) -> int:
         """Computed once: JAX asks for it at every call of a compiled function."""
@@ -133,16 +136,19 @@ class Family(ABC):
 
     # --- rows
 
-    def rows(self, x: np.ndarray, w: np.ndarray, y: np.ndarray, u: np.ndarray, index: int, added: float = 0.0) -> Rows:
-        """The rows (model units) as the model computes on them; `added`: the variance of the noise in y."""
-        return padding.pad_site(x, w, y, u, index, added=added)
+    def rows(self, x: np.ndarray, w: np.ndarray, y: np.ndarray, u: np.ndarray, index: int, added: float = 0.0,
+             cluster: np.ndarray | None = None, time: np.ndarray | None = None) -> Rows:
+        """The rows (model units) as the model computes on them; `added`: the variance of the noise in y; `cluster`
+        [n]: numbers of the people's clusters; `time`: for how many intervals a person was followed, or the log of a
+        count's exposure (`Units.time`)."""
+        return padding.pad_site(x, w, y, u, index, added=added, cluster=cluster)
 
-    @property
-    def most_rows(self) -> int | None:
-        """Of a site, where the model cannot compute on more."""
-        return None
+    def no_rows(self, u: np.ndarray) -> Any:
+        """Of a site without people."""
+        return padding.no_rows(self.covariates, u)
 
-    def rows_of_stage(self, rows: Rows, chosen: np.ndarray, x: np.ndarray, w: np.ndarray, y: np.ndarray) -> Rows:
+    def rows_of_stage(self, rows: Rows, chosen: np.ndarray, x: np.ndarray, w: np.ndarray, y: np.ndarray,
+                      time: np.ndarray | None = None) -> Rows:
         """Of a large site's rows those that the first stage looks at; all of a small site's."""
         return rows
 

@@ -28,9 +28,9 @@ def size_class(n: int) -> int:
 
 
 def pad_site(x: np.ndarray, w: np.ndarray, y: np.ndarray, u: np.ndarray, index: int,
-             weight: np.ndarray | None = None, added: float = 0.0) -> ExactRows:
+             weight: np.ndarray | None = None, added: float = 0.0, cluster: np.ndarray | None = None) -> ExactRows:
     """The site's rows, then padding rows of zeros with mask 0. x must be complete and float64. Without weights, all
-    are 1 (`model.likelihood`)."""
+    are 1 (`model.likelihood`); without clusters, there are none."""
     if x.dtype != np.float64 or y.dtype != np.float64:
         raise TypeError(f"rows must be float64, got {x.dtype} and {y.dtype}: covariances break down in less")
     n = len(x)
@@ -41,7 +41,8 @@ def pad_site(x: np.ndarray, w: np.ndarray, y: np.ndarray, u: np.ndarray, index: 
                      y=on_device(np.pad(y, (0, more))),
                      mask=on_device(np.pad(np.ones(n), (0, more))),
                      u=on_device(u), index=on_device(index),
-                     weight=on_device(np.pad(weight, (0, more), constant_values=1.0)), added=on_device(added))
+                     weight=on_device(np.pad(weight, (0, more), constant_values=1.0)), added=on_device(added),
+                     cluster=None if cluster is None else on_device(np.pad(cluster.astype(np.int64), (0, more))))
 
 
 def no_rows(d: int, u: np.ndarray) -> ExactRows:

@@ -3,6 +3,8 @@
     ExactRows (`model.exact`)         the whole covariance of the rows                      cubic in them
     Blocks (`model.shared.sparse`)    few inducing inputs, one block of rows at a time      linear in them
     LatentRows (`model.shared.latent`)  exact, of a function that outcomes of 0 and 1 tell of through a bound
+    LatentBlocks (`model.shared.latent_blocks`)  the same of many rows, in blocks
+    SurvivalRows (`model.shared.interval_rows`)  of a time to an event: such rows, one for each person and interval
 """
 
 from __future__ import annotations
@@ -54,6 +56,13 @@ class RiskSums(NamedTuple):
 
     risks: Float[Array, "L 2 e"]
     """Σ_i t_i σ(η_a(x_i)) of each draw and arm."""
+
+
+class SurvivalSums(NamedTuple):
+    """The same of a time to an event."""
+
+    survival: Float[Array, "L 2 J e"]
+    """Σ_i t_i S_a(t_j | x_i) of each draw, arm and interval's end."""
 
 
 class BetaLaw(NamedTuple):
@@ -135,6 +144,11 @@ class Rows(Protocol):
         """The rows with what one draw has of them."""
         ...
 
+    def price(self, model: Any, vector: Array, local: Any) -> Any:
+        """What makes the bound out of that Gaussian, added to log|C|: a sum over people, of one θ. Never asked for
+        where the likelihood is Gaussian itself."""
+        ...
+
     def sums_over_rows(self, model: Any, vector: Array, jitter: Scalar) -> Any:
         """All of the statistics of one θ that takes a pass over the rows, where it pays to keep it; else ()."""
         ...
@@ -146,7 +160,7 @@ class Rows(Protocol):
     def known(self, model: Any, draws: Draws, jitter: Scalar) -> Known: ...
 
     def effects(self, model: Any, vector: Vector, draws: Draws, correlations: Vector,
-                jitter: Scalar) -> SiteEffects | RiskSums:
+                jitter: Scalar) -> SiteEffects | RiskSums | SurvivalSums:
         """Sums over everyone, the treated, the controls."""
         ...
 

@@ -2,7 +2,7 @@
 
     number     v = Σ_k a_k · 2^−b_k, an int64 for each b_k of its form; added modulo 2⁶⁴ without error
                BOUNDED: |v| up to 2²² / m to 2⁻⁴¹     WIDE: up to 2⁴² / m to 2⁻⁷³     RAW: up to 2²⁰² / m to 2⁻¹⁷³
-               RELATIVE: up to 2¹⁴ / m to 2⁻⁴⁹
+               RELATIVE: up to 2¹⁴ / m to 2⁻⁴⁹        COMPACT: up to 2⁸ to 2⁻³¹, in 40 bits on their way
     pair       S_ij = HKDF(X25519(i, j); run, study, cohort), then for one request  HKDF(S_ij; round, request) =
                mask seed | key of i's share for j | key of j's share for i
     upload     y_i = x_i + PRG(b_i) + Σ_{j>i} PRG(s_ij) − Σ_{j<i} PRG(s_ij),      b_i = HKDF(i's own secret; …)
@@ -36,13 +36,18 @@ BOUNDED: Form = (40,)
 """Gradients of standardised data."""
 RELATIVE: Form = (48,)
 """Statistics in units of their largest (`Family.units`): what is lost is what a factorisation of their matrix loses."""
+COMPACT: Form = (30,)
+"""Statistics that many rounds tell, in the same units, which are those of all people together: so what honest sites
+send adds up to some tens, however they share it. Rounded to 5e-10 of n/σ²: an objective moves by 5e-6 nats where that
+is 1e4, and a gain below 0.03 is none."""
 WIDE: Form = (20, 72)
 """Effects in model units, and statistics of data that are not standardised, lie between 1e-6 and 1e12, and keep a
 float64's 53 bits."""
 RAW: Form = tuple(range(-140, 173, 52))
 """Columns in whatever unit a study has them: years, cents, cells per litre, and their squares."""
-SPARE = 62
-"""Bits of an int64 that the sum may take: one is left for rounding, one for the sign."""
+WIDTHS = {COMPACT: 40}
+"""Bits in which the integers of a form travel, where they are fewer than 64: sums and masks modulo 2⁶⁴ are in their
+lowest bits what they are modulo fewer."""
 CHECKS = 3
 CHUNK = 2**15
 PRIME = 2**521 - 1
@@ -51,6 +56,15 @@ SEED_BYTES, SHARE_BYTES = 32, 66
 ONE_NONCE = bytes(12)
 """Every key below is made for one message."""
 DOMAIN = "fedci-secure-sum-1"
+
+
+def width(form: Form) -> int:
+    return WIDTHS.get(form, 64)
+
+
+def spare(form: Form) -> int:
+    """Bits that the sum may take: one is left for rounding, one for the sign."""
+    return width(form) - 2
 
 
 def threshold(sites: int) -> int:
@@ -77,7 +91,7 @@ def encode(values: np.ndarray, sites: int, form: Form) -> np.ndarray:
     rest = np.asarray(values, float).ravel()
     if not np.isfinite(rest).all():
         raise NumericalError("a number to be summed is not finite")
-    most = 2.0 ** (SPARE - form[0]) / sites
+    most = 2.0 ** (spare(form) - form[0]) / (sites if width(form) == 64 else 1)
     if rest.size and np.abs(rest).max() >= most:
         raise NumericalError(f"a number to be summed is beyond ±{most:.3g}, the range of the secure sum of {sites} "
                              f"sites. Look for extreme values, or standardise (model.standardise = true)")
@@ -93,6 +107,38 @@ def decode(total: np.ndarray, form: Form) -> np.ndarray:
     parts = np.split(np.asarray(total, np.int64), len(form))
     finest = zip(reversed(parts), reversed(form), strict=True)
     return np.asarray(sum(np.ldexp(part.astype(float), -bits) for part, bits in finest))
+
+
+# --- as they travel
+
+
+def size(count: int, form: Form) -> int:
+    """Of int64 that hold so many integers of a form, and the checks, which stay whole."""
+    return -(-count * width(form) // 64) + CHECKS
+
+
+def narrowed(numbers: np.ndarray, form: Form) -> np.ndarray:
+    """[size] int64 of [k + 3]: the lowest bits of each, one after the other."""
+    if width(form) == 64:
+        return numbers
+    low = np.ascontiguousarray(numbers[:-CHECKS], "<i8").view(np.uint8).reshape(-1, 8)[:, :width(form) // 8].ravel()
+    padded = np.pad(low, (0, -len(low) % 8))
+    return np.concatenate([padded.view("<i8").astype(np.int64), numbers[-CHECKS:]])
+
+
+def widened(words: np.ndarray, count: int, form: Form) -> np.ndarray:
+    """[k + 3] int64 of what travelled, each between −2^(width − 1) and 2^(width − 1)."""
+    if width(form) == 64:
+        return words
+    each = width(form) // 8
+    low = np.ascontiguousarray(words[:-CHECKS], "<i8").view(np.uint8)[:count * each].reshape(count, each)
+    return np.concatenate([_signed(np.pad(low, ((0, 0), (0, 8 - each))).ravel().view("<i8"), form), words[-CHECKS:]])
+
+
+def _signed(numbers: np.ndarray, form: Form) -> np.ndarray:
+    """Of their lowest bits, the highest is the sign."""
+    away = 64 - width(form)
+    return np.asarray(numbers, np.int64) << away >> away
 
 
 # --- masks
@@ -131,12 +177,13 @@ def masked(numbers: np.ndarray, own: str, self_seed: bytes, pairs: Mapping[str, 
     return hidden.view(np.int64)
 
 
-def opened(uploads: Sequence[np.ndarray], self_seeds: Sequence[bytes]) -> np.ndarray:
-    """Σ x_i [k] int64 from all sites' uploads and self seeds: the pairwise masks have cancelled."""
+def opened(uploads: Sequence[np.ndarray], self_seeds: Sequence[bytes], form: Form = WIDE) -> np.ndarray:
+    """Σ x_i [k + 3] int64 from all sites' uploads and self seeds: the pairwise masks have cancelled."""
     total = np.zeros(len(uploads[0]), np.uint64)
     for upload, seed in zip(uploads, self_seeds, strict=True):
         total += np.asarray(upload, np.int64).view(np.uint64) - stream(seed, len(upload))
-    return total.view(np.int64)
+    whole = total.view(np.int64)
+    return np.concatenate([_signed(whole[:-CHECKS], form), whole[-CHECKS:]])
 
 
 # --- shares of a seed

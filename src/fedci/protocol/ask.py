@@ -46,7 +46,7 @@ def model_sizes(model: Family | None) -> dict[str, int]:
     if model is None:
         return {}
     return {"parameters": model.size, "basis": model.columns, "products": model.columns * (model.columns + 1) // 2,
-            "populations": len(POPULATIONS)}
+            "populations": len(POPULATIONS), "intervals": max(model.intervals, 1)}
 
 
 def shapes(model: Family | None, ask: Ask, averaged: bool = False) -> Shapes:

@@ -26,7 +26,7 @@ from fedci.model import leave_one_out
 from fedci.model.families import model_of
 from fedci.model.family import NO_ANCHOR, Ask, Family, FirstStage, Rules, Sums
 from fedci.model.rows import BetaLaw
-from fedci.protocol import optimise, refuting, rounds, stages
+from fedci.protocol import optimise, refuting, rounds, stages, timing
 from fedci.protocol.requests import diagnostic, diagnostics_in
 from fedci.study.options import FitOptions
 from fedci.study.study import Study
@@ -100,6 +100,8 @@ class Opening:
     """[m, q] the sites' moments in model units; zeros where the model does not compare sites by them."""
     pooled_u: np.ndarray
     """[q] of all people together."""
+    timing: np.ndarray
+    """Of a time to an event [J], where its intervals end; of a count [1], events per unit of exposure; else nothing."""
 
     @property
     def share(self) -> float:
@@ -143,14 +145,28 @@ def opening(contract: Contract) -> Generator[Ask, Sums, Opening]:
     outcome = y_mean, float(np.sqrt(_standing(np.array(y_mean), spreads["y_square"] / people)[1]))
     _check_variation(contract, columns, outcome, names, withheld)
     scales = _scales(contract, columns, outcome, kinds, withheld)
-    model = model_of(contract.options.model, len(names) + len(indicators), len(names), len(contract.sites),
-                     contract.study.outcome_type)
+    clock = yield from _timing(contract, means)
+    kind = contract.study.outcome_type
+    model = model_of(contract.options.model, len(names) + len(indicators), len(names), len(contract.sites), kind,
+                     len(clock) if kind == "survival" else 0)
     first = stages.first(model, contract.options, people, means["stages"])
     u, pooled_u = yield from _descriptions(contract, model, scales)
     if not model.fits_at_home:
         yield Ask(READY, {})
     return Opening(withheld=withheld, indicators=indicators, scales=scales, columns=columns, outcome=outcome,
-                   people=people, treated=treated, model=model, first=first, u=u, pooled_u=pooled_u)
+                   people=people, treated=treated, model=model, first=first, u=u, pooled_u=pooled_u, timing=clock)
+
+
+def _timing(contract: Contract, means: Sums) -> Generator[Ask, Sums, np.ndarray]:
+    """`Opening.timing`."""
+    study = contract.study
+    if study.outcome_type == "survival":
+        told = yield Ask("AskTimes", {})
+        return timing.cuts(study, told["events"], told["censored"], means["y_count"], study.policy.min_cell)
+    if study.outcome_type != "count":
+        return np.zeros(0)
+    over = (yield Ask("AskExposure", {}))["exposure"] if study.exposure else means["y_count"]
+    return np.array([means["y_total"].sum() / over.sum()])
 
 
 def _withheld(contract: Contract, counts: Sums) -> np.ndarray:
@@ -221,8 +237,8 @@ def design(contract: Contract, opened: Opening) -> Generator[Ask, Sums, propensi
     model = yield from _propensity(contract, common)
     if model is None:
         return None
-    common |= {"slopes": model.slopes, "share": np.array(opened.share)}
-    for name in diagnostics_in("design"):
+    common |= {"slopes": model.slopes, "share": np.array(opened.share), "columns": np.array(len(opened.scales.x_mean))}
+    for name in diagnostics_in("design", contract.study):
         if not (yield Ask(name, dict(common))):
             return None
     return model
@@ -262,13 +278,19 @@ def closing(contract: Contract, opened: Opening, model: propensity.Propensity | 
     if contract.diagnoses:
         law = _law(drawn)
         known = {"centre": opened.centre, "spread": opened.spread,
-                 "edges": (fitting.calibration_edges(*opened.outcome) if opened.model.outcome == "numeric" else
-                           fitting.risk_edges(opened.outcome[0])),
+                 "edges": _edges(opened),
                  "slopes": np.zeros(0) if model is None else model.slopes,
                  "beta_mean": np.asarray(law.mean), "beta_root": np.asarray(law.root)}
-        for name in diagnostics_in("checks"):
+        for name in diagnostics_in("checks", contract.study):
             yield Ask(name, dict(known))
     return drawn
+
+
+def _edges(opened: Opening) -> np.ndarray:
+    """Of the bins of the calibration; of a time to an event of hazards."""
+    if opened.model.outcome in ("numeric", "count"):
+        return fitting.calibration_edges(*opened.outcome)
+    return fitting.risk_edges(opened.outcome[0] / max(opened.model.intervals, 1))
 
 
 def _law(drawn: Drawn) -> BetaLaw:

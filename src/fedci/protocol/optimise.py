@@ -112,7 +112,7 @@ def with_more(state: State, narrower: np.ndarray) -> State:
     else:
         rule = _FirstOrder.start(state.options, query)
     return state._replace(query=query, best=query, best_objective=-np.inf, objectives=(), verdict=None, rule=rule,
-                          ahead=state.ahead - 1, since=state.round)
+                          ahead=state.ahead - 1, since=state.round, before=-np.inf)
 
 
 def moved(state: State) -> State:

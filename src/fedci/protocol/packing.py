@@ -8,7 +8,7 @@ import numpy as np
 
 from fedci.model.family import Ask, Family, Shapes
 from fedci.privacy import secure_sum
-from fedci.privacy.secure_sum import BOUNDED, RELATIVE, WIDE, Form
+from fedci.privacy.secure_sum import BOUNDED, COMPACT, RELATIVE, WIDE, Form
 from fedci.protocol.requests import REQUESTS
 
 JITTERED = "jittered"
@@ -31,7 +31,7 @@ def unflatten(values: np.ndarray, shapes: Shapes) -> dict[str, np.ndarray]:
 def form_of(model: Family | None, request: str) -> Form:
     """How the numbers of a sum travel: those of a fit are bounded where data are standardised, and only there."""
     form = REQUESTS[request].form
-    return WIDE if form in (BOUNDED, RELATIVE) and not (model and model.options.standardise) else form
+    return WIDE if form in (BOUNDED, COMPACT, RELATIVE) and not (model and model.options.standardise) else form
 
 
 POWERS = {"cate_mean": 1, "ite_mean": 1, "ite_sd": 1, "cate_var": 2, "ite_var": 2}
@@ -41,7 +41,7 @@ POWERS = {"cate_mean": 1, "ite_mean": 1, "ite_sd": 1, "cate_var": 2, "ite_var": 
 def units_of(model: Family | None, ask: Ask, outcome: float, people: int) -> dict[str, np.ndarray]:
     """Of the sums that have one while they are masked, so that the range of the secure sum depends neither on whether
     an outcome is in years or in cents (`outcome`: one in model units, in its own), nor on how many people there are."""
-    fitted = model.units(ask, people) if model and form_of(model, ask.name) == RELATIVE else {}
+    fitted = model.units(ask, people) if model and form_of(model, ask.name) in (COMPACT, RELATIVE) else {}
     return {name: np.asarray(outcome**power) for name, power in POWERS.items()} | fitted
 
 
@@ -54,8 +54,13 @@ def from_units(sums: Mapping[str, np.ndarray], units: Mapping[str, np.ndarray]) 
 
 
 def masked_size(shapes: Shapes, form: Form) -> int:
-    """Integers of a masked answer."""
-    return len(form) * sum(int(np.prod(shape)) for shape in shapes.values()) + secure_sum.CHECKS
+    """int64 of a masked answer."""
+    return secure_sum.size(integers(shapes, form), form)
+
+
+def integers(shapes: Shapes, form: Form) -> int:
+    """In it, without those of the check."""
+    return len(form) * sum(int(np.prod(shape)) for shape in shapes.values())
 
 
 def with_jitter(shapes: Shapes) -> Shapes:

@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from fedci.diagnostics import balance, fit, overlap, propensity, sameness
+from fedci.diagnostics import balance, fit, missingness, overlap, propensity, sameness
 from fedci.effect import REALISED, told_of_realised
-from fedci.privacy.secure_sum import BOUNDED, RAW, RELATIVE, SHARE_BYTES, WIDE, Form
-from fedci.protocol import stages
+from fedci.privacy.secure_sum import BOUNDED, COMPACT, RAW, RELATIVE, SHARE_BYTES, WIDE, Form
+from fedci.protocol import stages, timing
 from fedci.protocol.messages import (
     AskLinkKey,
     AskMaskKey,
@@ -38,6 +38,7 @@ from fedci.protocol.messages import (
     WrapLinkKey,
 )
 from fedci.study.options import FitOptions
+from fedci.study.study import Study
 
 MASKED, OWN = "masked", "own/"
 """The name of a masked answer, and how the names begin of what a site tells of itself beside it."""
@@ -65,6 +66,7 @@ SIZES = {
     "scores": "draws of the coefficients at which these are told",
     "correlations": "noise correlations of realised effects",
     "populations": "everybody, the treated, the untreated",
+    "intervals": "J, intervals of a time to an event",
 }
 """What the lengths of answers are named by; all of them are known before anything is asked (`fedci check`)."""
 
@@ -124,6 +126,8 @@ class Request:
     """How often its arrays leave in a run at most, where that does not depend on the options; tokens in parts."""
     draws: Callable[[FitOptions], Occasions] | None = None
     """Of the fit's own: about how many draws, and how often at most."""
+    asks: Callable[[Study], bool] = lambda study: True
+    """Of a diagnostic: whether this study asks for it."""
     words: str = ""
     """What the progress line says that it is for; '': nothing."""
     slow: bool = False
@@ -254,6 +258,19 @@ _RISKS = (
     _counted("people", ("populations",), "how many people"),
 )
 _OWN_RISKS = (*_RISKS, Array("risks_cov", (1, 2, 2, "populations"), f"their covariances over the draws, {_WHOM}"))
+_RATES = (
+    Array("rates", ("draws", 2, "populations"), f"sum of rates without and with treatment, {_WHOM}",
+          holds=_never_negative),
+    _counted("people", ("populations",), "how many people"),
+)
+_OWN_RATES = (*_RATES, Array("rates_cov", (1, 2, 2, "populations"), f"their covariances over the draws, {_WHOM}"))
+_CURVES = (
+    Array("survival", ("draws", 2, "intervals", "populations"),
+          f"sum of survival without and with treatment at the end of each interval, {_WHOM}", holds=_never_negative),
+    _counted("people", ("populations",), "how many people"),
+)
+_OWN_CURVES = (*_CURVES, Array("survival_cov", (1, 2, "intervals", 2, "intervals", "populations"),
+                               f"their covariances over the draws, {_WHOM}"))
 _FAILED = Array("failed", (), "whether the numbers ran away", holds=_is_truth)
 _ARMS = (len(balance.WEIGHTINGS), 2)
 _PLACES, _BINS = (fit.PLACES,), (fit.CALIBRATION_BINS, 4)
@@ -343,6 +360,12 @@ _ROWS = (
     Request(name="AskSpreads", message=Step, phase="moments", summed=True, form=RAW, words="units", answer=(
                 _positive("square", ("columns",), "squares of each column about its mean"),
                 _positive("y_square", (), "of the outcome"))),
+    Request(name="AskTimes", message=Step, phase="moments", summed=True, form=RAW, in_full=True, words="intervals",
+            answer=(
+                _counted("events", (2, timing.PARTS), "people with the event by arm and part of time; small hidden"),
+                _counted("censored", (2, timing.PARTS), "people followed no longer, likewise"))),
+    Request(name="AskExposure", message=Step, phase="moments", summed=True, form=RAW, words="units", answer=(
+                _positive("exposure", (2,), "sum of exposures, of the untreated and of the treated"),)),
     Request(name="AskDescription", message=Step, phase="moments", summed=True, words="units", answer=(
                 Array("moments", ("sites", 4, "described"), "mean, variance, skewness, kurtosis of the site"),
                 _counted("counts", ("sites", "described"), "how many people they are over"))),
@@ -354,7 +377,7 @@ _ROWS = (
                 Array("gradient", ("parameters",), "its slope in the model's parameters"),
                 Array("phi_roots", ("draws", 2, 2), "its slope in the draws of Φ"),
                 Array("sigma_roots", ("draws", 2, 2), "its slope in the draws of Σ"), _FAILED)),
-    Request(name="AskStatistics", message=Step, phase="fit", summed=True, form=RELATIVE, notes=("jitter",),
+    Request(name="AskStatistics", message=Step, phase="fit", summed=True, form=COMPACT, notes=("jitter",),
             draws=_statistics, words="first round", answer=(
                 Array("gram", ("draws", "products"), "products of the basis columns, weighted", holds=_has_squares),
                 Array("cross", ("draws", "basis"), "basis columns times the outcome"),
@@ -378,6 +401,10 @@ _ROWS = (
     Request(name="AskSharedEffects", message=Step, phase="effects", answer=_EFFECTS, summed=True, own=_EFFECTS,
             averaged=True, notes=("jitter",), in_full=True, draws=_last_draws, words="effects", slow=True),
     Request(name="AskRisks", message=Step, phase="effects", answer=_RISKS, summed=True, own=_OWN_RISKS,
+            averaged=True, notes=("jitter",), in_full=True, draws=_last_draws, words="effects", slow=True),
+    Request(name="AskRates", message=Step, phase="effects", answer=_RATES, summed=True, own=_OWN_RATES,
+            averaged=True, notes=("jitter",), in_full=True, draws=_last_draws, words="effects", slow=True),
+    Request(name="AskSurvival", message=Step, phase="effects", answer=_CURVES, summed=True, own=_OWN_CURVES,
             averaged=True, notes=("jitter",), in_full=True, draws=_last_draws, words="effects", slow=True),
     Request(name=diagnostic("propensity"), message=Step, phase="design", summed=True, optional=True,
             most=propensity.STEPS, words="diagnostics", slow=True, answer=(
@@ -403,6 +430,15 @@ _ROWS = (
                 _positive("where_told", ("covariates",), _TELLING),
                 _positive("where_size", ("covariates",), "people whose treatment was all but decided"),
                 Array("where_total", ("covariates",), "sum of their covariates"))),
+    Request(name=diagnostic("missingness"), message=Step, phase="design", summed=True, optional=True, in_full=True,
+            asks=lambda study: study.may_lack, words="diagnostics", answer=(
+                _positive("told", ("columns",), _TELLING),
+                _counted("gaps", (missingness.ARMS, "columns"), "people of an arm without a value; few: hidden"),
+                _counted("people", (missingness.ARMS, "columns"), "of how many"),
+                _positive("dropped_told", (), "how many sites tell what follows"),
+                _counted("dropped", (missingness.LACKS,), "rows left out: without treatment, untreated and treated "
+                                                          "without outcome"),
+                _counted("dropped_people", (missingness.ARMS,), "people who are not"))),
     Request(name=diagnostic("outcome"), message=Step, phase="checks", summed=True, optional=True, in_full=True,
             words="diagnostics", slow=True, own=(
                 Array("effect", (3,), "people, sum and squares of doubly robust effects"),
@@ -423,11 +459,12 @@ NO_REQUEST = Request(name="", message=Message, phase=NO_PHASE)
 """Of what is none, or of a step that nobody knows: nothing may leave in answer to it."""
 
 
-def diagnostics_in(phase: str) -> tuple[str, ...]:
-    """Those that are asked once in a phase, in the table's order: the course asks them all. The propensity model, which
-    takes steps and which they need, comes before them."""
+def diagnostics_in(phase: str, study: Study) -> tuple[str, ...]:
+    """Those that the study asks once in a phase, in the table's order: the course asks them all. The propensity model,
+    which takes steps and which they need, comes before them."""
     first = diagnostic("propensity")
-    return tuple(row.name for row in REQUESTS.values() if row.kind and row.phase == phase and row.name != first)
+    return tuple(row.name for row in REQUESTS.values()
+                 if row.kind and row.phase == phase and row.name != first and row.asks(study))
 
 
 def asked(message: Message) -> str:

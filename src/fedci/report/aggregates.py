@@ -40,7 +40,8 @@ def aggregates(result: Result, folder: Path | None = None,
     at = sum(len(path.x) for path in along)
     drawn = result.shared_effects_at(np.vstack([*(path.x for path in along), people]))  # at once: one program
     parts: dict[str, Callable[[], Any]] = {
-        "curves": lambda: list(_curves(along, drawn[:, :at])), "population": lambda: _spread(drawn[:, at:]),
+        "curves": lambda: list(_curves(along, drawn[:, :at], result.study.said)),
+        "population": lambda: _spread(drawn[:, at:]),
         "drivers": lambda: _drivers(result), "thresholds": lambda: _thresholds(result)}
     for steps, (name, make) in enumerate(parts.items(), 2):
         made[name] = make()
@@ -103,13 +104,14 @@ def _paths(result: Result) -> list[_Path]:
     return [_Path(covariate, *_path(covariate, pooled)) for covariate in result.study.covariates]
 
 
-def _curves(along: Sequence[_Path], drawn: np.ndarray) -> Iterator[dict[str, Any]]:
-    """One for each covariate: where, the effect there, and its band. `drawn` [L, rows of all paths]."""
+def _curves(along: Sequence[_Path], drawn: np.ndarray, said: Callable[[str], str]) -> Iterator[dict[str, Any]]:
+    """One for each covariate, as it is `said`: where, the effect there, and its band. `drawn` [L, rows of all paths].
+    """
     at = 0
     for covariate, values, x in along:
         part, at = drawn[:, at:at + len(x)], at + len(x)
         low, high = np.quantile(part, BAND, axis=0)
-        yield {"covariate": covariate.name, "type": covariate.type, "at": values, "effect": part.mean(0).tolist(),
+        yield {"covariate": said(covariate.name), "type": covariate.type, "at": values, "effect": part.mean(0).tolist(),
                "low": low.tolist(), "high": high.tolist()}
 
 

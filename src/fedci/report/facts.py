@@ -19,14 +19,18 @@ from fedci.report import plots
 from fedci.report.slots import Curve, Interval, Slots
 from fedci.report.svg import number
 from fedci.result.result import Result
-from fedci.result.words import of_hundred, thresholds
+from fedci.result.words import by_when, of_people, thresholds
 from fedci.site import ledger
 from fedci.site.release import numbers_told
+from fedci.study.study import Study
 
 WAITING = "This result holds no {what}. {how}"
 TITLES = {"answer": "The answer", "sources": "As sources are added", "sites": "Site by site",
           "people": "For whom, and what drives it", "sensitivity": "What if an assumption is wrong?"}
 """Of the sections that tell effects."""
+SCALES = {"numeric": "Gaussian noise", "binary": "log odds", "survival": "log odds of hazards by interval",
+          "count": "logs of rates"}
+"""What the model's function is on, by the type of the outcome."""
 OVER = {population.estimand: population.who for population in POPULATIONS}
 DIAGNOSTICS = ("It is shown here when the study asks for it (docs/diagnostics.md) and its diagnostics lie beside the "
                "result (diagnostics.json).")
@@ -76,15 +80,21 @@ class Extra:
 
 
 def sections(result: Result, extra: Extra, alpha: float) -> list[Section]:
-    effect_on, degenerate = f"effect on {result.study.outcome}", result.degenerate
+    effect_on, degenerate = f"effect on {result.study.said(result.study.outcome)}", result.degenerate
     sensitivity = (_sensitivity(result, extra.slots, effect_on, alpha) if degenerate is None else
                    _untold("sensitivity"))
     return [
         *(_effects(result, extra, effect_on, alpha) if degenerate is None else _no_effects(result, degenerate)),
         *(_with_verdicts(section, extra.slots) for section in (
-            _balance(extra.slots), _overlap(extra.slots), _heterogeneity(extra.slots, effect_on), sensitivity,
-            _refuters(extra.slots), _fit(result, extra.slots))),
+            _balance(_labelled(extra.slots, result.study)), _overlap(extra.slots),
+            _heterogeneity(extra.slots, effect_on), sensitivity, _refuters(extra.slots), _fit(result, extra.slots))),
         _left(result, extra.ledgers), _assumptions(result, extra.slots), _made(result)]
+
+
+def _labelled(slots: Slots, study: Study) -> Slots:
+    """Covariates by what the study calls them."""
+    rows = [row.model_copy(update={"covariate": study.label(row.covariate)}) for row in slots.balance or ()]
+    return slots.model_copy(update={"balance": rows}) if rows else slots
 
 
 def _with_verdicts(section: Section, slots: Slots, kind: str | None = None) -> Section:
@@ -116,24 +126,62 @@ def _untold(name: str) -> Section:
 
 
 def _answer(result: Result, alpha: float) -> Section:
-    ate = result.ate()
+    ate, study = result.ate(), result.study
     low, high = ate.interval(alpha)
+    unit = f" {study.unit(study.outcome)}" if study.unit(study.outcome) else ""
     level, certain = f"{100 * (1 - alpha):g}%", plots.positive(ate)
     direction = "raises" if ate.mean > 0 else "lowers"
     clear = (f"the whole {level} interval lies {'above' if low > 0 else 'below'} zero" if low > 0 or high < 0 else
              f"the {level} interval holds zero: the data do not settle the direction")
-    words = (f"{of_hundred(result, alpha)} On average over all people {clear}. The probability that treatment raises "
-             f"the risk is {_chance(certain)}." if result.of_risks else
-             f"On average, {result.study.treatment} {direction} {result.study.outcome} by {number(abs(ate.mean))} "
-             f"({level} interval {number(low)} to {number(high)}); {clear}. The probability of a positive "
-             f"average effect is {_chance(certain)}.")
-    figure = Figure(plots.answer(ate, low, high, result.study.outcome),
+    words = (f"{of_people(result, alpha)} On average over all people {clear}. The probability that treatment raises "
+             f"the {'rate' if result.of_rates else 'risk'} is {_chance(certain)}." if not result.of_numbers else
+             f"On average, {study.label(study.treatment)} {direction} {study.label(study.outcome)} by "
+             f"{number(abs(ate.mean))}{unit} ({level} interval {number(low)} to {number(high)}); {clear}. The "
+             f"probability of a positive average effect is {_chance(certain)}.")
+    figure = Figure(plots.answer(ate, low, high, study.said(study.outcome)),
                     f"What is known of the average effect over all people. The shaded part is the {level} "
                     f"interval; the dashed line marks no effect, where it is near.",
                     _effects_table(result, alpha, ("all",)))
-    risks = [_risks_table(result, alpha)] if result.of_risks else []
+    risks: list[Part] = [_risks_table(result, alpha)] if result.of_risks else []
+    risks += [_rates_table(result, alpha)] if result.of_rates else []
+    risks += _curves(result, alpha) if result.of_times else []
     return Section("answer", TITLES["answer"], [words, figure, *risks,
                                                 *[f"Note: {text}" for text in result.warnings()]])
+
+
+def _curves(result: Result, alpha: float) -> list[Part]:
+    """Of a time to an event, over everybody: survival by arm, and in numbers at each time."""
+    curves, time = result.survival(), str(result.study.time)
+    arms = {name: (np.asarray(arm.mean), np.asarray(arm.interval(alpha)[0]), np.asarray(arm.interval(alpha)[1]))
+            for name, arm in (("without treatment", curves.of_untreated), ("with treatment", curves.of_treated))}
+    table = result.survival_table(alpha)
+    table = table[(table.over == "all") & (table.site == "all")]
+
+    def cell(row: Any, name: str) -> str:
+        value, low, high = (getattr(row, f"{name}{end}") for end in ("", "_low", "_high"))
+        return f"{number(value)} ({number(low)} to {number(high)})"
+
+    names = ("survival_untreated", "survival_treated", "difference", "rmst_difference")
+    level = f"{100 * (1 - alpha):g}%"
+    return [Figure(plots.survival(curves.times.tolist(), arms, time),
+                   f"Survival without {result.study.outcome} over all people, with {level} bands at the ends of the "
+                   f"intervals; competing events are not told apart from the end of follow-up.",
+                   Table([time, "survival without", "survival with", "difference", "difference of mean times"],
+                         [[number(row.time), *(cell(row, name) for name in names)] for row in table.itertuples()],
+                         f"Survival, and the mean time without the event up to each time, with {level} intervals"))]
+
+
+def _rates_table(result: Result, alpha: float) -> Table:
+    def cell(row: Any, name: str) -> str:
+        value, low, high = (getattr(row, f"{name}{end}") for end in ("", "_low", "_high"))
+        return f"{number(value)} ({number(low)} to {number(high)})"
+
+    who = {population.name: population.who for population in POPULATIONS}
+    names = ("rate_untreated", "rate_treated", "difference", "ratio")
+    return Table(["over", "site", "rate without", "rate with", "difference", "rate ratio"],
+                 [[who[row.over], row.site, *(cell(row, name) for name in names)]
+                  for row in result.rate_table(alpha).itertuples()],
+                 f"Rates of {result.study.outcome}, with {100 * (1 - alpha):g}% intervals")
 
 
 def _risks_table(result: Result, alpha: float) -> Table:
@@ -147,7 +195,8 @@ def _risks_table(result: Result, alpha: float) -> Table:
                   "number needed to treat"],
                  [[who[row.over], row.site, *(cell(row, name) for name in names)]
                   for row in result.risk_table(alpha).itertuples()],
-                 f"Risks of {result.study.outcome} = 1, with {100 * (1 - alpha):g}% intervals")
+                 f"Risks of {result.study.label(result.study.outcome)} = 1{by_when(result)}, with "
+                 f"{100 * (1 - alpha):g}% intervals")
 
 
 def _chance(value: float) -> str:
@@ -333,9 +382,9 @@ def _sensitivity(result: Result, slots: Slots, effect_on: str, alpha: float) -> 
 
 
 def _realised(result: Result, effect_on: str, alpha: float) -> list[Part]:
-    if result.of_risks:
-        return ["Realised effects of an outcome of 0 and 1 are not told: nobody is seen both treated and untreated, "
-                "and what would have to be assumed of the two outcomes of a person decides them."]
+    if not result.of_numbers:
+        return ["Realised effects of an outcome that is no number are not told: nobody is seen both treated and "
+                "untreated, and what would have to be assumed of the two outcomes of a person decides them."]
     if not result.study.tells_realised:
         return ["Realised effects are not told where effects have noise for privacy."]
     parts: list[Part] = [
@@ -474,7 +523,7 @@ def _assumptions(result: Result, slots: Slots) -> Section:
         ["A primary key identifies a person across sources", links],
         ["Overlap: everybody could have been treated or not (needed for effects without the model's help)",
          f"Checked: {said['overlap']}." if "overlap" in said else "Not checked: the result holds no such diagnostics."],
-        [f"The model: few directions, products and thresholds, {'log odds' if result.of_risks else 'Gaussian noise'}, "
+        [f"The model: few directions, products and thresholds, {SCALES[result.study.outcome_type]}, "
          f"sites alike but for their own function",
          f"Checked in part: {said['fit']}. What the model cannot express, its page in the documentation says."
          if "fit" in said else "Not checked: the result holds no such diagnostics."]]

@@ -201,6 +201,23 @@ def sensitivity(data: Curve, label: str) -> Markup:
     return plot.svg()
 
 
+def survival(times: Sequence[float], arms: Mapping[str, tuple[np.ndarray, np.ndarray, np.ndarray]],
+             label: str) -> Markup:
+    """Curves (mean, low, high at each time) over each other, from 1 at the start, with a band each."""
+    plot = Plot(f"Survival by arm: {label}", (0.0, max(times)), (0.0, 1.02), height=290, x_label=label,
+                y_label="survival")
+    plot.y_axis()
+    plot.x_axis()
+    xs = [0.0, *times]
+    for k, ((name, (mean, low, high)), kind) in enumerate(zip(arms.items(), ("a", "b"), strict=False)):
+        plot.band(xs, [1.0, *low.tolist()], [1.0, *high.tolist()], kind)
+        plot.line(xs, [1.0, *mean.tolist()], kind)
+        for x, at, least, most in zip(times, mean, low, high, strict=True):
+            plot.dot(x, float(at), f"{number(x)}: " + tip(name, float(at), float(least), float(most)), kind, size=3)
+        plot.label(plot.left + 10, plot.bottom - 12 - KEY * k, name, "start", kind)
+    return plot.svg()
+
+
 def calibration(rows: Sequence[Bin]) -> Markup:
     ends = spread([row.expected for row in rows], [row.observed for row in rows])
     plot = Plot("Calibration: expected and observed", ends, ends, height=300, x_label="expected", y_label="observed")

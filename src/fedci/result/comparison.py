@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fedci.effect import POPULATIONS
+from fedci.plain import Shown, named
 from fedci.result.result import Result
 
 
@@ -31,17 +32,21 @@ class Pair:
         return self.difference / max(self.first["sd"], self.second["sd"])
 
 
-@dataclass(frozen=True)
-class Comparison:
+@dataclass(frozen=True, repr=False)
+class Comparison(Shown):
     pairs: tuple[Pair, ...]
     settings: dict[str, tuple[Any, Any]]
     """What differs between the two."""
     agreed: tuple[str, ...]
     """What does not."""
 
+    def shown(self) -> str:
+        differ = f"; settings differ: {named(self.settings)}" if self.settings else "; all settings agree"
+        return f"Comparison of two results: {len(self.pairs)} averages{differ}; .plain() has all of it"
+
     @property
     def same_question(self) -> bool:
-        return not {"treatment", "outcome", "outcome_type"} & self.settings.keys()
+        return not {"treatment", "outcome", "outcome_type", "horizons", "exposure"} & self.settings.keys()
 
     def plain(self) -> dict[str, Any]:
         """As JSON holds it."""
@@ -78,7 +83,7 @@ def _settings(result: Result) -> dict[str, Any]:
     parts = {"policy": study.policy, "model": outcome.options.model, "optimiser": outcome.options.optimiser,
              "prediction": outcome.options.prediction}
     return {"study": study.name, "treatment": study.treatment, "outcome": study.outcome,
-            "outcome_type": study.outcome_type,
+            "outcome_type": study.outcome_type, "horizons": list(study.horizons), "exposure": study.exposure,
             "covariates": [covariate.name for covariate in study.covariates], "sites": list(result.sites),
             "people": outcome.layout.rows,
             **{f"{part}.{key}": value for part, options in parts.items()

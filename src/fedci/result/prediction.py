@@ -24,17 +24,18 @@ from fedci.errors import OutputError, UsageError
 from fedci.files import plain_cell, private_file
 from fedci.result.result import Result
 from fedci.result.storage import fitted_people
-from fedci.site.people import SIZES
+from fedci.site.people import SIZES, lines_of
 from fedci.table import small_cells
-from fedci.table.columns import ANY_SIZE, column_names, read_chunks
+from fedci.table.columns import ANY_SIZE, column_names
 from fedci.table.design import design_chunk
+from fedci.table.recode import coded_chunks, own_columns
 from fedci.table.table import Source, restricted
 from fedci.table.values import Column, told_of, words
 
 ROWS = 4096
 """People at a time: bounds the memory whatever the file's length."""
 HEADER = ("effect", "sd", "low", "high")
-RISKS = ("risk_untreated", "risk_treated")
+RISKS, RATES = ("risk_untreated", "risk_treated"), ("rate_untreated", "rate_treated")
 """Beside these, where the outcome is 0 and 1 and the effect a difference of risks."""
 DIGITS = 10
 MOST_DIGITS = 17
@@ -64,7 +65,8 @@ def with_rows(result: Result, site: str, source: Source, rows: np.ndarray | None
         raise _other_rows(site)
     table = small_cells.merged(table, result.study.policy.min_cell)
     jitter = max(result.outcome.options.model.jitter, result.outcome.fit.jitters.get(site, 0.0))
-    return replace(result, people={**result.people, site: fitted_people(result.outcome, table, rows, jitter)})
+    people = fitted_people(result.outcome, table, lines_of(table, rows), jitter)
+    return replace(result, people={**result.people, site: people})
 
 
 def _other_rows(site: str) -> UsageError:
@@ -146,22 +148,23 @@ def _check_keep(result: Result, data: Any, keep: Sequence[str]) -> None:
 
 
 def _header(result: Result) -> tuple[str, ...]:
-    return HEADER + RISKS if result.of_risks else HEADER
+    return HEADER + (RISKS if result.of_risks else RATES if result.of_rates else ())
 
 
 def _effects(result: Result, data: Any, site: str | None, outcome_noise: bool,
              keep: Sequence[str]) -> Iterator[tuple[int, Effect, list[np.ndarray], list[list[str]]]]:
     """(first row, effects, columns beside them, carried cells) of each chunk."""
     study, start = result.study, 0
-    wanted = list(dict.fromkeys([*(covariate.name for covariate in study.covariates), *keep]))
-    for chunk in read_chunks(data, wanted, ROWS):
+    wanted = [covariate.name for covariate in study.covariates]
+    own = own_columns(site or "new", study)
+    for chunk in coded_chunks(data, study, wanted, keep, ROWS, own):
         rows = len(next(iter(chunk.values())).cells)
         if rows == 0:
             continue
         place = "new people" if start == 0 else f"new people from row {start + 1} on"
         x = design_chunk(study, chunk, place)
         with told_of(place):
-            carried = [_cells(chunk[name]) for name in keep]
+            carried = [_cells(chunk[f"={name}"]) for name in keep]
         effect, more = _at(result, _same_shape(x, start), site, outcome_noise)
         effect = Effect(effect.means[:, :rows], effect.variances[:, :rows])
         yield start, effect, [part[:rows] for part in more], [[cells[k] for cells in carried] for k in range(rows)]
@@ -169,9 +172,9 @@ def _effects(result: Result, data: Any, site: str | None, outcome_noise: bool,
 
 
 def _at(result: Result, x: np.ndarray, site: str | None, outcome_noise: bool) -> tuple[Effect, list[np.ndarray]]:
-    if not result.of_risks or outcome_noise:
+    if result.of_numbers or outcome_noise:
         return result.effects_at(x, site, outcome_noise), []
-    risks = result.risks_at(x, site)
+    risks = result.rates_at(x, site)
     return risks.difference, [risks.of_untreated.mean, risks.of_treated.mean]
 
 

@@ -17,14 +17,15 @@ from fedci.diagnostics import plausibility
 from fedci.diagnostics.findings import Diagnostics
 from fedci.diagnostics.plausibility import Plausibility
 from fedci.diagnostics.sensitivity import half_width
-from fedci.effect import CORRELATIONS, POPULATIONS, Effect, EffectSums, Population, Risks, check_alpha
+from fedci.effect import CORRELATIONS, POPULATIONS, Effect, EffectSums, Population, Rates, Risks, check_alpha
 from fedci.errors import UsageError
-from fedci.model import leave_one_out, padding
-from fedci.model.rows import Known
+from fedci.model import leave_one_out
+from fedci.plain import Shown
 from fedci.protocol import optimise
 from fedci.protocol.engine import Traffic
 from fedci.result import words
-from fedci.site.people import People, stream_cate, stream_risks
+from fedci.result.curves import Survival
+from fedci.site.people import People, by_the_end, stream_cate, stream_curves, stream_risks
 from fedci.site.prepared import Units
 from fedci.study.study import Study
 from fedci.table.design import design_columns, design_from
@@ -34,8 +35,18 @@ from fedci.version import __version__
 if TYPE_CHECKING:
     import pandas as pd
 
+HABITS = {
+    "predict": ": effects of new people are result.effect(X), with intervals result.effect_interval(X)",
+    "const_marginal_effect": ": the expected effect is result.effect(X)", "marginal_effect": ": ask result.effect(X)",
+    "ate_inference": ": result.ate() has .mean, .sd and .interval()", "params": ": ask result.summary()",
+    "conf_int": ": ask result.ate_interval()", "coef_": ": there are no coefficients; see result.drivers()",
+    "score": ": see result.diagnostics.fit", "to_csv": ": result.save('folder') writes effects.csv",
+    "plot": ": write_report('folder') makes a page with plots"}
+"""What users of pandas, scikit-learn and EconML ask for, and what to ask instead."""
 PARTS = ("jax", "jaxlib", "numpy", "scipy", "optax", "pandas", "pyarrow", "pydantic")
 """Packages whose versions a result records."""
+KINDS = {"numeric": "a number", "binary": "an outcome of 0 and 1", "survival": "a time to an event", "count": "a count"}
+"""Types of outcomes in words."""
 
 
 def versions() -> dict[str, str]:
@@ -43,15 +54,16 @@ def versions() -> dict[str, str]:
     return ours | {name: metadata.version(name) for name in PARTS}
 
 
-@dataclass(kw_only=True)
-class Result:
+@dataclass(kw_only=True, repr=False)
+class Result(Shown):
     """A fitted study.
 
     Effects come in two kinds (`of`):
       'cate'  the expected effect given the covariates, E[y(1) − y(0) | x]: what a user of EconML means (default);
       'ite'   the realised effect y(1) − y(0) of the people in the study, the paper's: it uses each person's own
               outcome, and its spread holds the noise of the outcome nobody saw.
-    Of an outcome of 0 and 1 an effect is a difference of risks, `risks` has the rest, and there is no 'ite'.
+    Of an outcome of 0 and 1 an effect is a difference of risks, `risks` has the rest, and there is no 'ite'; of a
+    time to an event, of risks by the last horizon, and `survival` has the rest; of a count, of rates (`rates`).
     """
 
     study: Study
@@ -63,6 +75,18 @@ class Result:
     made: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
     opened: Mapping[str, str] | None = None
     """Of a blinded study: when ('at'), by whom and why its effects were opened; None: not yet."""
+
+    def shown(self) -> str:
+        """The first lines of `summary`, which has the rest."""
+        head = [line for line in self.summary().split("\n\n")[0].splitlines() if line] if not self.blinded else [
+            f"Result of study '{self.study.name}', blinded: read .diagnostics, then .unblind(by=…)"]
+        return "\n".join([*head, "print(result.summary()) has the table, result.diagnostics what speaks against it"])
+
+    if not TYPE_CHECKING:  # a checker that saw this would take any name for one of ours
+
+        def __getattr__(self, name):
+            """For what other packages call it."""
+            raise AttributeError(f"'Result' has no {name!r}{HABITS.get(name, '')}")
 
     @property
     def sites(self) -> tuple[str, ...]:
@@ -108,16 +132,19 @@ class Result:
         return found.sealed() if self.blinded else found
 
     def _outcome_sd(self, treated: float) -> float:
-        """In its units; of 0 and 1 by the average risks."""
-        if not self.of_risks:
+        """In its units; of 0 and 1 by the average risks, of counts by the average rates, as if they were Poisson's."""
+        if self.of_numbers:
             return self.outcome.layout.scales.y_sd
+        if self.of_rates:
+            rates = self._sums().rates()
+            return float(np.sqrt(np.mean((1.0 - treated) * rates.untreated + treated * rates.treated)))
         risks = self._sums().risks()
         mean = float(np.mean((1.0 - treated) * risks.untreated + treated * risks.treated))
         return float(np.sqrt(mean * (1.0 - mean)))
 
     def _noise_sd(self) -> tuple[float, float] | None:
-        """None of 0 and 1."""
-        if self.of_risks:
+        """None of what is no number."""
+        if not self.of_numbers:
             return None
         layout = self.outcome.layout
         draws = layout.model.draws_at(self.outcome.effects.draws, 0)
@@ -125,8 +152,22 @@ class Result:
 
     @property
     def of_risks(self) -> bool:
-        """Whether the outcome is 0 and 1, and effects are differences of risks."""
-        return self.study.outcome_type == "binary"
+        """Whether the outcome is 0 and 1, at once or in time, and effects are differences of risks."""
+        return self.study.outcome_type in ("binary", "survival")
+
+    @property
+    def of_times(self) -> bool:
+        """Whether the outcome is a time to an event."""
+        return self.study.outcome_type == "survival"
+
+    @property
+    def of_rates(self) -> bool:
+        """Whether the outcome is a count, and effects are differences of rates."""
+        return self.study.outcome_type == "count"
+
+    @property
+    def of_numbers(self) -> bool:
+        return self.study.outcome_type == "numeric"
 
     @property
     def blinded(self) -> bool:
@@ -192,27 +233,57 @@ class Result:
         return sums.realised(noise_correlation, population)
 
     def _check_realised(self) -> None:
-        if self.of_risks:
-            raise UsageError("realised effects of an outcome of 0 and 1 are not told: nobody is seen both treated and "
-                             "untreated, and for two values no model of it is less arbitrary than another. Ask for "
-                             "expected ones: differences of risks")
+        if not self.of_numbers:
+            raise UsageError(f"realised effects of {KINDS[self.study.outcome_type]} are not told: nobody is seen both "
+                             "treated and untreated, and for few values no model of it is less arbitrary than another. "
+                             "Ask for expected ones: differences of risks, or of rates")
 
-    def risks(self, site: str | None = None, population: str = "all") -> Risks:
+    def risks(self, site: str | None = None, population: str = "all", time: float | None = None) -> Risks:
         """Average risks of an outcome of 0 and 1 without and with treatment, over 'all', the 'treated' or the
-        'control's: `.difference`, `.ratio`, `.odds_ratio`, `.number_needed(alpha)`."""
+        'control's: `.difference`, `.ratio`, `.odds_ratio`, `.number_needed(alpha)`. Of a time to an event, by `time`;
+        none: by the last horizon."""
         self._check_open()
         self._check_of_risks()
+        if time is not None:
+            return self.survival(site, population).risks(time)
+        return self._of_people(site, population).risks(population)
+
+    def survival(self, site: str | None = None, population: str = "all") -> Survival:
+        """Average curves of a time to an event without and with treatment: `.times`, `.of_untreated`,
+        `.difference(time)`, `.rmst(time)`, `.risks(time)`."""
+        self._check_open()
+        self._check_of_times()
+        curves = self._of_people(site, population).curves(population)
+        return Survival(self.outcome.layout.timing, curves[:, 0], curves[:, 1])
+
+    def rates(self, site: str | None = None, population: str = "all") -> Rates:
+        """Average rates of a count without and with treatment, per unit of exposure: `.difference`, `.ratio`."""
+        self._check_open()
+        self._check_of_rates()
+        return self._of_people(site, population).rates(population)
+
+    def _of_people(self, site: str | None, population: str) -> EffectSums:
         if population not in (known := [row.name for row in POPULATIONS]):
             raise UsageError(f"population = {population!r} is unknown: choose {', '.join(map(repr, known))}")
         sums = self._sums(site)
         if sums.people(population) == 0:
             raise UsageError(f"there is nobody in the group '{population}'" + (f" at site '{site}'" if site else ""))
-        return sums.risks(population)
+        return sums
 
     def _check_of_risks(self) -> None:
         if not self.of_risks:
-            raise UsageError(f"the outcome '{self.study.outcome}' is a number, and has no risks: ask for ate() or "
-                             f"effect(X)")
+            raise UsageError(f"the outcome '{self.study.outcome}' is {KINDS[self.study.outcome_type]}, and has no "
+                             f"risks: ask for ate() or effect(X)")
+
+    def _check_of_times(self) -> None:
+        if not self.of_times:
+            raise UsageError(f"the outcome '{self.study.outcome}' is {KINDS[self.study.outcome_type]}, and has no "
+                             f"survival: ask for ate() or effect(X)")
+
+    def _check_of_rates(self) -> None:
+        if not self.of_rates:
+            raise UsageError(f"the outcome '{self.study.outcome}' is {KINDS[self.study.outcome_type]}, and has no "
+                             f"rates: ask for ate() or effect(X)")
 
     def _sums(self, site: str | None = None) -> EffectSums:
         """Of one site, or of all; with noise for privacy, a site's are over all draws, which the sites share."""
@@ -255,10 +326,10 @@ class Result:
         self._check_open()
         if not len(x):
             raise UsageError("the table of people to predict for has no rows: give at least one person")
-        if self.of_risks:
+        if not self.of_numbers:
             if outcome_noise:
                 self._check_realised()
-            return self.risks_at(x, site).difference
+            return (self.rates_at(x, site) if self.of_rates else self.risks_at(x, site)).difference
         return self._here(site).cate(x, outcome_noise) if site else self._elsewhere(x, outcome_noise)
 
     def risk_posterior(self, X: Any, site: str | None = None) -> Risks:
@@ -274,19 +345,49 @@ class Result:
         self._check_of_risks()
         if not len(x):
             raise UsageError("the table of people to predict for has no rows: give at least one person")
+        found = self.rates_at(x, site)
+        return Risks(found.untreated, found.treated)
+
+    def rates_at(self, x: np.ndarray, site: str | None) -> Rates:
+        """Risks, or rates, at rows x [p, d] of the design."""
+        self._check_open()
         return self._here(site).risks(x) if site else self._risks_elsewhere(x, True)
+
+    def rate_posterior(self, X: Any, site: str | None = None) -> Rates:
+        """Rates without and with treatment of each row of X, where the outcome is a count."""
+        self._check_open()
+        self._check_of_rates()
+        return self.rates_at(design_from(self.study, X, site or "new")[0], site)
+
+    def survival_posterior(self, X: Any, site: str | None = None) -> Survival:
+        """Curves without and with treatment of each row of X, where the outcome is a time to an event:
+        `.difference(time)`, `.rmst(time)`, …"""
+        self._check_open()
+        self._check_of_times()
+        x, _ = design_from(self.study, X, site or "new")
+        curves = self._here(site).curves(x) if site else self._curves_elsewhere(x, True)
+        return Survival(self.outcome.layout.timing, curves[..., 0], curves[..., 1])
 
     def shared_effects_at(self, x: np.ndarray) -> np.ndarray:
         """[L, p] effects at rows of the design by each draw of what all sites share, without what is a site's own."""
-        if not self.of_risks:
+        if self.of_numbers:
             return self.effects_at(x).means
         risks = self._risks_elsewhere(x, False)
         return risks.treated - risks.untreated
 
-    def _risks_elsewhere(self, x: np.ndarray, drawn: bool) -> Risks:
+    def _risks_elsewhere(self, x: np.ndarray, drawn: bool) -> Rates:
+        if self.of_times:
+            return by_the_end(self._curves_elsewhere(x, drawn))
         vector, nobody, draws, units = self._nowhere()
         model = self.outcome.layout.model
-        return stream_risks(model, vector, nobody, draws, units.covariates(x), model.options.jitter, drawn)
+        rate = float(units.timing[0]) if self.of_rates else 1.0
+        return stream_risks(model, vector, nobody, draws, units.covariates(x), model.options.jitter, drawn, rate)
+
+    def _curves_elsewhere(self, x: np.ndarray, drawn: bool) -> np.ndarray:
+        _, nobody, draws, units = self._nowhere()
+        model = self.outcome.layout.model
+        known = nobody.known(model, draws, model.options.jitter)
+        return stream_curves(model, known, units.covariates(x), len(self.sites), drawn)
 
     def effect_bounds(self, X: Any, strength: float, site: str) -> tuple[np.ndarray, np.ndarray]:
         """([p] lower, [p] upper) of the expected effect for each row of X, if unmeasured confounding is at most
@@ -295,8 +396,8 @@ class Result:
         """
         if not strength >= 1.0:
             raise UsageError(f"strength = {strength} is no Λ: give 1 (no confounding) or more, such as 1.5")
-        if self.of_risks:
-            raise UsageError("the bounds of one person's effect are of numeric outcomes: of 0 and 1 the report has "
+        if not self.of_numbers:
+            raise UsageError("the bounds of one person's effect are of numeric outcomes: of others the report has "
                              "those of the average")
         mean, known = self.effect(X, site), self.outcome.diagnostics
         if (known is None or known.overlap is None or known.sensitivity is None
@@ -344,13 +445,13 @@ class Result:
         return stream_cate(model, vector, nobody, draws, units.covariates(x), model.options.jitter, units.y_sd,
                            outcome_noise)
 
-    def _nowhere(self) -> tuple[np.ndarray, Known, Any, Units]:
+    def _nowhere(self) -> tuple[np.ndarray, Any, Any, Units]:
         """(Θ, a site without people, its draws, the units)."""
         layout, fit = self.outcome.layout, self.outcome.fit
         draws = layout.model.draws_elsewhere(self.outcome.effects.draws, fit.theta, layout.u, layout.pooled_u,
                                              self.outcome.seed)
-        return (fit.theta, padding.no_rows(layout.model.covariates, layout.pooled_u), draws,
-                Units(*layout.scales, layout.indicators))
+        return (fit.theta, layout.model.no_rows(layout.pooled_u), draws,
+                Units(**layout.scales._asdict(), indicators=layout.indicators, timing=layout.timing))
 
     # --- tables and words
 
@@ -380,6 +481,36 @@ class Result:
             for site in (None, *self.outcome.effects.sums)
             for population in POPULATIONS if self._sums(site).people(population.name)])
 
+    def survival_table(self, alpha: float = 0.05) -> pd.DataFrame:
+        """Of a time to an event, over the same people as `table`, at the end of each interval and at each horizon:
+        survival without and with treatment, its difference, restricted mean times and theirs, each with its ends."""
+        import pandas as pd
+
+        self._check_open()
+        self._check_of_times()
+        rows = []
+        for site in (None, *self.outcome.effects.sums):
+            for population in POPULATIONS:
+                if people := self._sums(site).people(population.name):
+                    curves = self.survival(site, population.name)
+                    rows += [{"over": population.name, "site": site or "all", "people": people, "time": time,
+                              **_survival_columns(curves, time, alpha)}
+                             for time in sorted({*curves.times.tolist(), *self.study.horizons})]
+        return pd.DataFrame(rows)
+
+    def rate_table(self, alpha: float = 0.05) -> pd.DataFrame:
+        """Of a count, over the same people as `table`: rates without and with treatment, their difference and ratio (a
+        median), each with its interval."""
+        import pandas as pd
+
+        self._check_open()
+        self._check_of_rates()
+        return pd.DataFrame([
+            {"over": population.name, "site": site or "all", "people": self._sums(site).people(population.name),
+             **_rate_columns(self._sums(site).rates(population.name), alpha)}
+            for site in (None, *self.outcome.effects.sums)
+            for population in POPULATIONS if self._sums(site).people(population.name)])
+
     def drivers(self, strongest: int = 4) -> pd.DataFrame | None:
         """What carries the outcome and the effect, by the evidence: lines, each direction, products and thresholds, the
         sites' own functions.
@@ -397,7 +528,7 @@ class Result:
             return None
         carried = layout.model.drivers(layout.model.draws_at(self.outcome.effects.draws, 0))
         columns = design_columns(self.study)[0]
-        names = [*columns, *(f"{columns[i]} missing" for i in layout.indicators)]
+        names = [*columns, *(f"{columns[i]} missing" for i in layout.indicators), *(["time"] if self.of_times else [])]
         largest = [", ".join(f"{names[c]} {weights[c]:{'+' if part.along else ''}.2f}"
                              for c in np.argsort(-np.abs(weights))[:strongest])
                    if part.weights else "" for part, weights in zip(parts, carried.weights.T, strict=True)]
@@ -414,7 +545,7 @@ class Result:
         import pandas as pd
 
         self._check_open()
-        if self.of_risks:  # its limits are in standard deviations of the outcome, and were measured there
+        if not self.of_numbers:  # its limits are in standard deviations of the outcome, and were measured there
             return None
         layout = self.outcome.layout
         names, kinds = design_columns(self.study)
@@ -455,7 +586,10 @@ class Result:
 
     def plain(self, alpha: float = 0.05) -> dict[str, Any]:
         """The average effects and how they were reached, as JSON holds them; no effects while they are sealed."""
-        risks = {"risks": None if self.blinded else _without_nan(self.risk_table(alpha))} if self.of_risks else {}
+        tables = {"risks": (self.of_risks, self.risk_table), "survival": (self.of_times, self.survival_table),
+                  "rates": (self.of_rates, self.rate_table)}
+        risks = {name: None if self.blinded else _without_nan(table(alpha))
+                 for name, (has, table) in tables.items() if has}
         return {"study": self.study.name, "treatment": self.study.treatment, "outcome": self.study.outcome,
                 "outcome_type": self.study.outcome_type,
                 "run": self.outcome.run, "seed": self.outcome.seed, "verdict": self.verdict,
@@ -483,9 +617,9 @@ def people_effects(people: People, noise_correlation: float | None = None, alpha
     import pandas as pd
 
     _check_correlation(noise_correlation)
-    if people.ready.model.outcome == "binary":
-        risks = people.risks()
-        parts = {"cate": risks.difference, "risk_untreated": risks.of_untreated, "risk_treated": risks.of_treated}
+    if people.ready.model.outcome != "numeric":
+        risks, name = people.risks(), "rate" if people.ready.model.outcome == "count" else "risk"
+        parts = {"cate": risks.difference, f"{name}_untreated": risks.of_untreated, f"{name}_treated": risks.of_treated}
     else:
         parts = {"cate": people.cate(), "ite": people.ite(noise_correlation)}
     return pd.DataFrame({key: value for name, effect in parts.items()
@@ -512,6 +646,28 @@ def _risk_columns(risks: Risks, alpha: float) -> dict[str, float]:
         columns |= dict(zip((name, f"{name}_low", f"{name}_high"), (middle, *effect.interval(alpha)), strict=True))
     needed = risks.number_needed(alpha) or (np.nan,) * 3
     return columns | dict(zip(("needed", "needed_low", "needed_high"), needed, strict=True))
+
+
+def _survival_columns(curves: Survival, time: float, alpha: float) -> dict[str, float]:
+    risks, means = curves.risks(time), curves.rmst(time)
+    parts = {"survival_untreated": Risks(risks.untreated, 1.0 - risks.untreated).of_treated,
+             "survival_treated": Risks(risks.treated, 1.0 - risks.treated).of_treated,
+             "difference": curves.difference(time), "rmst_untreated": means.of_untreated,
+             "rmst_treated": means.of_treated, "rmst_difference": means.difference}
+    columns: dict[str, float] = {}
+    for name, effect in parts.items():
+        columns |= dict(zip((name, f"{name}_low", f"{name}_high"), (effect.mean, *effect.interval(alpha)), strict=True))
+    return columns
+
+
+def _rate_columns(rates: Rates, alpha: float) -> dict[str, float]:
+    parts = {"rate_untreated": rates.of_untreated, "rate_treated": rates.of_treated, "difference": rates.difference,
+             "ratio": rates.ratio}
+    columns: dict[str, float] = {}
+    for name, effect in parts.items():
+        middle = effect.quantile(0.5) if name == "ratio" else effect.mean
+        columns |= dict(zip((name, f"{name}_low", f"{name}_high"), (middle, *effect.interval(alpha)), strict=True))
+    return columns
 
 
 def _without_nan(table: pd.DataFrame) -> list[dict[str, Any]]:

@@ -3,6 +3,8 @@
     result.json   study, options, verdict, versions, seed, site names          arrays.npz   Θ, draws, per-draw sums
     effects.csv   ATE, ATT, ATC, all and per site                              trace.csv    one line per round
     risks.csv     of an outcome of 0 and 1, both risks and what is made of them (`Result.risk_table`)
+    rates.csv     of a count (`Result.rate_table`)
+    survival.csv  of a time to an event, both curves and their differences (`Result.survival_table`)
     diagnostics.json   all diagnostics, readable without JAX (`diagnostics.findings`)
     sites/NAME/   rows.npz (the site's rows) and people.csv (its people's effects): mode 0600, the site's own
 
@@ -60,6 +62,10 @@ def _write_all(result: Result, folder: Path) -> None:
         result.table().to_csv(folder / "effects.csv", index=False)
         if result.of_risks:
             result.risk_table().to_csv(folder / "risks.csv", index=False)
+        if result.of_rates:
+            result.rate_table().to_csv(folder / "rates.csv", index=False)
+        if result.of_times:
+            result.survival_table().to_csv(folder / "survival.csv", index=False)
     if result.diagnostics is not None:
         result.diagnostics.write(folder / "diagnostics.json")
     _write_trace(result.outcome.fit.rounds, folder / "trace.csv")
@@ -82,7 +88,8 @@ def _facts(result: Result) -> dict[str, Any]:
 def _arrays(o: Outcome) -> dict[str, np.ndarray]:
     layout, drawn = o.layout, o.effects
     arrays = {"theta": o.fit.theta, "u": layout.u, "pooled_u": layout.pooled_u, "indicators": layout.indicators,
-              "withheld": layout.withheld, "columns": layout.columns.values, "columns_count": layout.columns.count,
+              "withheld": layout.withheld, "timing": layout.timing,
+              "columns": layout.columns.values, "columns_count": layout.columns.count,
               "people": np.array([layout.people[site] for site in layout.sites]),
               **{f"draws/{name}": value for name, value in drawn.draws.items()},
               **{f"scales/{name}": np.asarray(value) for name, value in layout.scales._asdict().items()}}
@@ -107,7 +114,9 @@ def _write_people(result: Result, site: str, folder: Path) -> None:
     people = result.people[site]
     with private_file(folder / "rows.npz", "wb") as file:
         np.savez(file, allow_pickle=False, x=people.table.x, w=people.table.w, y=people.table.y, kept=people.rows,
-                 jitter=np.asarray(people.q.jitter), added=np.asarray(people.table.added))
+                 jitter=np.asarray(people.q.jitter), added=np.asarray(people.table.added),
+                 **{name: part for name, part in (("cluster", people.table.cluster), ("time", people.table.time))
+                    if part is not None})
     if result.blinded:
         return
     with private_file(folder / "people.csv", "w") as file:
@@ -158,12 +167,13 @@ def _result(path: Path, facts: dict[str, Any], arrays: dict[str, np.ndarray]) ->
 def _outcome(study: Study, facts: dict[str, Any], arrays: dict[str, np.ndarray], trace: Path) -> Outcome:
     options = validated(FitOptions, facts["options"], where="options of the result")
     sites, described = tuple(facts["sites"]), len(design_columns(study)[0])
+    timing = arrays.get("timing", np.zeros(0))  # absent where there were numbers only
     model = model_of(options.model, described + len(arrays["indicators"]), described, len(sites),
-                     study.outcome_type)
+                     study.outcome_type, len(timing) if study.outcome_type == "survival" else 0)
     scales = Scales(arrays["scales/x_mean"], arrays["scales/x_sd"],
                     float(arrays["scales/y_mean"]), float(arrays["scales/y_sd"]))
     layout = Layout(sites=sites, model=model, scales=scales, u=arrays["u"], pooled_u=arrays["pooled_u"],
-                    indicators=arrays["indicators"], **_opened(arrays, sites, described))
+                    indicators=arrays["indicators"], timing=timing, **_opened(arrays, sites, described))
     fit = Fit(theta=arrays["theta"], verdict=facts["verdict"], objective=facts["objective"],
               rounds=_read_trace(trace), jitters=facts["jitters"])
     sums = {name: own for name in sites if (own := _below(arrays, f"sums/{name}/"))}
@@ -208,15 +218,18 @@ def _read_people(study: Study, outcome: Outcome, index: int, path: Path) -> Peop
     rows = saved["kept"] if "kept" in saved else np.arange(len(y))  # absent where there was no linkage
     names, kinds = design_columns(study)
     table = Table(site=outcome.layout.sites[index], x=x, missing=np.isnan(x), w=w, y=y, columns=names, kinds=kinds,
-                  ids=None, warnings=(), added=float(saved.get("added", 0.0)))  # absent in results of 0.1.0
+                  ids=None, warnings=(), added=float(saved.get("added", 0.0)),  # absent in results of 0.1.0
+                  cluster=saved.get("cluster"), time=saved.get("time"))
     return fitted_people(outcome, table, rows, jitter)
 
 
 def fitted_people(outcome: Outcome, table: Table, rows: np.ndarray, jitter: float) -> People:
     """The people of a site from its table, ready for predictions: nothing is fitted again."""
     layout = outcome.layout
-    index, units = layout.sites.index(table.site), Units(*layout.scales, layout.indicators)
+    index = layout.sites.index(table.site)
+    units = Units(**layout.scales._asdict(), indicators=layout.indicators, timing=layout.timing)
     arranged = layout.model.rows(units.covariates(table.x), table.w, units.outcome(table.y), layout.u[index], index,
-                                 table.added / units.y_sd**2)
+                                 table.added / units.y_sd**2, table.cluster,
+                                 units.time(table.time, layout.model.outcome, table.rows))
     q = Posterior(outcome.fit.theta, layout.model.draws_at(outcome.effects.draws, index), jitter)
     return People(table, rows, Prepared(model=layout.model, units=units, rows=arranged), q)

@@ -32,7 +32,8 @@ def summary(result: Result, alpha: float) -> str:
     told = (_effects(result, alpha) if degenerate is None else
             (f"{degenerate} The numbers stand in result.table().", []))
     lines = [
-        f"Study '{study.name}': effect of '{study.treatment}' on '{study.outcome}', {_people_at_sites(outcome)}.",
+        f"Study '{study.name}': effect of '{study.label(study.treatment)}' on "
+        f"'{study.label(study.outcome)}', {_people_at_sites(outcome)}.",
         *linkage(outcome.excluded, study.linkage.keep),
         told[0],
         f"The fit {outcome.fit.verdict}: {len(outcome.fit.rounds)} rounds, objective {outcome.fit.objective:.3f}, "
@@ -50,20 +51,68 @@ def _effects(result: Result, alpha: float) -> tuple[str, list[str]]:
     """(the average effect in words, the table and what carries it)."""
     ate = result.ate()
     low, high = ate.interval(alpha)
-    if result.of_risks:
-        return of_hundred(result, alpha), [
-            _aligned(result.table(alpha)), "", "Risks without and with treatment, and what is made of them:",
-            _aligned(_short(result.risk_table(alpha))), "",
+    if not result.of_numbers:
+        what = "Rates" if result.of_rates else f"Risks{by_when(result)}"
+        table = _short_rates(result.rate_table(alpha)) if result.of_rates else _short(result.risk_table(alpha))
+        return of_people(result, alpha), [
+            _aligned(result.table(alpha)), "", f"{what} without and with treatment, and what is made of them:",
+            _aligned(table), "", *_at_horizons(result, alpha),
             *drivers(result.outcome.layout.model.driver_parts, result.drivers())]
-    return (f"On average treatment changes the outcome by {ate.mean:.4g} ({100 * (1 - alpha):g}% interval {low:.4g} to "
-            f"{high:.4g}).",
+    unit = f" {unit}" if (unit := result.study.unit(result.study.outcome)) else ""
+    return (f"On average treatment changes the outcome by {ate.mean:.4g}{unit} ({100 * (1 - alpha):g}% interval "
+            f"{low:.4g} to {high:.4g}).",
             [_aligned(result.table(alpha)), "",
              *drivers(result.outcome.layout.model.driver_parts, result.drivers()), *_abrupt(result, alpha)])
 
 
+def of_people(result: Result, alpha: float) -> str:
+    """The average effect of what is no number, in people, times or rates."""
+    if result.of_rates:
+        return of_a_rate(result, alpha)
+    return of_hundred(result, alpha) + (f" {of_mean_times(result, alpha)}" if result.of_times else "")
+
+
+def by_when(result: Result) -> str:
+    """' by 180', of a time to an event."""
+    return f" by {result.study.time} = {result.study.horizons[-1]:g}" if result.of_times else ""
+
+
+def of_mean_times(result: Result, alpha: float) -> str:
+    """'Up to days = 180 they live 3.1 longer without it …'"""
+    means = result.survival().rmst()
+    low, high = means.difference.interval(alpha)
+    return (f"Up to {result.study.time} = {result.study.horizons[-1]:g} the mean time without the event is "
+            f"{means.of_treated.mean:.4g} instead of {means.of_untreated.mean:.4g}, {_longer(means.difference.mean)} "
+            f"({100 * (1 - alpha):g}% interval: {_longer(low)} to {_longer(high)}).")
+
+
+def _longer(difference: float) -> str:
+    return f"{abs(difference):.3g} {'longer' if difference > 0 else 'shorter'}"
+
+
+def of_a_rate(result: Result, alpha: float) -> str:
+    """'Treatment changes the rate of 'falls' from 1.2 to 0.9 per unit of 'years' …'"""
+    rates, per = result.rates(), f" per unit of '{result.study.exposure}'" if result.study.exposure else " per person"
+    low, high = rates.difference.interval(alpha)
+    return (f"On average treatment changes '{result.study.outcome}'{per} from {rates.of_untreated.mean:.3g} to "
+            f"{rates.of_treated.mean:.3g}, by {rates.difference.mean:.3g} ({100 * (1 - alpha):g}% interval {low:.3g} "
+            f"to {high:.3g}). The rate ratio is {_ratio(rates.ratio, alpha)}.")
+
+
+def _at_horizons(result: Result, alpha: float) -> list[str]:
+    """Of a time to an event, over everybody at all sites: survival and mean times at the study's horizons."""
+    if not result.of_times:
+        return []
+    table = result.survival_table(alpha)
+    shown = table[(table.over == "all") & (table.site == "all") & table.time.isin(result.study.horizons)]
+    names = ["time", "survival_untreated", "survival_treated", "difference", "difference_low", "difference_high",
+             "rmst_difference", "rmst_difference_low", "rmst_difference_high"]
+    return ["Survival, and the mean time without the event, at the study's horizons:", _aligned(shown[names]), ""]
+
+
 def of_hundred(result: Result, alpha: float) -> str:
     """'Of 100 such people, 6.1 fewer have 'died' = 1 with 'drug' than without …'"""
-    risks, who = result.risks(), f"'{result.study.outcome}' = 1"
+    risks, who = result.risks(), f"'{result.study.label(result.study.outcome)}' = 1{by_when(result)}"
     low, high = risks.difference.interval(alpha)
     level = f"{100 * (1 - alpha):g}%"
     r0, r1 = 100 * risks.of_untreated.mean, 100 * risks.of_treated.mean
@@ -89,6 +138,11 @@ def _short(table: pd.DataFrame) -> pd.DataFrame:
     names = ["risk_untreated", "risk_treated", "ratio", "ratio_low", "ratio_high", "odds_ratio", "needed"]
     shown = table[(table.site == "all") | (table.over == "all")][["over", "site", *names]]
     return shown.astype({"needed": object}).where(shown.notna(), "–")
+
+
+def _short_rates(table: pd.DataFrame) -> pd.DataFrame:
+    names = ["rate_untreated", "rate_treated", "ratio", "ratio_low", "ratio_high"]
+    return table[(table.site == "all") | (table.over == "all")][["over", "site", *names]]
 
 
 def sealed_summary(result: Result) -> str:
@@ -169,7 +223,7 @@ def _with_interval(mean: float, low: float, high: float) -> str:
 
 
 def _sensitivity(result: Result, alpha: float) -> list[str]:
-    if result.of_risks:
+    if not result.of_numbers:
         return []
     if not result.study.tells_realised:
         return ["Realised effects are not told where effects have noise for privacy."]

@@ -22,7 +22,7 @@ from fedci.errors import DisclosureError, FedciError, StudyError
 from fedci.model.families import model_of
 from fedci.model.family import Family
 from fedci.protocol import stages
-from fedci.site.limits import check_floors, check_memory, check_rounds
+from fedci.site.limits import check_floors, check_memory, check_noise, check_rounds
 from fedci.site.release import numbers_told
 from fedci.study.options import FitOptions, preset_names
 from fedci.study.policy import POLICIES, SECURE_SUM_SITES, Policy, check_masks
@@ -56,7 +56,7 @@ class Situation:
     @property
     def model(self) -> Family:
         return model_of(self.options.model, self.columns + self.indicators, self.columns, self.sites,
-                        self.study.outcome_type)
+                        self.study.outcome_type, self.study.most_intervals)
 
     @property
     def cohort(self) -> int:
@@ -144,6 +144,10 @@ def _rounds(asked: Situation) -> Iterator[FedciError]:
     yield from _tried(check_rounds, asked.study, asked.options)
 
 
+def _noise(asked: Situation) -> Iterator[FedciError]:
+    yield from _tried(check_noise, asked.study)
+
+
 def _linkage(asked: Situation) -> Iterator[FedciError]:
     if asked.study.links and not asked.study.policy.allow_linkage:
         yield DisclosureError("the study links people, and the policy has allow_linkage = false")
@@ -151,7 +155,7 @@ def _linkage(asked: Situation) -> Iterator[FedciError]:
 
 def _memory(asked: Situation) -> Iterator[FedciError]:
     for problem in _tried(check_memory, asked.site, asked.rows, asked.columns, asked.options,
-                          asked.study.outcome_type):
+                          asked.study.outcome_type, asked.study.most_intervals):
         yield type(problem)(str(problem).removeprefix(f"site '{asked.site}': "))
 
 
@@ -205,7 +209,7 @@ def _drowned(asked: Situation) -> Iterator[FedciError]:
 
 
 CHECKS: tuple[Callable[[Situation], Iterator[FedciError]], ...] = (
-    _floors, _sizes, _masks, _rounds, _linkage, _memory, _width, _told)
+    _floors, _sizes, _masks, _rounds, _noise, _linkage, _memory, _width, _told)
 
 
 def _tried(check: Callable[..., None], *given: Any) -> Iterator[FedciError]:
@@ -331,6 +335,8 @@ def _consent(asked: Situation, accepts: Accepts) -> Advice | None:
         changes["secure_sum"] = "auto"
     if asked.model.size > policy.max_parameters_per_row * (people := max(asked.people, 1)):
         changes["max_parameters_per_row"] = float(np.ceil(10 * asked.model.size / people) / 10)
+    if policy.outcome_noise and asked.study.outcome_type in ("survival", "count"):
+        changes["outcome_noise"] = 0.0
     told = _numbers(asked)
     if not asked.model.noises_sums and told > policy.numbers_per_person * people:
         changes["numbers_per_person"] = float(np.ceil(told / people))

@@ -11,11 +11,12 @@ import numpy as np
 
 from fedci.errors import DisclosureError
 from fedci.model.family import Arrays
-from fedci.protocol import stages
+from fedci.protocol import stages, timing
 from fedci.site.noising import SumNoise, site_noise, sum_noise_of
 from fedci.site.run import Party, Run, true_outcomes
 from fedci.table import small_cells
 from fedci.table.moments import Moments, SiteMoments, describe, round_digits
+from fedci.table.table import Table
 
 
 class Part(NamedTuple):
@@ -73,6 +74,23 @@ def noise_on_sums(party: Party, run: Run) -> SumNoise | None:
 def _spreads_here(run: Run) -> np.ndarray:
     """[d] sds of the columns at the site."""
     return np.sqrt(describe(run.table.x).values[1])
+
+
+def times(party: Party, run: Run, arrays: Arrays) -> Part:
+    """When events were, by parts of time that the study alone gives."""
+    t = run.table
+    return Part(timing.counted(run.study, t.w, t.y, _time(t), run.study.policy.min_cell))
+
+
+def exposures(party: Party, run: Run, arrays: Arrays) -> Part:
+    t = run.table
+    return Part({"exposure": np.array([_time(t)[t.w == arm].sum() for arm in (0, 1)])})
+
+
+def _time(table: Table) -> np.ndarray:
+    if table.time is None:
+        raise AssertionError("the table of such a study has its times")
+    return table.time
 
 
 def description(party: Party, run: Run, arrays: Arrays) -> Part:

@@ -3,6 +3,7 @@
     propensity   slopes → log-likelihood, gradient, Hessian, the site's own intercept profiled out
     balance      slopes → weighted sums of the arms            small cells and lopsided weights withheld
     overlap      slopes → people by preference score           small counts hidden (`diagnostics.counts`)
+    missingness  people without a value, in each arm           small counts hidden
     outcome      slopes, law of β̃ → sums of ψ, residuals, places, calibration bins
 
 Which arrays answer a kind, which of them are told of each site and how often it is asked, `protocol.requests` says.
@@ -13,17 +14,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-import jax
 import numpy as np
 
-from fedci.diagnostics import balance, counts, fit, heterogeneity, overlap, sameness
+from fedci.diagnostics import balance, counts, fit, heterogeneity, missingness, overlap, sameness
 from fedci.diagnostics import propensity as propensities
-from fedci.errors import NumericalError, SiteError
-from fedci.model import leave_one_out
+from fedci.errors import SiteError
 from fedci.model.family import Arrays, Family
-from fedci.model.likelihood import BINARY
 from fedci.model.rows import BetaLaw, Rows, on_device
 from fedci.site.describing import Part
+from fedci.site.left_out import predicted
 from fedci.site.people import Posterior
 from fedci.site.prepared import Units
 from fedci.study.policy import Policy
@@ -129,23 +128,24 @@ def _outcome(here: Here, arrays: Arrays) -> Part:
     effect."""
     if here.posterior is None:
         raise SiteError(f"site '{here.table.site}' was asked out of turn: it waits for the effects' draws first")
-    arms, predicted, sd, place = _left_out(here, here.posterior, arrays["beta_mean"], arrays["beta_root"])
+    law = BetaLaw(on_device(arrays["beta_mean"]), on_device(arrays["beta_root"]))
     t, least, mean, unit = here.table, here.policy.min_cell, here.units.y_mean, here.units.y_sd
-    binary = here.model.outcome == "binary"
-    residuals, bins, line = fit.site_fit_sums((t.y - mean) / unit, t.w, (predicted - mean) / unit, sd / unit,
+    told = predicted(t, here.units, here.model, here.arrays, here.posterior, law)
+    kind = here.model.outcome
+    residuals, bins, line = fit.site_fit_sums((told.y - mean) / unit, told.w, (told.mean - mean) / unit, told.sd / unit,
                                               (np.sort(arrays["edges"]) - mean) / unit)
-    places = fit.place_counts(place)
+    places = fit.place_counts(told.place)
     places_hidden, bins_hidden = counts.hide(places, least), counts.hide(bins[:, 0], least)
-    if binary:
-        bins_hidden |= fit.few_events(bins, least)
+    if kind in ("binary", "survival"):
+        bins_hidden |= fit.few_events(bins, least) | fit.few_people(told.mean, told.person, arrays["edges"], least)
     effect, share, same = np.zeros(3), np.zeros(2), np.zeros((sameness.POWERS, sameness.POWERS))
     if len(arrays["slopes"]) and here.tells_effect:
         e = propensities.scores(here.scaled(arrays), t.w, arrays["slopes"])
-        y = (t.y - t.added) / (1.0 - 2.0 * t.added) if binary else t.y  # 0 and 1 as they are on average without flips
-        psi, share = heterogeneity.influence(t.w, y, arms, e), np.array([t.rows, e.sum()])
-        if _tells_own_effect(here, e):
+        share = np.array([t.rows, e.sum()])
+        if kind != "survival" and _tells_own_effect(here, e):  # a time that was cut short has no such effect
+            psi = heterogeneity.influence(t.w, _by_person(t, kind), told.arms, e)
             effect = np.array([len(psi), psi.sum(), psi @ psi])
-            same = sameness.person_sums(psi / unit, (arms[:, 1] - arms[:, 0]) / unit)
+            same = sameness.person_sums(psi / unit, (told.arms[:, 1] - told.arms[:, 0]) / unit)
     part = fit.site_part(counts.shown(places, places_hidden), places_hidden,
                          np.where(bins_hidden[:, None], 0.0, bins), line)
     return Part(part._asdict() | {"treated_share": share, "sameness": same},
@@ -164,37 +164,20 @@ def _rounded(here: Here, rows: np.ndarray) -> np.ndarray:
     return np.column_stack([rows[:, 0], round_digits(rows[:, 1:], here.policy.moment_digits)])
 
 
-def _left_out(here: Here, q: Posterior, beta_mean: np.ndarray,
-              beta_root: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """(E[y₀], E[y₁] [n, 2]; predictive mean, sd and probability of the own outcome [n]), each person left out, in the
-    outcome's units."""
-    n, count = here.table.rows, len(beta_mean)
-    every = jax.tree.leaves(q.draws)[0].shape[0]
-    which = leave_one_out.chosen(every)[:count]
-    draws = jax.tree.map(lambda leaf: on_device(np.asarray(leaf)[which]), q.draws)
-    beta = BetaLaw(on_device(beta_mean), on_device(beta_root))
-    left_out = jax.device_get(leave_one_out.left_out(here.model, q.vector, here.arrays, draws, beta, q.jitter))
-    arms, means, var = left_out.arms[:, :n], left_out.mean[:, :n], left_out.var[:, :n]
-    if not (np.isfinite(arms).all() and np.isfinite(means).all() and (var > 0).all()):
-        raise NumericalError(f"site '{here.table.site}': leaving one person out is not stable. Raise model.jitter")
-    if here.model.outcome == "binary":
-        return _risks(arms, means, var, here.table.added)
-    mean, unit = here.units.y_mean, here.units.y_sd
-    place = here.model.likelihood.place((here.table.y - mean) / unit, means, var).mean(0)
-    sd = np.sqrt(var.mean(0) + means.var(0))
-    return mean + unit * arms.mean(0), mean + unit * means.mean(0), unit * sd, place
+def _by_person(table: Table, kind: str) -> np.ndarray:
+    """[n] outcomes as effects are of them: 0 and 1 as they are on average without flips, counts per unit of
+    exposure."""
+    if kind == "binary":
+        return (table.y - table.added) / (1.0 - 2.0 * table.added)
+    return table.y / table.time if kind == "count" and table.time is not None else table.y
 
 
-def _risks(arms: np.ndarray, means: np.ndarray, var: np.ndarray,
-           flips: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """The same of an outcome of 0 and 1, from the laws of the log odds: risks in both arms, the probability that the
-    outcome is told as 1 and its sd; no places. The other arm's log odds are taken to be as uncertain as the person's
-    own: what a doubly robust effect does not hang on."""
-    risks = BINARY.risk(arms, np.broadcast_to(var[..., None], arms.shape)).mean(0)
-    told = flips + (1.0 - 2.0 * flips) * BINARY.risk(means, var).mean(0)
-    return risks, told, np.sqrt(told * (1.0 - told)), np.zeros(0)
+def _missingness(here: Here, arrays: Arrays) -> Part:
+    table, away = here.table, ~np.isfinite(here.units.x_sd)
+    return Part(missingness.site_sums(np.isnan(table.x), table.w, table.dropped, here.policy.min_cell, away))
 
 
 KINDS: Mapping[str, Callable[[Here, Arrays], Part]] = {
-    "propensity": _propensity, "balance": _balance, "overlap": _overlap, "outcome": _outcome}
+    "propensity": _propensity, "balance": _balance, "overlap": _overlap, "missingness": _missingness,
+    "outcome": _outcome}
 """What computes each kind; the rows of `protocol.requests` say what of it leaves."""

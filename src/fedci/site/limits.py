@@ -5,7 +5,7 @@ Each check returns nothing, or raises an error that names the site and the remed
 
 from __future__ import annotations
 
-from fedci.errors import DisclosureError, FloorError, SizeError
+from fedci.errors import DisclosureError, FloorError
 from fedci.model import padding
 from fedci.model.families import model_of
 from fedci.study.options import FitOptions
@@ -30,12 +30,17 @@ def check_rounds(study: Study, options: FitOptions) -> None:
         raise DisclosureError(f"the study has {rounds} rounds, the policy allows {most}. Lower optimiser.rounds")
 
 
-def check_memory(site: str, rows: int, d: int, options: FitOptions, outcome: str = "numeric") -> None:
+def check_noise(study: Study) -> None:
+    """Of times and counts there is no noise on outcomes that a likelihood knows."""
+    if study.policy.outcome_noise and study.outcome_type in ("survival", "count"):
+        raise DisclosureError(f"policy.outcome_noise = {study.policy.outcome_noise:g}: there is no noise on a "
+                              f"{study.outcome_type} outcome yet. Agree on outcome_noise = 0.0 in a [policy] of the "
+                              f"name \"custom\"")
+
+
+def check_memory(site: str, rows: int, d: int, options: FitOptions, outcome: str = "numeric",
+                 intervals: int = 0) -> None:
     """As many indicators of missing values as columns, at most."""
-    model = model_of(options.model, 2 * d, d, 1, outcome)
-    if model.most_rows is not None and rows > model.most_rows:
-        raise SizeError(f"site '{site}': {rows:,} rows, and of a {outcome} outcome at most model.exact_rows = "
-                        f"{model.most_rows:,} can be computed on: blocks of rows know numeric outcomes only. Set "
-                        f"exact_rows = {rows} or more under [model] of the study: time grows with its cube")
+    model = model_of(options.model, 2 * d, d, 1, outcome, intervals)
     need, remedy = model.memory_needed(rows, options.optimiser.draws)
     padding.check_memory(site, rows, need, remedy)

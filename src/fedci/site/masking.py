@@ -23,7 +23,7 @@ from fedci.privacy.agreement import Context, Credentials
 from fedci.privacy.secure_sum import Form, info
 from fedci.protocol.codec import encode
 from fedci.protocol.messages import AskMaskKey, Message, OpenSum, TakeCheckKey, TakeMaskKeys
-from fedci.protocol.packing import flat, masked_size, unflatten
+from fedci.protocol.packing import flat, integers, masked_size, unflatten
 from fedci.protocol.requests import Shapes
 from fedci.study.policy import SECURE_SUM_SITES
 from fedci.study.study import Study
@@ -156,7 +156,7 @@ class SiteSums:
         # an early round too: a coordinator that goes on from its checkpoint walks the design of the study anew
         known = replace(self, digests=newest | {request.round: asked},
                         unseals=(request.round, {peer: pair.unseal for peer, pair in pairs.items()}))
-        return known, secure_sum.masked(numbers, self.name, seed, pairs), sealed
+        return known, secure_sum.narrowed(secure_sum.masked(numbers, self.name, seed, pairs), form), sealed
 
     def _encoded(self, sums: Mapping[str, np.ndarray], form: Form) -> np.ndarray:
         """In the order of the names. A number beyond the range counts as a failure where failures are counted."""
@@ -212,6 +212,7 @@ class SiteSums:
         """The named sums of round `number`; DisclosureError unless they are what the sites sent."""
         total = previous.get("total", np.zeros(0))
         fits = total.dtype == np.int64 and total.shape == (masked_size(shapes, form),) and number in self.digests
+        total = secure_sum.widened(total, integers(shapes, form), form) if fits else total
         if not fits or not secure_sum.is_true_sum(total, self._check_key(self._about(number, self.digests[number]))):
             raise SiteError(f"site '{self.name}': the sum that the coordinator tells is not what the sites sent in "
                             f"round {number}. Stop the study, and ask the coordinator")

@@ -10,11 +10,11 @@ from fedci.protocol import refuting
 from fedci.protocol.course import Contract
 from fedci.protocol.messages import AskLinkKey, Hello, Message, Reply, Tokens
 from fedci.site.following import Course
-from fedci.site.limits import check_floors, check_memory, check_rounds
+from fedci.site.limits import check_floors, check_memory, check_noise, check_rounds
 from fedci.site.linking import begin_linkage
 from fedci.site.run import Party, Run, after_linkage, reply_to, required, with_rows
 from fedci.table import small_cells
-from fedci.table.table import COINCIDE, IS_CONSTANT, ONE_OUTCOME
+from fedci.table.table import COINCIDE, IS_CONSTANT, ONE_OUTCOME, Table
 from fedci.table.values import told_of
 from fedci.version import __version__
 
@@ -31,7 +31,9 @@ def hello(party: Party, run: Run, request: Hello) -> tuple[Run, Reply]:
     with told_of(f"site '{party.name}'"):
         check_floors(party.agreed)
         check_rounds(party.agreed, contract.options)
-    check_memory(party.name, run.table.rows, run.table.x.shape[1], contract.options, run.study.outcome_type)
+        check_noise(party.agreed)
+    check_memory(party.name, run.table.rows, run.table.x.shape[1], contract.options, run.study.outcome_type,
+                 run.study.most_intervals)
     return run, reply_to(request, {}, warnings=_words(run))
 
 
@@ -40,7 +42,14 @@ def _words(run: Run) -> list[str]:
     table, least = run.table, run.study.policy.min_cell
     flat = [name for name, varies in zip(table.columns, small_cells.varies(table.x, least), strict=True) if not varies]
     more = [f"site '{table.site}': column '{name}' hardly varies here" for name in flat] if least else []
-    return _without_few(run, table.warnings) + more
+    return _without_few(run, table.warnings) + more + _dropped(table, least)
+
+
+def _dropped(table: Table, least: int) -> list[str]:
+    """How many rows the study leaves out for what they lack, where all are many: told once, with the handshake."""
+    few = any(0 < number < least for number in table.dropped)
+    told = "" if few else table.dropped.in_words()
+    return [f"site '{table.site}': left out as the study says: {told}"] if told else []
 
 
 def _without_few(run: Run, warnings: Sequence[str]) -> list[str]:

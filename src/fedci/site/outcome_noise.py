@@ -43,7 +43,7 @@ TWO_VALUES = 3
 def noisy(table: Table, study: Study, key: bytes, scale: Scale) -> Table:
     """The table as sums see it: its outcomes with the site's noise, and how much that is."""
     delta = study.policy.outcome_noise
-    if not delta:
+    if not delta or study.outcome_type in ("survival", "count"):  # such a study is refused (`limits.check_noise`)
         return table
     noise = flipped if study.outcome_type == "binary" else noised
     y, added = noise(table.y, study.outcome, delta, key, scale)

@@ -4,22 +4,28 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import jax
 import numpy as np
 from scipy.special import expit
 
-from fedci.effect import Effect, Risks
+from fedci.effect import Effect, Rates, Risks
 from fedci.model import predict
 from fedci.model.family import Family
-from fedci.model.likelihood import BINARY
+from fedci.model.likelihood import BINARY, COUNT
 from fedci.model.rows import Draws, Known, Rows
+from fedci.model.shared.interval_rows import curves_at
 from fedci.site.prepared import Prepared
 from fedci.table.table import Table
 
 SIZES = (8, 64, 512)
 """New people predicted at a time, some of them padding: the last bounds memory, and few shapes mean few compilations,
 each of which takes longer than the padding."""
+
+
+CURVES = (8, 64)
+"""The same where each of them has a row for each interval."""
 
 
 @dataclass(frozen=True)
@@ -31,13 +37,18 @@ class Posterior:
     jitter: float
 
 
+def lines_of(table: Table, rows: np.ndarray) -> np.ndarray:
+    """Where people stand in the site's file, who stand in `rows` of the rows that were read from it."""
+    return rows if table.lines is None else table.lines
+
+
 @dataclass(frozen=True)
 class People:
     """Those of one site, once it has the posterior: all that their effects need, and nothing of the run."""
 
     table: Table
     rows: np.ndarray
-    """[n] where they stand in the site's whole table, from 0; linkage may have left others out."""
+    """[n] where they stand in the site's file, from 0; linkage may have left others out."""
     ready: Prepared
     q: Posterior
 
@@ -49,16 +60,24 @@ class People:
     def cate(self, x: np.ndarray | None = None, outcome_noise: bool = False) -> Effect:
         """τ(x) of new people (raw covariates [p, d]) or, without x, of the site's own; of risks their difference."""
         ready, q = self.ready, self.q
-        if ready.model.outcome == "binary":
+        if ready.model.outcome != "numeric":
             return self.risks(x).difference
         x = ready.units.covariates(self.table.x if x is None else x)
         return stream_cate(ready.model, q.vector, self.known, q.draws, x, q.jitter, ready.units.y_sd, outcome_noise)
 
-    def risks(self, x: np.ndarray | None = None) -> Risks:
-        """Risks of new people (raw covariates [p, d]) or, without x, of the site's own."""
+    def risks(self, x: np.ndarray | None = None) -> Rates:
+        """Risks (or rates) of new people (raw covariates [p, d]) or, without x, of the site's own."""
         ready, q = self.ready, self.q
+        if ready.model.intervals:
+            return by_the_end(self.curves(x))
         x = ready.units.covariates(self.table.x if x is None else x)
-        return stream_risks(ready.model, q.vector, self.known, q.draws, x, q.jitter)
+        return stream_risks(ready.model, q.vector, self.known, q.draws, x, q.jitter, rate=ready.rate)
+
+    def curves(self, x: np.ndarray | None = None) -> np.ndarray:
+        """[L, p, J, 2] survival of new people or, without x, of the site's own."""
+        ready = self.ready
+        x = ready.units.covariates(self.table.x if x is None else x)
+        return stream_curves(ready.model, self.known, x, int(ready.rows.index))
 
     def ite(self, noise_correlation: float | None = None) -> Effect:
         """Realised effects of the site's own people, in the table's order."""
@@ -74,9 +93,15 @@ class People:
         x = ready.units.covariates(np.vstack([self.table.x, x]))
         y = ready.units.outcome(np.concatenate([self.table.y, y]))
         both = ready.model.rows(x, np.concatenate([self.table.w, w]), y, np.asarray(ready.rows.u),
-                                int(ready.rows.index), float(ready.rows.added))
+                                int(ready.rows.index), float(ready.rows.added), _clusters(self.table, len(w)))
         others = slice(len(self.table.y), len(y))
         return _squeezed(_each(ready.model, q, both, _given(noise_correlation), ready.units.y_sd, others))
+
+
+def _clusters(table: Table, more: int) -> np.ndarray | None:
+    """Of the site's people, and of so many others, each in none of theirs."""
+    own = table.cluster
+    return None if own is None else np.concatenate([own, own.max(initial=-1) + 1 + np.arange(more)])
 
 
 def _each(model: Family, q: Posterior, rows: Rows, correlations: np.ndarray, y_sd: float, which: slice,
@@ -105,9 +130,28 @@ def _squeezed(effect: Effect) -> Effect:
     return Effect(effect.means[:, 0], effect.variances[:, 0])
 
 
+def by_the_end(curves: np.ndarray) -> Risks:
+    """Risks by the last horizon, from curves [L, p, J, 2]."""
+    return Risks(1.0 - curves[:, :, -1, 0], 1.0 - curves[:, :, -1, 1])
+
+
+def stream_curves(model: Any, known: Any, x: np.ndarray, index: int, drawn: bool = True) -> np.ndarray:
+    """[L, p, J, 2] survival of any number of people for every draw of (θ, β), with the site's own function drawn from
+    its law, or at its mean."""
+    chunk = next((size for size in CURVES if len(x) <= size), CURVES[-1])
+    key = jax.random.fold_in(jax.random.PRNGKey(9), index)
+    parts = []
+    for start in range(0, max(len(x), 1), chunk):
+        part = x[start:start + chunk]
+        padded = np.pad(part, ((0, chunk - len(part)), (0, 0)))
+        parts.append(np.asarray(curves_at(model, known, padded, key, drawn))[:, :len(part)])
+    return np.concatenate(parts, 1)
+
+
 def stream_risks(model: Family, vector: np.ndarray, known: Known, draws: Draws, x: np.ndarray, jitter: float,
-                 drawn: bool = True) -> Risks:
-    """r₀ and r₁ of any number of people for every draw of (θ, β): σ of log odds drawn from their law, or its mean."""
+                 drawn: bool = True, rate: float = 1.0) -> Rates:
+    """r₀ and r₁ of any number of people for every draw of (θ, β): σ of log odds (or e to the log rates) drawn from
+    their law, or its mean."""
     parts, chunk = [], next((size for size in SIZES if len(x) <= size), SIZES[-1])
     for start in range(0, max(len(x), 1), chunk):
         part = x[start:start + chunk]
@@ -115,8 +159,11 @@ def stream_risks(model: Family, vector: np.ndarray, known: Known, draws: Draws, 
         mean, cov = (np.asarray(law)[:, :len(part)]
                      for law in predict.outcomes_at(model, vector, known, draws, padded, jitter))
         var = np.maximum(np.diagonal(cov, axis1=-2, axis2=-1), 0.0)
-        parts.append(expit(_drawn(mean, cov)) if drawn else BINARY.risk(mean, var))
-    return Risks(*np.moveaxis(np.concatenate(parts, 1), -1, 0))
+        if model.outcome == "count":
+            parts.append(rate * (np.exp(_drawn(mean, cov)) if drawn else COUNT.risk(mean, var)))
+        else:
+            parts.append(expit(_drawn(mean, cov)) if drawn else BINARY.risk(mean, var))
+    return (Rates if model.outcome == "count" else Risks)(*np.moveaxis(np.concatenate(parts, 1), -1, 0))
 
 
 def _drawn(mean: np.ndarray, cov: np.ndarray) -> np.ndarray:

@@ -23,6 +23,7 @@ import numpy as np
 
 from fedci.effect import CORRELATIONS
 from fedci.errors import FedciError
+from fedci.plain import Shown
 from fedci.protocol import refuting
 from fedci.protocol.requests import OWN, REQUESTS, Request, Sizes
 from fedci.study.options import FitOptions
@@ -65,14 +66,18 @@ class Sum:
         return math.prod(self.shape) * self.times
 
 
-@dataclass(frozen=True)
-class Release:
+@dataclass(frozen=True, repr=False)
+class Release(Shown):
     """Everything that would leave one site."""
 
     site: str
     warnings: tuple[str, ...]
     moments: tuple[ColumnMoments, ...]
     sums: tuple[Sum, ...]
+
+    def shown(self) -> str:
+        return (f"Release of site '{self.site}': {len(self.moments)} columns, {len(self.sums)} sums, at most "
+                f"{self.told_per_person:,.0f} numbers per person; .plain() has all of it")
 
     @property
     def told_per_person(self) -> float:
@@ -151,7 +156,7 @@ def _model(study: Study, table: Table, options: FitOptions, sites: int) -> Famil
 
     columns = len(table.columns)
     return model_of(options.model, columns + int(np.isnan(table.x).any(0).sum()), columns, sites,
-                    study.outcome_type)
+                    study.outcome_type, study.most_intervals)
 
 
 def _sizes(people: int, columns: int, model: Family) -> dict[str, int]:
@@ -159,7 +164,7 @@ def _sizes(people: int, columns: int, model: Family) -> dict[str, int]:
     from fedci.protocol.ask import model_sizes
 
     return model_sizes(model) | {
-        "people": people, "columns": columns, "covariates": model.covariates,
+        "people": people, "columns": columns, "covariates": model.covariates - (model.intervals > 0),
         "sites": model.sites, "described": columns + 3, "correlations": len(CORRELATIONS)}
 
 
@@ -183,9 +188,12 @@ def _is_asked(request: Request, study: Study, model: Family) -> bool:
     if request.phase == "linkage":
         return study.links
     if request.kind:
-        return study.diagnostics.enabled and study.policy.epsilon is None and not model.noises_sums
+        exact = study.policy.epsilon is None and not model.noises_sums
+        return study.diagnostics.enabled and exact and request.asks(study)
     if request.name == "AskDescription":
         return model.needs_moments
+    if request.name in ("AskTimes", "AskExposure"):
+        return study.outcome_type == "survival" if request.name == "AskTimes" else study.exposure is not None
     return request.draws is None or request.name in model.asks
 
 

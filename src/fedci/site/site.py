@@ -20,7 +20,7 @@ from fedci.protocol.requests import row_of
 from fedci.site import opening, outcome_noise, summing
 from fedci.site.accountant import BEFORE, Accountant
 from fedci.site.masking import site_secret
-from fedci.site.people import People
+from fedci.site.people import People, lines_of
 from fedci.site.run import Party, Run, admitted, after_linkage, begun, first_run
 from fedci.study.study import Study
 from fedci.table.table import Table
@@ -98,5 +98,5 @@ class Site:
         if run.posterior is None or run.prepared is None:
             raise UsageError(f"site '{self.name}' has no fitted model yet: run the study first")
         if self._people is None or self._people.q is not run.posterior:
-            self._people = People(run.table, run.rows, run.prepared, run.posterior)
+            self._people = People(run.table, lines_of(run.table, run.rows), run.prepared, run.posterior)
         return self._people

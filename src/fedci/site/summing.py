@@ -10,10 +10,10 @@ from typing import Any
 import jax
 import numpy as np
 
-from fedci.effect import CORRELATIONS, Effect, effect_sums, population_sizes, risk_averages
+from fedci.effect import CORRELATIONS, Effect, draw_averages, effect_sums, population_sizes
 from fedci.errors import DisclosureError, MessageError, NumericalError, SiteError
 from fedci.model.family import Ask, Family, Sums
-from fedci.model.rows import RiskSums, Rows, SiteEffects, on_device
+from fedci.model.rows import RiskSums, Rows, SiteEffects, SurvivalSums, on_device
 from fedci.model.shared import sum_noise
 from fedci.protocol import course as courses
 from fedci.protocol import stages
@@ -141,9 +141,10 @@ def _own_averages(run: Run, sums: Mapping[str, np.ndarray]) -> dict[str, np.ndar
     """The sums of effects over the site's people, averaged over the draws, if the study asks for them."""
     if not run.study.policy.site_effects or run.contract.noises_sums:
         return {}
-    if "risks" in sums:
-        mean, cov = risk_averages(sums["risks"])
-        return {OWN + "risks": mean, OWN + "risks_cov": cov, OWN + "people": sums["people"]}
+    for name in ("risks", "rates", "survival"):
+        if name in sums:
+            mean, cov = draw_averages(sums[name])
+            return {OWN + name: mean, OWN + f"{name}_cov": cov, OWN + "people": sums["people"]}
     own = {name: sums[name] for name in ("ite_sd", "people")}
     for kind in ("cate", "ite"):
         means, variances = sums[f"{kind}_mean"], sums[f"{kind}_var"]
@@ -169,16 +170,17 @@ def _foresee(run: Run) -> None:
 
 def _prepared(site: str, run: Run, opened: Opening) -> Prepared:
     """The rows in the common units, and those that a first stage looks at."""
-    units = Units(*opened.scales, opened.indicators)
+    units = Units(**opened.scales._asdict(), indicators=opened.indicators, timing=opened.timing)
     x, w, y = units.covariates(run.table.x), run.table.w, units.outcome(run.table.y)
+    time = units.time(run.table.time, opened.model.outcome, len(y))
     model, stage, place = opened.model, opened.first, run.contract.sites.index(site)
     x, y = model.clipped(x, y)
     admit(situation(run.study, run.table, len(run.contract.sites), run.contract.options, len(units.indicators),
                     stage.rows))
     if model.noises_sums:
         _check_near(site, model, x, w, y)
-    rows = model.rows(x, w, y, opened.u[place], place, run.table.added / units.y_sd**2)
-    first = model.rows_of_stage(rows, stages.chosen(w, stage.rows), x, w, y) if stage.rows else None
+    rows = model.rows(x, w, y, opened.u[place], place, run.table.added / units.y_sd**2, run.table.cluster, time)
+    first = model.rows_of_stage(rows, stages.chosen(w, stage.rows), x, w, y, time) if stage.rows else None
     return Prepared(model=model, units=units, rows=rows, stage=stage, first=first, people=opened.people)
 
 
@@ -206,7 +208,8 @@ def _answer(party: Party, run: Run, place: Place, ask: Ask) -> tuple[Run, Part]:
 
 
 DESCRIBED: Mapping[str, Callable[[Party, Run, Any], Part]] = {
-    "AskColumns": describing.columns, "AskMeans": describing.means, "AskSpreads": describing.spreads,
+    "AskTimes": describing.times, "AskExposure": describing.exposures, "AskColumns": describing.columns,
+    "AskMeans": describing.means, "AskSpreads": describing.spreads,
     "AskDescription": describing.description}
 
 
@@ -258,14 +261,16 @@ def _noised_effects(run: Run, ready: Prepared, ask: Ask, noise: SumNoise) -> tup
                                                                                               t.treated))})
 
 
-def _effect_sums(run: Run, ready: Prepared, q: Posterior, own: SiteEffects | RiskSums,
+def _effect_sums(run: Run, ready: Prepared, q: Posterior, own: SiteEffects | RiskSums | SurvivalSums,
                  correlations: np.ndarray) -> dict[str, np.ndarray]:
     """Per population, in outcome units: Σ τ(x_i), Σ τ_i; and Σ_i sd(τ_i) from every eighth draw, which is enough for a
-    mean over people and costs n³ only there. Of an outcome of 0 and 1 the sums of risks."""
+    mean over people and costs n³ only there. Of other outcomes the sums of risks, rates or curves."""
     s, t = ready.units.y_sd, run.table
-    if isinstance(own, RiskSums):
-        return {"risks": np.asarray(own.risks),
-                "people": np.asarray(population_sizes(t.rows - t.treated, t.treated))}
+    if not isinstance(own, SiteEffects):
+        name = "rates" if ready.model.outcome == "count" else "risks"
+        sums = own._asdict() if isinstance(own, SurvivalSums) else {name: own.risks * ready.rate}
+        return {name: np.asarray(part) for name, part in sums.items()} | {
+            "people": np.asarray(population_sizes(t.rows - t.treated, t.treated))}
     some = jax.tree.map(lambda leaf: on_device(np.asarray(leaf)[::8]), q.draws)
     spread = summed_sd(ready.model, replace(q, draws=some), ready.rows, correlations, s)
     cate, ite = (Effect(np.asarray(part.mean), np.asarray(part.var)).scaled(s) for part in (own.cate, own.ite))

@@ -14,10 +14,9 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import (
-    AfterValidator,
     Field,
     ModelWrapValidatorHandler,
     PrivateAttr,
@@ -27,42 +26,38 @@ from pydantic import (
 )
 
 from fedci.errors import OutputError, StudyError
+from fedci.plain import Shown, named
+from fedci.study import outcomes
+from fedci.study.coding import TREATMENT_KEYS, Coding, Name, name_of, sources, with_codings
 from fedci.study.identity import RULE, check_format
+from fedci.study.omop import Omop
 from fedci.study.options import FitOptions, Options, first_problem, nearest, with_noise
 from fedci.study.options import preset as preset_options
+from fedci.study.outcomes import OutcomeType
 from fedci.study.policy import Policy, policy
 from fedci.study.toml import lines, parsed, reason, text_of, toml_key
 
 SITE_ID = re.compile(r"[a-z0-9-]{1,40}")
 """What names a site: it stands in messages, ledgers and file names, so it is short and plain."""
-MAX_NAME = 80
-"""Characters of a column's name, a level or the study's own name."""
 OPTION_TABLES = tuple(FitOptions.model_fields)
 """The tables of a study file that change the preset."""
+OF_TYPES = ("outcome_type", "time", "horizons", "cuts", "exposure")
+"""The fields that a file writes into `outcome = { … }`."""
 HASH_FORMAT = 2
 """Raised when the meaning of a study changes, so that old and new packages do not agree by chance."""
-
-
-def _name(text: str) -> str:
-    if not 1 <= len(text) <= MAX_NAME:
-        raise ValueError(f"got {len(text)} characters, needs 1 to {MAX_NAME}")
-    if text != text.strip() or not text.isprintable():
-        raise ValueError("must not start or end with a blank, nor hold control characters")
-    return text
 
 
 def is_name(text: str) -> bool:
     """Whether a column, a level or a study may be called so."""
     try:
-        return bool(_name(text))
+        return bool(name_of(text))
     except ValueError:
         return False
 
 
-Name = Annotated[str, AfterValidator(_name)]
 Limit = Annotated[float, Field(strict=True)]
-OutcomeType = Literal["numeric", "binary"]
 Missing = Literal["refuse", "impute"]
+RowsWithout = Literal["refuse", "drop"]
 
 
 class _Stated(Options):
@@ -196,22 +191,30 @@ class SharedQuery(_Stated):
     """`[source]`: the query that gives a site's table where all sites keep their data alike. Each site chooses whether
     it uses it (`--data sql:`), and says itself where its database is (docs/study.md)."""
 
-    query: Annotated[str, Field(min_length=1, max_length=20_000)]
+    query: Annotated[str, Field(min_length=1, max_length=20_000)] | None = None
+    omop: Omop | None = None
+    """In place of a query: cohorts, windows and concepts of an OMOP common data model."""
 
     @staticmethod
     def _place(data: Any) -> str:
         return "source"
 
+    @model_validator(mode="after")
+    def _one_of_two(self) -> Self:
+        if (self.query is None) == (self.omop is None):
+            raise StudyError("source: give a query, or [source.omop], one of the two")
+        return self
+
     @model_validator(mode="before")
     @classmethod
     def _no_address(cls, data: Any) -> Any:
-        if isinstance(data, Mapping) and (others := sorted(set(data) - {"query"})):
-            raise StudyError(f"source: the study goes to every party, so it holds a query and nothing else; got "
-                             f"{', '.join(map(str, others))}. A site names its database in FEDCI_DATABASE_URL")
+        if isinstance(data, Mapping) and (others := sorted(set(data) - {"query", "omop"})):
+            raise StudyError(f"source: the study goes to every party, so it holds a query (or omop) and nothing else; "
+                             f"got {', '.join(map(str, others))}. A site names its database in FEDCI_DATABASE_URL")
         return data
 
 
-class Study(_Stated):
+class Study(Shown, _Stated):
     """What every party must agree on. Read from `study.toml`, or built with the same names in Python."""
 
     name: Name = "study"
@@ -220,7 +223,16 @@ class Study(_Stated):
     outcome: Name
     """Column of numbers; in a file, or with a type, `{ name = …, type = … }`."""
     outcome_type: OutcomeType = "numeric"
-    """'binary': the column holds 1 (it happened) and 0 (it did not), and effects are differences of risks."""
+    """'binary': the column holds 1 (it happened) and 0 (it did not), and effects are differences of risks. 'survival':
+    the same, when the time was over; 'count': how often (`study.outcomes`)."""
+    time: Name | None = None
+    """Of a time to an event: the column that says how long a person was followed."""
+    horizons: tuple[float, ...] = ()
+    """Times at which survival is compared."""
+    cuts: tuple[float, ...] = ()
+    """Where its intervals end; none: where the sites' events say."""
+    exposure: Name | None = None
+    """Of a count: the column that says over how long it was counted; none: as long for everybody."""
     covariates: tuple[Covariate, ...]
     """From a list of names (numeric), Covariates or dicts; or a dict from name to options."""
     ids: tuple[Name, ...] = ()
@@ -228,7 +240,14 @@ class Study(_Stated):
     linkage: Linkage = Linkage()
     """Used when there are ids and more than one site."""
     missing: Missing = "refuse"
-    """What to do about missing covariates; missing treatments and outcomes are always refused."""
+    """What to do about missing covariates."""
+    rows_without: RowsWithout = "refuse"
+    """What to do about rows without their treatment or their outcome."""
+    cluster: Name | None = None
+    """Column of the hospital, school or family within the site: people who share one are alike in what nobody measured.
+    """
+    coding: dict[str, Coding] = {}
+    """Column → how it comes from a site's cells; in a file also by the same keys in the column's own table."""
     diagnostics: Diagnosing = Diagnosing()
     policy: Policy = policy("standard")
     """By name, or a dict of changes to the policy its `name` says."""
@@ -250,10 +269,13 @@ class Study(_Stated):
 
     if TYPE_CHECKING:  # a study can be written in more forms than it is kept in
 
-        def __init__(self, *, name: str = ..., treatment: str, outcome: str | Mapping[str, str],
-                     outcome_type: OutcomeType = ...,
+        def __init__(self, *, name: str = ..., treatment: str | Mapping[str, Any], outcome: str | Mapping[str, Any],
+                     outcome_type: OutcomeType = ..., time: str | None = ..., horizons: Iterable[float] = ...,
+                     cuts: Iterable[float] = ..., exposure: str | None = ...,
                      covariates: Iterable[str | Covariate | Mapping[str, Any]] | Mapping[str, Any],
                      ids: str | Iterable[str] = ..., linkage: Linkage | Mapping[str, Any] = ..., missing: Missing = ...,
+                     rows_without: RowsWithout = ..., cluster: str | None = ...,
+                     coding: Mapping[str, Coding | Mapping[str, Any]] = ...,
                      diagnostics: Diagnosing | Mapping[str, Any] = ..., policy: str | Policy | Mapping[str, Any] = ...,
                      preset: str = ..., options: Mapping[str, Any] = ..., sites: Iterable[str] = ...,
                      quorum: int | None = ..., runs: int = ..., seed: int = ...,
@@ -263,6 +285,7 @@ class Study(_Stated):
     @model_validator(mode="before")
     @classmethod
     def _outcome_with_its_type(cls, data: Any) -> Any:
+        data = with_codings(data) if isinstance(data, Mapping) else data
         return _with_outcome(data) if isinstance(data, Mapping) and isinstance(data.get("outcome"), Mapping) else data
 
     @field_validator("covariates", mode="before")
@@ -300,7 +323,12 @@ class Study(_Stated):
             raise StudyError("covariates: the list is empty; name at least one column")
         if self.quorum is not None and self.sites and self.quorum > len(self.sites):
             raise StudyError(f"quorum = {self.quorum} is more than the {len(self.sites)} sites of the study")
+        outcomes.check(self.outcome_type, self.time, self.horizons, self.cuts, self.exposure,
+                       self.diagnostics.negative_control)
         self._check_roles()
+        self._check_coding()
+        self._check_cluster()
+        self._check_omop()
         self._check_level_counts()
         self._check_linkage()
         self._check_noise(self.fit_options())
@@ -317,12 +345,71 @@ class Study(_Stated):
 
     def _roles(self) -> Iterator[tuple[str, str]]:
         yield "treatment", self.treatment
-        yield "outcome", self.outcome
+        yield from (("outcome", column) for column in self.outcome_columns)
         yield from (("ids", column) for column in self.ids)
+        if self.cluster is not None:
+            yield "cluster", self.cluster
         if self.diagnostics.negative_control is not None:
             yield "diagnostics.negative_control", self.diagnostics.negative_control
         for covariate in self.covariates:
             yield from (("covariates", column) for column in {covariate.name, *covariate.design_columns()})
+
+    def _check_cluster(self) -> None:
+        if self.cluster is not None and self.outcome_type == "survival":
+            raise StudyError(f"cluster = {self.cluster!r}: clusters are not known yet of a time to an event. Leave "
+                             f"cluster out, or take another outcome, such as 0 and 1 at a horizon")
+
+    def _check_coding(self) -> None:
+        """Of columns that the study has; and what makes 0 and 1 of words, of the treatment alone."""
+        columns = self.columns
+        for name, coding in self.coding.items():
+            if name not in columns:
+                raise StudyError(f"coding.{name}: the study has no such column{nearest(name, columns)}; it has "
+                                 f"{', '.join(columns)}")
+            if name != self.treatment and any(getattr(coding, key) for key in TREATMENT_KEYS):
+                raise StudyError(f"coding of {name!r}: treated is a key of the treatment. Write values = "
+                                 f"{{ Y = 1, N = 0 }}")
+            if name in self.ids and coding.model_dump(exclude={"column", "label"}, exclude_defaults=True):
+                raise StudyError(f"coding of {name!r}: an id is read as it stands; only column and label may be said")
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the study, whatever a site calls them."""
+        control = self.diagnostics.negative_control
+        return (self.treatment, *self.outcome_columns, *(c.name for c in self.covariates), *self.ids,
+                *((control,) if control else ()), *((self.cluster,) if self.cluster else ()))
+
+    def reads(self, names: Iterable[str] | None = None) -> tuple[str, ...]:
+        """The columns of a table that these columns of the study (none: all) are made from."""
+        return sources(self.coding, tuple(self.columns if names is None else names))
+
+    def label(self, column: str) -> str:
+        """What a person calls a column of the study, or of its design: its label, of a level with the level."""
+        name, level = column, ""
+        if column not in self.coding and "=" in column:
+            named = [c.name for c in self.covariates if column in c.design_columns() and c.type == "categorical"]
+            name, level = (named[0], column.removeprefix(named[0])) if named else (column, "")
+        coding = self.coding.get(name)
+        return f"{coding.label}{level}" if coding is not None and coding.label else column
+
+    def said(self, column: str) -> str:
+        """Its label with its unit: 'systolic pressure (mmHg)'."""
+        return f"{self.label(column)} ({self.unit(column)})" if self.unit(column) else self.label(column)
+
+    def unit(self, column: str) -> str:
+        """The unit of a column's values; '' where none is said."""
+        coding = self.coding.get(column)
+        return coding.unit or "" if coding is not None else ""
+
+    def _check_omop(self) -> None:
+        """What the study reads comes from the common data model, each column from its feature."""
+        if self.source is None or self.source.omop is None:
+            return
+        made = {self.treatment, self.outcome, "person_id", *self.source.omop.features}
+        for name in self.reads():
+            if name not in made:
+                raise StudyError(f"source.omop: the study reads {name!r}, and no feature says where it comes from"
+                                 f"{nearest(name, self.source.omop.features)}. Write [source.omop.features.{name}]")
 
     def _check_level_counts(self) -> None:
         for covariate in self.covariates:
@@ -362,6 +449,16 @@ class Study(_Stated):
                              "an optimiser other than lbfgs, and optimiser.tolerance = 0 (the objective is not told)")
 
     @property
+    def outcome_columns(self) -> tuple[str, ...]:
+        """The outcome's, and that of its time or exposure."""
+        return (self.outcome, *(column for column in (self.time, self.exposure) if column is not None))
+
+    @property
+    def most_intervals(self) -> int:
+        """Of a time to an event, before any count is known; else 0."""
+        return outcomes.most_intervals(self.outcome_type, self.horizons, self.cuts)
+
+    @property
     def links(self) -> bool:
         """Whether people at several sites are to be found."""
         return bool(self.ids) and self.linkage.enabled
@@ -373,6 +470,10 @@ class Study(_Stated):
         if self.outcome_type != "numeric" and not known:
             raise StudyError(f"the outcome '{self.outcome}' is {self.outcome_type}, and the preset "
                              f"'{preset or self.preset}' knows numeric outcomes only. Choose the preset 'default'")
+        tells = getattr(options.model, "rounds_tell", "gradients")
+        if self.cluster is not None and (options.model.family != "shared" or tells != "gradients"):
+            raise StudyError(f"cluster: the preset '{preset or self.preset}' knows no clusters. Choose the preset "
+                             f"'default'")
         rounds, most = options.optimiser.rounds, self.agreed_policy.max_rounds
         if rounds > most:
             raise StudyError(f"optimiser.rounds = {rounds} is above policy.max_rounds = {most}. "
@@ -422,6 +523,11 @@ class Study(_Stated):
         """Whether a missing value of this covariate is filled rather than refused."""
         return (covariate.missing or self.missing) == "impute"
 
+    @property
+    def may_lack(self) -> bool:
+        """Whether values may be missing, filled or their rows dropped: what is missing is then looked at."""
+        return self.rows_without == "drop" or any(self.imputes(covariate) for covariate in self.covariates)
+
     def check_site(self, site: str) -> None:
         """Whether this site may take part."""
         check_site_id(site)
@@ -436,8 +542,15 @@ class Study(_Stated):
         agreed["sites"] = sorted(self.sites)
         if self.source is None:
             del agreed["source"]
-        if self.outcome_type == "numeric":  # a study has the hash that it had before there were other types
-            del agreed["outcome_type"]
+        else:
+            agreed["source"] = self.source.model_dump(exclude_none=True)
+        agreed["coding"] = {name: coding.plain() for name, coding in self.coding.items()}
+        for key in ("coding", "rows_without", "cluster"):  # nor does what a study does not say change its hash
+            if agreed[key] == type(self).model_fields[key].default:
+                del agreed[key]
+        # a study has the hash that it had before there were other types
+        agreed = {key: value for key, value in agreed.items() if key not in OF_TYPES
+                  or value != Study.model_fields[key].default}
         agreed["fit"] = self.fit_options().model_dump()
         if not agreed["fit"]["model"].get("sum_noise"):  # nor before sums could have noise
             del agreed["policy"]["sum_noise"]
@@ -461,24 +574,42 @@ class Study(_Stated):
         """The study as a file: `Study.read` of it is equal to this study."""
         changes = self.policy.changes()
         top = self.model_dump(exclude={"covariates", "linkage", "diagnostics", "policy", "options", "source",
-                                       "outcome_type"})
+                                       *OF_TYPES, "coding"})
         top = {key: value for key, value in top.items() if value is not None}
+        if self.rows_without == "refuse":
+            del top["rows_without"]
+        coded = {name: coding.plain() for name, coding in self.coding.items()}
         if self.outcome_type != "numeric":
-            top["outcome"] = {"name": self.outcome, "type": self.outcome_type}
+            top["outcome"] = outcomes.written(self.outcome, self.outcome_type, self.time, self.horizons, self.cuts,
+                                              self.exposure)
+        for role, name in (("treatment", self.treatment), ("outcome", self.outcome)):
+            if name in coded:
+                top[role] = (top[role] if isinstance(top[role], dict) else {"name": name}) | coded.pop(name)
         tables = {f"covariates.{toml_key(covariate.name)}": covariate.model_dump(exclude={"name"}, exclude_none=True)
-                  for covariate in self.covariates}
+                  | coded.pop(covariate.name, {}) for covariate in self.covariates}
+        tables |= {f"coding.{toml_key(name)}": coding for name, coding in coded.items()}
         if linkage := self.linkage.model_dump(exclude_defaults=True):
             tables["linkage"] = linkage
         if diagnostics := self.diagnostics.model_dump(exclude_defaults=True):
             tables["diagnostics"] = diagnostics
         if self.source:
-            tables["source"] = self.source.model_dump()
+            tables["source"] = self.source.model_dump(exclude_none=True)
         if changes:
             tables["policy"] = {"name": self.policy.name, **changes}
         else:
             top["policy"] = self.policy.name
         sections = [f"[{head}]\n{lines(rows)}" for head, rows in (tables | self.options).items()]
         return "\n".join([lines(top), *sections])
+
+    def shown(self) -> str:
+        """What it asks, of what, and under which policy."""
+        outcome = f"'{self.said(self.outcome)}'{'' if self.outcome_type == 'numeric' else f' ({self.outcome_type})'}"
+        return (f"Study '{self.name}': effect of '{self.label(self.treatment)}' on {outcome}\n"
+                f"  {len(self.covariates)} covariates: {named(map(self.said, (c.name for c in self.covariates)))}\n"
+                f"  policy '{self.policy.name}', preset '{self.preset}', seed {self.seed}, hash {self.hash()[:12]}")
+
+    def __repr__(self) -> str:
+        return self.shown()
 
     def write(self, path: str | Path) -> None:
         """`to_toml` in a file, replacing what was there."""
@@ -531,18 +662,8 @@ def _described(name: Any, options: Any) -> Covariate:
 
 
 def _with_outcome(data: Mapping[str, Any]) -> dict[str, Any]:
-    """With `outcome = {name = …, type = …}` as its two fields."""
-    given: Mapping[str, Any] = data["outcome"]
-    if other := sorted(set(given) - {"name", "type"}):
-        raise StudyError(f"outcome: unknown key {other[0]!r}{nearest(other[0], ('name', 'type'))}; it has a name and a "
-                         f"type")
-    if "name" not in given:
-        raise StudyError("outcome: the key 'name' is missing: the column that holds the outcome")
-    kind = given.get("type", "numeric")
-    if kind not in get_args(OutcomeType):
-        raise StudyError(f"outcome.type = {kind!r} is unknown{nearest(str(kind), get_args(OutcomeType))}; known: "
-                         f"{', '.join(get_args(OutcomeType))}")
-    return {**data, "outcome": given["name"], "outcome_type": kind}
+    """With `outcome = {name = …, type = …}` as its fields."""
+    return {**data, **outcomes.fields_of(data["outcome"])}
 
 
 def _plain(value: Any) -> Any:
@@ -556,7 +677,7 @@ def _plain(value: Any) -> Any:
 
 def _fields(file: dict[str, Any]) -> dict[str, Any]:
     """The fields of Study from the tables of a file; [model], [optimiser], [prediction] are its options."""
-    known = [key for key in Study.model_fields if key not in ("options", "outcome_type")] + list(OPTION_TABLES)
+    known = [key for key in Study.model_fields if key not in ("options", *OF_TYPES)] + list(OPTION_TABLES)
     for key in file:
         if key not in known:
             raise StudyError(f"study: unknown key {key!r}{nearest(key, known)}")

@@ -25,18 +25,18 @@ def parsed(text: str, place: str) -> dict[str, Any]:
         raise StudyError(f"{place} is no study: {problem}. See docs/study.md") from None
 
 
-def text_of(path: Path) -> str:
-    """The file's text; Windows editors put a byte-order mark first, which is dropped."""
+def text_of(path: Path, what: str = "study file") -> str:
+    """The text of a file, which messages call `what`; Windows editors put a byte-order mark first, which is dropped."""
     try:
         with path.open("rb") as file:
             data = file.read(MAX_STUDY_BYTES + 1)
         if len(data) > MAX_STUDY_BYTES:
-            raise StudyError(f"study file {path} is larger than {MAX_STUDY_BYTES} bytes. Is it the data?")
+            raise StudyError(f"{what} {path} is larger than {MAX_STUDY_BYTES} bytes. Is it the data?")
         return data.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise StudyError(f"study file {path} is not UTF-8 text. Save it again as UTF-8") from None
+        raise StudyError(f"{what} {path} is not UTF-8 text. Save it again as UTF-8") from None
     except (OSError, ValueError) as problem:
-        raise StudyError(f"study file {path} cannot be read: {reason(problem)}. Check the path") from None
+        raise StudyError(f"{what} {path} cannot be read: {reason(problem)}. Check the path") from None
 
 
 def reason(problem: Exception) -> str:

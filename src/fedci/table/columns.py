@@ -78,10 +78,21 @@ def column_names(data: Any, max_bytes: int) -> list[str]:
     if isinstance(data, Asked):
         return data.names()
     if not isinstance(data, str | os.PathLike):
-        return [str(name) for name in data.columns]
+        return trimmed([str(name) for name in data.columns])
     path, read = _readable(data, max_bytes, {".csv": _csv_names, ".parquet": _parquet_names})
     with told_of(str(path)):
-        return read(path)
+        return trimmed(read(path))
+
+
+def trimmed(header: Sequence[Any]) -> list[Any]:
+    """Without the blanks around names, which exports of fixed width leave."""
+    return [name.strip() if isinstance(name, str) else name for name in header]
+
+
+def spelt(header: Sequence[Any], wanted: Sequence[str] | None) -> dict[str, Any]:
+    """Wanted column (none: all) → as the header spells it."""
+    names = trimmed(header)
+    return {name: header[names.index(name)] for name in check_header(names, wanted)}
 
 
 def count_rows(data: Any) -> int | None:
@@ -134,8 +145,9 @@ def from_frame(frame: Any, wanted: Sequence[str] | None) -> dict[str, Column]:
 
     if not isinstance(frame, pd.DataFrame):
         raise SourceError(f"got {type(frame).__name__}, needs a pandas DataFrame or the path of a file")
-    wanted = check_header(list(frame.columns), wanted)
-    return {name: Column(name, _plain(_arrow(frame[name]))) for name in wanted}
+    named = spelt([name if isinstance(name, str) else str(name) for name in frame.columns], wanted)
+    places = {str(name): place for place, name in enumerate(frame.columns)}
+    return {name: Column(name, _plain(_arrow(frame.iloc[:, places[own]]))) for name, own in named.items()}
 
 
 def _arrow(series: pd.Series) -> pa.ChunkedArray:
@@ -177,11 +189,11 @@ def _parquet(path: Path) -> Iterator[pa.parquet.ParquetFile]:
 
 def _from_parquet(path: Path, wanted: Sequence[str] | None) -> dict[str, Column]:
     with _parquet(path) as file:
-        wanted = check_header(file.schema_arrow.names, wanted)
-        check_cells(_rows_said(file.metadata), len(wanted))
-        table = file.read(columns=list(wanted))
+        named = spelt(file.schema_arrow.names, wanted)
+        check_cells(_rows_said(file.metadata), len(named))
+        table = file.read(columns=list(named.values()))
         _check_unfolded(table)
-        return {name: Column(name, _plain(table.column(name))) for name in wanted}
+        return {name: Column(name, _plain(table.column(own))) for name, own in named.items()}
 
 
 def check_cells(rows: int, columns: int) -> None:
@@ -216,11 +228,11 @@ def _parquet_names(path: Path) -> list[str]:
 
 def _parquet_chunks(path: Path, wanted: Sequence[str], rows: int) -> Iterator[dict[str, Column]]:
     with _parquet(path) as file:
-        check_header(file.schema_arrow.names, wanted)
+        named = spelt(file.schema_arrow.names, wanted)
         empty = file.schema_arrow.empty_table() if file.metadata.num_rows == 0 else None
-        for part in [empty] if empty is not None else file.iter_batches(rows, columns=list(wanted)):
+        for part in [empty] if empty is not None else file.iter_batches(rows, columns=list(named.values())):
             table = pa.Table.from_batches([part]) if isinstance(part, pa.RecordBatch) else part
-            yield {name: Column(name, _plain(table.column(name))) for name in wanted}
+            yield {name: Column(name, _plain(table.column(own))) for name, own in named.items()}
 
 
 def _csv_names(path: Path) -> list[str]:
@@ -234,18 +246,18 @@ def _csv_chunks(path: Path, wanted: Sequence[str], rows: int) -> Iterator[dict[s
 
     header = _csv_names(path)
     _check_delimiter(header, wanted)
-    check_header(header, wanted)
+    named = spelt(header, wanted)
     ragged: list[Any] = []
     try:
         with arrow_csv.open_csv(
                 path, arrow_csv.ReadOptions(use_threads=False, block_size=STREAM_BLOCK_BYTES),
                 arrow_csv.ParseOptions(invalid_row_handler=_noting(ragged)),
-                _as_text_columns(wanted)) as reader:
+                _as_text_columns(list(named.values()))) as reader:
             for batch in reader:
                 table = pa.Table.from_batches([batch])
                 for start in range(0, max(batch.num_rows, 1), rows):
                     part = table.slice(start, rows)
-                    yield {name: Column(name, _plain(part.column(name))) for name in wanted}
+                    yield {name: Column(name, _plain(part.column(own))) for name, own in named.items()}
     except pa.ArrowException:  # its words quote the row
         raise SourceError(_why_not_csv(ragged)) from None
 
@@ -255,13 +267,13 @@ def _from_csv(path: Path, wanted: Sequence[str] | None) -> dict[str, Column]:
     _check_text(data)
     header = _header(data)
     _check_delimiter(header, wanted or ())
-    wanted = check_header(header, wanted)
-    check_cells(data.count(b"\n") or data.count(b"\r"), len(wanted))
+    named = spelt(header, wanted)
+    check_cells(data.count(b"\n") or data.count(b"\r"), len(named))
     if b"\n" not in data and b"\r" not in data:  # a header alone, which Arrow takes for a broken block
-        table = pa.table({name: pa.array([], pa.string()) for name in wanted})
+        table = pa.table({own: pa.array([], pa.string()) for own in named.values()})
     else:
-        table = _parsed_csv(data, wanted)
-    return {name: Column(name, _plain(table.column(name))) for name in wanted}
+        table = _parsed_csv(data, list(named.values()))
+    return {name: Column(name, _plain(table.column(own))) for name, own in named.items()}
 
 
 def _check_file(path: Path, max_bytes: int) -> None:
@@ -335,7 +347,7 @@ def _header(data: bytes) -> list[str]:
 
 
 def _check_delimiter(header: list[str], wanted: Sequence[str]) -> None:
-    matching = len(set(header) & set(wanted))
+    matching = len(set(trimmed(header)) & set(wanted))
     for delimiter, name in ((";", "semicolons"), ("\t", "tabs"), ("|", "bars")):
         split = {cell.strip().strip('"') for cell in ",".join(header).split(delimiter)}
         if len(split & set(wanted)) > matching:

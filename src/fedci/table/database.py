@@ -1,4 +1,4 @@
-"""A site's table from a query on its own database: PostgreSQL or SQLite, read-only, in chunks (extra `sql`).
+"""A site's table from a query on its own database: PostgreSQL, DuckDB or SQLite, read-only, in chunks (extra `sql`).
 
     sql:cohort.sql    the query in a file at the site         FEDCI_DATABASE_URL        where the database is
     sql:              the study's query ([source] query)      FEDCI_DATABASE_PASSWORD   its password, if it needs one
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from fedci.errors import SizeError, SourceError, UsageError
-from fedci.table.columns import ANY_SIZE, check_cells, check_header
+from fedci.table.columns import ANY_SIZE, check_cells, check_header, trimmed
 from fedci.table.statement import POSTGRES_SETTINGS, REMEDY, check_postgres, check_select, check_shown, read_only
 from fedci.table.values import Column, told_of
 
@@ -40,6 +40,7 @@ CONNECT_SECONDS = 10
 CELL_BYTES = 16
 """What a number is taken to weigh against the policy's `max_file_bytes`."""
 EXAMPLES = "postgresql://reader@db.hospital.org/cohort or sqlite:////data/cohort.db"
+SHARED_QUERY = "the study's query"
 SHOWN = "42"
 """SQLSTATE class whose messages name tables, columns and words of the query, and never a cell."""
 SQLITE_SHOWN = re.compile("no such (table|column)|ambiguous column|near |incomplete input|You can only execute one")
@@ -91,6 +92,10 @@ class Query:
         import sqlalchemy
         from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
+        if kind_at(self.site) == "duckdb":
+            with told_of(self.place), _duckdb(_address(self.site)[1].database, self.text, rows) as found:
+                yield found
+            return
         engine = _engine(self.site)
         with told_of(self.place):
             functions = check_select(self.text)
@@ -101,7 +106,7 @@ class Query:
                     cursor = connection.exec_driver_sql(self.text, execution_options={"no_parameters": True})
                     if not cursor.returns_rows:
                         raise SourceError(f"the query gives no rows. {REMEDY}")
-                    yield list(cursor.keys()), cursor.partitions(rows)
+                    yield trimmed(list(cursor.keys())), cursor.partitions(rows)
                     connection.rollback()
             except DBAPIError as problem:
                 raise SourceError(_reason(engine, problem)) from None
@@ -113,8 +118,8 @@ class Query:
                 engine.dispose()
 
 
-def query_at(text: str, site: str, shared: str | None) -> Query:
-    """From `sql:FILE`, or from `sql:` alone and the study's own query."""
+def query_at(text: str, site: str, shared: str | Callable[[], str | None] | None) -> Query:
+    """From `sql:FILE`, or from `sql:` alone and the study's own query (or what makes it, where it is needed)."""
     _check_extra()
     path = text.removeprefix(SCHEME)
     if re.match(r"[a-z+]+://", path):
@@ -122,10 +127,16 @@ def query_at(text: str, site: str, shared: str | None) -> Query:
                          f"stands in the variable {ADDRESS}, such as {EXAMPLES}")
     if path:
         return Query(_query_file(Path(path)), site, f"query {path}")
-    if shared is None:
+    query = shared() if callable(shared) else shared
+    if query is None:
         raise UsageError(f"{SCHEME} alone takes the study's query, and this study has none: write {SCHEME}FILE, or "
                          "[source] query in the study")
-    return Query(shared, site, "the study's query")
+    return Query(query, site, SHARED_QUERY)
+
+
+def kind_at(site: str) -> str:
+    """Which kind of database the site has."""
+    return str(_address(site)[1].get_backend_name())
 
 
 def _check_extra() -> None:
@@ -157,7 +168,8 @@ def _variable(name: str, site: str) -> tuple[str, str | None]:
     return (own, os.environ[own]) if os.environ.get(own) else (name, os.environ.get(name) or None)
 
 
-def _engine(site: str) -> sqlalchemy.Engine:
+def _address(site: str) -> tuple[str, sqlalchemy.URL]:
+    """(the variable, the address in it), without a password."""
     import sqlalchemy
 
     variable, value = _variable(ADDRESS, site)
@@ -171,6 +183,11 @@ def _engine(site: str) -> sqlalchemy.Engine:
     if url.password is not None or any("pass" in key.lower() for key in url.query):
         raise UsageError(f"{variable} holds a password. Take it out, and set {PASSWORD} instead (PostgreSQL's own "
                          "~/.pgpass and PGPASSWORD work too)")
+    return variable, url
+
+
+def _engine(site: str) -> sqlalchemy.Engine:
+    variable, url = _address(site)
     return _made(url, variable, _variable(PASSWORD, site)[1])
 
 
@@ -188,8 +205,8 @@ def _made(url: sqlalchemy.URL, variable: str, password: str | None) -> sqlalchem
         settings = " ".join([*map(str, [url.query.get("options", "")]), POSTGRES_SETTINGS]).strip()
         return sqlalchemy.create_engine(url, poolclass=NullPool, hide_parameters=True, connect_args={
             "connect_timeout": CONNECT_SECONDS, "options": settings})
-    raise UsageError(f"{variable} names a database of the kind {kind!r}; fedci reads PostgreSQL and SQLite, where it "
-                     "can make sure that nothing is written. Export the table as CSV or Parquet instead")
+    raise UsageError(f"{variable} names a database of the kind {kind!r}; fedci reads PostgreSQL, DuckDB and SQLite, "
+                     "where it can make sure that nothing is written. Export the table as CSV or Parquet instead")
 
 
 def _check_driver() -> None:
@@ -207,6 +224,35 @@ def _sqlite(database: str | None) -> sqlite3.Connection:
     if not database or database == ":memory:" or not Path(database).is_file():
         raise SourceError(f"there is no SQLite file {database!r}. Write sqlite:////absolute/path.db")
     return read_only(sqlite3.connect(f"file:{quote(str(Path(database).resolve()))}?mode=ro", uri=True))
+
+
+@contextmanager
+def _duckdb(database: str | None, text: str, rows: int) -> Iterator[tuple[list[str], Iterator[Sequence[Any]]]]:
+    """A file of DuckDB, opened to be read: the query reaches no other file, no network and no setting."""
+    from importlib.util import find_spec
+
+    if find_spec("duckdb") is None:
+        raise UsageError("DuckDB needs its package: run `pip install 'fedci[sql]'`")
+    import duckdb
+
+    if not database or not Path(database).is_file():
+        raise SourceError(f"there is no DuckDB file {database!r}. Write duckdb:////absolute/path.duckdb")
+    check_select(text)
+    connection = duckdb.connect(database, read_only=True, config={
+        "enable_external_access": "false", "autoinstall_known_extensions": "false",
+        "autoload_known_extensions": "false", "lock_configuration": "true"})
+    try:
+        cursor = connection.execute(text)
+        yield [part[0] for part in cursor.description or ()], iter(lambda: cursor.fetchmany(rows), [])
+    except (duckdb.CatalogException, duckdb.BinderException, duckdb.ParserException) as problem:
+        raise SourceError(f"the database does not understand the query: {str(problem).splitlines()[0]}. Correct it"
+                          ) from None
+    except duckdb.PermissionException:
+        raise SourceError(f"the query would do more than read tables. {REMEDY}") from None
+    except duckdb.Error as problem:
+        raise SourceError(f"the database stopped at the query ({type(problem).__name__})") from None
+    finally:
+        connection.close()
 
 
 def _options(engine: sqlalchemy.Engine, rows: int) -> dict[str, Any]:

@@ -10,7 +10,8 @@ import numpy as np
 from fedci.errors import UsageError
 from fedci.study.study import Covariate, Study
 from fedci.table.columns import from_frame
-from fedci.table.values import Column, count, level_codes, numbers, quoted, refuse_rows, told_of, zeros_and_ones
+from fedci.table.recode import coded
+from fedci.table.values import Column, count, level_codes, numbers, quoted, refuse, refuse_rows, told_of, zeros_and_ones
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,9 +32,11 @@ def design_chunk(study: Study, columns: Mapping[str, Column], place: str) -> np.
 
 
 def design_matrix(study: Study, frame: pd.DataFrame, site: str) -> tuple[np.ndarray, np.ndarray]:
-    """x [n, d] and missing [n, d] from a frame with the study's covariates; other columns are ignored."""
+    """x [n, d] and missing [n, d] from a frame as a site has it, with the columns that the study's covariates are read
+    from; others are ignored."""
+    names = [c.name for c in study.covariates]
     with told_of(f"site {site!r}"):
-        return design(study, from_frame(frame, [c.name for c in study.covariates]))
+        return design(study, coded(study.coding, from_frame(frame, study.reads(names)), names))
 
 
 def design_from(study: Study, X: Any, site: str) -> tuple[np.ndarray, np.ndarray]:
@@ -47,16 +50,21 @@ def design_from(study: Study, X: Any, site: str) -> tuple[np.ndarray, np.ndarray
     if coded:
         raise UsageError(f"X is an array, but {quoted(coded)} is categorical. "
                          f"Pass a DataFrame with the columns {quoted(names)}")
-    return design_matrix(study, pd.DataFrame(_two_dimensional(X, len(names)), columns=names), site)
+    with told_of(f"site {site!r}"):  # numbers as the study means them: nothing is left to recode
+        return design(study, from_frame(pd.DataFrame(_two_dimensional(X, len(names)), columns=names), names))
 
 
-def design(study: Study, columns: Mapping[str, Column]) -> tuple[np.ndarray, np.ndarray]:
-    x = np.hstack([checked_block(study, columns[covariate.name], covariate) for covariate in study.covariates])
+def design(study: Study, columns: Mapping[str, Column],
+           kept: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """Of the rows `kept` (none: of all)."""
+    x = np.hstack([checked_block(study, columns[covariate.name], covariate, kept) for covariate in study.covariates])
     return x, np.isnan(x)
 
 
-def checked_block(study: Study, column: Column, covariate: Covariate) -> np.ndarray:
+def checked_block(study: Study, column: Column, covariate: Covariate, kept: np.ndarray | None = None) -> np.ndarray:
+    """Cells are read in all rows, so that a message names the table's own; values may be missing in rows that go."""
     block = _block(column, covariate)
+    block = block if kept is None else block[kept]
     _check_missing(column, np.isnan(block[:, 0]), allowed=study.imputes(covariate))
     return block
 
@@ -73,15 +81,15 @@ def _block(column: Column, covariate: Covariate) -> np.ndarray:
     values = numbers(column, "the study says it is numeric. Correct the cells, or declare it categorical")
     if covariate.range:
         low, high = covariate.range
-        refuse_rows(column, (values < low) | (values > high), f"outside the range [{low:g}, {high:g}]",
-                     "leave unknown values empty instead of writing a code, or correct the range")
+        values = refuse_rows(column, values, (values < low) | (values > high), f"outside the range [{low:g}, {high:g}]",
+                             "name a code for 'unknown' in missing_codes, leave the cells empty, or correct the range")
     return values[:, None]
 
 
 def _check_missing(column: Column, gone: np.ndarray, allowed: bool) -> None:
     if gone.any() and not allowed:
-        raise column.error(f"has {count(gone.sum(), 'missing value')}; the study requires it. "
-                           f'Drop the rows, or set missing = "impute" for {column.name!r}.')
+        refuse(column.error(f"has {count(gone.sum(), 'missing value')}; the study requires it. "
+                            f'Drop the rows, or set missing = "impute" for {column.name!r}.'))
 
 
 def _two_dimensional(X: Any, width: int) -> np.ndarray:

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,15 +19,37 @@ import numpy as np
 import pyarrow.compute as pc
 
 from fedci.errors import DataError, FedciError
+from fedci.plain import printable
+from fedci.study.coding import MAX_NAME
+from fedci.study.omop import Omop
+from fedci.study.options import nearest
 from fedci.study.policy import policy as policy_of
 from fedci.study.study import Covariate, Study, is_name
+from fedci.table.cdm import common_of
 from fedci.table.columns import ANY_SIZE, read_columns
+from fedci.table.database import Query, kind_at
 from fedci.table.values import Column, numbers, told_of, words, zeros_and_ones
 
-TREATMENT = re.compile(r"treat|^trt|^arm$|expos|^drug|interven|^w$|^z$", re.I)
+TREATMENT = re.compile(r"treat|^trt|^arm$|expos|^drug|interven|^w$|^z$|^rx|random|alloc|assign|^group$", re.I)
 OUTCOME = re.compile(r"outcome|response|change|score|^y$|_y$|result|endpoint|death|died|dead|mortal|surviv|readmi|"
                      r"relaps", re.I)
 IDENTITY = re.compile(r"(^|_|\b)(id|ids|nid|pid|mrn|ssn|nhs|uuid|person|patient|subject)(_|$|\b|no$|nr$)|(_id|Id|ID)$")
+AFTER = re.compile(r"death|dead|died|mortal|surviv|event|complic|recur|relaps|readm|adverse|endpoint|outcome|discharg|"
+                   r"follow|(^|_)(post|after|fu|fup|los)(_|\d|$)|_(d|day|m|month|w|week|y|year)_?\d+$|"
+                   r"\d_?(d|days?|m|mo|months?|w|weeks?|y|years?)$", re.I)
+"""Names of what happens after a treatment."""
+BEFORE = 3
+"""Columns that stand before the treatment in a table whose order says something."""
+YES, NO = ("y", "yes", "ja", "oui", "si", "true"), ("n", "no", "nein", "non", "false", "none", "control", "placebo")
+UNKNOWN = ("u", "unk", "unknown", "?", "9", "99")
+"""Words of columns of yes and no, and of arms, in small letters."""
+FEW_CANDIDATES = 6
+"""Among more columns of two values, none of which is named so, nobody guesses the treatment."""
+NOT_ASKED = "not among --covariates"
+TIME = re.compile(r"days|weeks|months|years|time|followup|follow_up|futime|rtime|dtime|tstop", re.I)
+EVENT = re.compile(r"death|died|dead|mortal|event|status|relaps|recur|readmi|censor", re.I)
+HORIZON = 0.8
+"""Of the time that nine of ten are followed no longer than: a first guess of where curves are compared."""
 FEW_LEVELS = 12
 """Words of more kinds than this are text, not levels; whoever knows better writes them in."""
 RARE = 10
@@ -47,6 +69,12 @@ class Look:
     rare: tuple[str, ...] = ()
     range: tuple[float, float] | None = None
     """Widened outward to two digits."""
+    coding: Mapping[str, Any] = field(default_factory=dict)
+    """What words mean, where they are yes and no."""
+    positive: float | None = None
+    """Of numbers that are never negative, their 90% quantile."""
+    counts: bool = False
+    """Whether they are few whole numbers from 0 on."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +83,7 @@ class Guess:
 
     look: Look
     role: str
-    """treatment, outcome, covariate, id or left out."""
+    """treatment, outcome, time, covariate, id or left out."""
     why: str
 
 
@@ -69,14 +97,19 @@ class Proposal:
 
     def to_toml(self) -> str:
         """The study file with a remark at each guess; `Study.read` of it is the study."""
-        remarks = {_head(guess): f"# review: {guess.why}" for guess in self.guesses if guess.role != "left out"}
+        remarks = {_head(guess): f"# review: {guess.why}" for guess in self.guesses
+                   if guess.role not in ("left out", "time")}
+        if self.study.time is not None:
+            remarks["outcome"] = ("# review: did the event (1) or the end of follow-up (0) end this time, from the "
+                                  "treatment on? At which horizons are curves compared?")
         lines = ["# Proposed by `fedci init`. What is marked 'review' is a guess from one file: check it against",
                  "# the protocol, then give the same file to every site. docs/study.md explains the keys."]
         for line in self.study.to_toml().splitlines():
             start = line if line.startswith("[") else line.partition(" = ")[0]
             lines += [remarks.pop(start)] if start in remarks else []
             lines.append(line)
-        left = [f"#   {guess.look.name!r}: {guess.why}" for guess in self.guesses if guess.role == "left out"]
+        left = [f"#   {guess.look.name!r}: {guess.why}" for guess in self.guesses
+                if guess.role == "left out" and guess.why != NOT_ASKED]
         lines += ["", "# Left out; add what the study needs:", *left] if left else []
         return "\n".join(lines) + "\n"
 
@@ -89,16 +122,37 @@ def _head(guess: Guess) -> str:
     return at.get(guess.role) or f"[covariates.{toml_key(guess.look.name)}]"
 
 
-def propose(data: Any, name: str = "study", policy: str = "standard") -> Proposal:
-    """From a file or a query: the columns looked at, roles guessed, a study that can be read."""
+@dataclass(frozen=True, kw_only=True)
+class Roles:
+    """What whoever asks knows already; none: to be guessed."""
+
+    treatment: str | None = None
+    outcome: str | None = None
+    covariates: tuple[str, ...] | None = None
+
+    def check(self, names: Sequence[str]) -> None:
+        """Every column is there, and has one role."""
+        asked = [name for name in (self.treatment, self.outcome, *(self.covariates or ())) if name is not None]
+        for name in asked:
+            if name not in names:
+                raise DataError(f"there is no column {name!r} in the table{nearest(name, names)}")
+            if asked.count(name) > 1:
+                raise DataError(f"column {name!r} is named in two roles; it has one")
+
+
+def propose(data: Any, name: str = "study", policy: str = "standard", roles: Roles | None = None) -> Proposal:
+    """From a file or a query: the columns looked at, roles guessed (but for those that are said), a study that can be
+    read."""
+    roles = roles or Roles()
     columns = read_columns(data, None, ANY_SIZE)
     rows = len(next(iter(columns.values())).cells)
     if not rows:
         raise DataError("the table has a header but no rows. Export it again")
+    roles.check(list(columns))
     looks = [_look(column) for column in columns.values()]
     named = [look for look in looks if is_name(look.name)]
     unnamed = tuple(Guess(look, "left out", "no name for a study: rename it") for look in looks if look not in named)
-    guesses = (*_roles(named), *unnamed)
+    guesses = (*_roles(named, roles), *unnamed)
     return Proposal(_study(guesses, name, policy), guesses, rows)
 
 
@@ -132,7 +186,9 @@ def _as_numeric(column: Column) -> Look | None:
     whole = bool((known == np.round(known)).all())
     if whole and len(np.unique(known)) == len(values) and IDENTITY.search(column.name):
         return Look(name=column.name, kind="unique", missing=0.0)
-    return Look(name=column.name, kind="numeric", missing=_share(values), range=_round_range(known.min(), known.max()))
+    counts = whole and known.min() == 0 and len(np.unique(known)) <= FEW_LEVELS
+    return Look(name=column.name, kind="numeric", missing=_share(values), range=_round_range(known.min(), known.max()),
+                positive=float(np.quantile(known, 0.9)) if known.min() >= 0 else None, counts=counts)
 
 
 def _share(values: np.ndarray) -> float:
@@ -152,6 +208,9 @@ def _as_words(column: Column) -> Look | None:
     counted = pc.value_counts(pc.drop_null(pc.utf8_trim_whitespace(text)).combine_chunks())
     levels_counted = sorted((entry["values"], entry["counts"]) for entry in counted.to_pylist())
     missing = float(text.null_count / max(len(text), 1))
+    if (found := _yes_and_no(levels_counted)) is not None:
+        gone = missing + sum(n for word, n in levels_counted if word in found.get("missing_codes", ())) / len(text)
+        return Look(name=column.name, kind="binary", missing=gone, coding=found)
     if len(levels_counted) == len(text) > FEW_LEVELS:
         return Look(name=column.name, kind="unique", missing=missing)
     if not 2 <= len(levels_counted) <= FEW_LEVELS or not all(is_name(word) for word, _ in levels_counted):
@@ -162,14 +221,78 @@ def _as_words(column: Column) -> Look | None:
                 rare=tuple(word for word, count in levels_counted if count < RARE))
 
 
+def _yes_and_no(levels_counted: Sequence[tuple[str, int]]) -> dict[str, Any] | None:
+    """The coding of a column of yes and no, and perhaps unknown; None of any other."""
+    words_there = [word for word, _ in levels_counted if is_name(word)]
+    yes, no, unknown = ([word for word in words_there if word.lower() in known] for known in (YES, NO, UNKNOWN))
+    if len(yes) != 1 or len(no) != 1 or len(words_there) > 2 + len(unknown) or len(words_there) < len(levels_counted):
+        return None
+    return {"values": {yes[0]: 1, no[0]: 0}} | ({"missing_codes": unknown} if unknown else {})
+
+
 # ── roles ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _roles(looks: Sequence[Look]) -> tuple[Guess, ...]:
-    treatment = _chosen(looks, TREATMENT, ("binary",), "the treatment: a column of 0 and 1")
-    rest = [look for look in looks if look is not treatment]
-    outcome = _chosen(rest, OUTCOME, ("numeric", "binary"), "the outcome: a column of numbers")
-    return tuple(_role(look, treatment, outcome) for look in looks)
+def _roles(looks: Sequence[Look], roles: Roles) -> tuple[Guess, ...]:
+    by_name = {look.name: look for look in looks}
+    said = roles.treatment is not None
+    before = [look for look in looks if not AFTER.search(look.name)]
+    treatment = (_arms(by_name[str(roles.treatment)]) if said else
+                 _guessed_treatment([look for look in before if look.name != roles.outcome]))
+    rest = [look for look in looks if look.name != treatment.name]
+    outcome = (by_name[str(roles.outcome)] if roles.outcome is not None else
+               _chosen(rest, OUTCOME, ("numeric", "binary"), "the outcome: a column of numbers"))
+    if outcome.kind not in ("numeric", "binary"):
+        raise DataError(f"column {outcome.name!r} holds words, and an outcome is a number, or 0 and 1. Choose another,"
+                        f' or write in the study what they mean: outcome = {{ name = …, type = "binary", values = … }}')
+    order = [look.name for look in looks]
+    later = set(order[order.index(treatment.name):]) if order.index(treatment.name) >= BEFORE else set()
+    time, event = _followed(rest, outcome) if roles.outcome is None else (None, outcome)
+    return tuple(_time_guess(look) if look is time else _role(look, treatment, event, roles, look.name in later)
+                 for look in looks)
+
+
+def _followed(rest: Sequence[Look], outcome: Look) -> tuple[Look | None, Look]:
+    """(the time to an event, the event) where the outcome is one of them; else (none, the outcome)."""
+    event = next((look for look in rest if look.kind == "binary" and EVENT.search(look.name)), None)
+    time = next((look for look in rest if look.positive and TIME.search(look.name) and not look.counts), None)
+    if event is None or time is None or outcome not in (event, time) or event.missing or time.missing:
+        return None, outcome
+    return time, event
+
+
+def _time_guess(look: Look) -> Guess:
+    return Guess(look, "time", "was a person followed for so long?")
+
+
+def _guessed_treatment(looks: Sequence[Look]) -> Look:
+    fits = [look for look in looks if look.kind == "binary"]
+    if len(fits) > FEW_CANDIDATES and not any(TREATMENT.search(look.name) for look in fits):
+        raise DataError(f"{len(fits)} columns hold two values, and no name says which is the treatment. Say it with "
+                        f"--treatment NAME")
+    return _arms(_chosen(looks, TREATMENT, ("binary",), "the treatment: a column of 0 and 1"))
+
+
+def _arms(look: Look) -> Look:
+    """The treatment's look, with what its words mean."""
+    if look.kind == "binary":
+        if not look.coding:
+            return look
+        values = look.coding["values"]
+        arms = {"treated": [word for word, arm in values.items() if arm], "untreated": [
+            word for word, arm in values.items() if not arm]}
+        return replace(look, coding={key: part for key, part in look.coding.items() if key != "values"} | arms)
+    if look.kind != "categorical":
+        raise DataError(f"column {look.name!r} cannot be the treatment: it holds neither 0 and 1 nor a few words. Cut "
+                        f"numbers in the study, or choose another")
+    untreated = [word for word in look.levels if word.lower() in NO]
+    unknown = [word for word in look.levels if word.lower() in UNKNOWN]
+    if not untreated:
+        raise DataError(f"column {look.name!r} holds {len(look.levels)} words, and none says 'untreated' (N, no, "
+                        f"control, placebo). Write treatment = {{ name = …, treated = …, untreated = … }} in the study")
+    treated = [word for word in look.levels if word not in (*untreated, *unknown)]
+    return replace(look, coding={"treated": treated, "untreated": untreated}
+                   | ({"missing_codes": unknown} if unknown else {}))
 
 
 def _chosen(looks: Sequence[Look], named: re.Pattern[str], kinds: Sequence[str], needed: str) -> Look:
@@ -182,26 +305,41 @@ def _chosen(looks: Sequence[Look], named: re.Pattern[str], kinds: Sequence[str],
     return next((look for look in fits if named.search(look.name)), last)
 
 
-def _role(look: Look, treatment: Look, outcome: Look) -> Guess:
-    if look is treatment:
-        return Guess(look, "treatment", "is 1 the treated, 0 the untreated?" + _named(TREATMENT, look))
+def _role(look: Look, treatment: Look, outcome: Look, roles: Roles, later: bool) -> Guess:
+    """`later`: whether it stands behind the treatment in a table whose order may say something."""
+    dropped = " Rows without it are dropped: may they be?" if look.missing else ""
+    if look.name == treatment.name:
+        asked = "" if roles.treatment else _named(TREATMENT, look)
+        words = _arm_words(treatment) if treatment.coding else "is 1 the treated, 0 the untreated?"
+        return Guess(treatment, "treatment", words + asked + dropped)
     if look is outcome:
-        what = " 0 and 1: effects are differences of risks." if look.kind == "binary" else ""
+        what = " 0 and 1: effects are differences of risks." if look.kind == "binary" else (
+            " Few whole numbers: write type = \"count\" where they count events." if look.counts else "")
         return Guess(look, "outcome", f"is this the outcome, measured after the treatment?{what}"
-                                      + _named(OUTCOME, look))
-    if look.kind == "unique" or (IDENTITY.search(look.name) and look.kind != "binary"):
-        return Guess(look, "id", "does it identify a person at every site? Remove it if not; linkage uses it")
+                                      + ("" if roles.outcome else _named(OUTCOME, look)) + dropped)
+    if roles.covariates is not None and look.name not in roles.covariates:
+        return Guess(look, "left out", NOT_ASKED)
     if look.kind in ("text", "constant", "empty"):
         why = {"text": "text of many kinds, or dates", "constant": "one value only", "empty": "no values"}[look.kind]
         return Guess(look, "left out", why)
-    return Guess(look, "covariate", _covariate_remark(look))
+    if roles.covariates is not None:
+        return Guess(look, "covariate", _covariate_remark(look, later))
+    if look.kind == "unique" or (IDENTITY.search(look.name) and look.kind != "binary"):
+        return Guess(look, "id", "does it identify a person at every site? Remove it if not; linkage uses it")
+    if AFTER.search(look.name):
+        return Guess(look, "left out", "by its name it happens after the treatment: nothing to adjust for")
+    return Guess(look, "covariate", _covariate_remark(look, later))
+
+
+def _arm_words(look: Look) -> str:
+    return f"are {', '.join(look.coding['treated'])} the treated, {', '.join(look.coding['untreated'])} the untreated?"
 
 
 def _named(pattern: re.Pattern[str], look: Look) -> str:
     return "" if pattern.search(look.name) else " Its name does not say so"
 
 
-def _covariate_remark(look: Look) -> str:
+def _covariate_remark(look: Look, later: bool) -> str:
     remarks = {"binary": "0 and 1", "numeric": "range widened from what this file holds: what can be true?",
                "categorical": "levels as in this file: does the codebook have more? The first is the reference"}
     parts = [remarks[look.kind]]
@@ -209,7 +347,12 @@ def _covariate_remark(look: Look) -> str:
         parts.append(f"fewer than {RARE} people each: {', '.join(look.rare)}")
     if look.missing:
         parts.append(f"about {max(round(100 * look.missing), 1)}% missing: impute, or refuse")
-    return "measured before the treatment? " + "; ".join(parts)
+    if look.coding:
+        parts[0] = ", ".join(f"{word} is {value}" for word, value in look.coding["values"].items())
+        if "missing_codes" in look.coding:
+            parts.append(f"{', '.join(look.coding['missing_codes'])}: unknown")
+    asked = "it stands behind the treatment in the table: measured before it? " if later else ""
+    return (asked or "measured before the treatment? ") + "; ".join(parts)
 
 
 def _study(guesses: Sequence[Guess], name: str, policy: str) -> Study:
@@ -217,14 +360,53 @@ def _study(guesses: Sequence[Guess], name: str, policy: str) -> Study:
     covariates = [_covariate(guess.look) for guess in guesses if guess.role == "covariate"]
     if not covariates:
         raise DataError("no column is left for a covariate: what explains who is treated and how they fare is needed")
-    outcome = {"name": role["outcome"].name, "type": "binary" if role["outcome"].kind == "binary" else "numeric"}
-    return Study(name=name, treatment=role["treatment"].name, outcome=outcome, covariates=covariates,
+    y, w = role["outcome"], role["treatment"]
+    outcome: dict[str, Any] = {"name": y.name, "type": "binary" if y.kind == "binary" else "numeric", **y.coding}
+    if time := next((guess.look for guess in guesses if guess.role == "time"), None):
+        horizon = float(f"{HORIZON * (time.positive or 1.0):.1g}")
+        outcome = {"time": time.name, "event": y.name, "type": "survival", "horizons": [horizon], **y.coding}
+    return Study(name=name, treatment={"name": w.name, **w.coding}, outcome=outcome, covariates=covariates,
+                 rows_without="drop" if y.missing or w.missing else "refuse",
+                 coding={guess.look.name: dict(guess.look.coding) for guess in guesses
+                         if guess.role == "covariate" and guess.look.coding},
                  ids=tuple(guess.look.name for guess in guesses if guess.role == "id"), policy=policy_of(policy))
 
 
 def _covariate(look: Look) -> Covariate:
     return Covariate.model_validate({"name": look.name, "type": look.kind, "levels": look.levels or None,
                                      "range": look.range, "missing": "impute" if look.missing else None})
+
+
+# ── from a common data model ────────────────────────────────────────────────────────────────────────────────
+
+COMMON = 5
+"""Concepts of each table that are proposed: those that most people have on record."""
+FEMALE = 8532
+"""The concept of women."""
+
+
+def propose_omop(site: str, cohorts: Sequence[int], name: str = "study", policy: str = "standard") -> str:
+    """A study file from the site's common data model and the ids of three cohorts (target, comparator, outcome): age,
+    sex, and the commonest conditions, drugs and measurements of the year before, to be reviewed."""
+    target, comparator, outcome = cohorts
+    bare = Omop(target=target, comparator=comparator, outcome=outcome)
+    features: dict[str, Any] = {"age": {"table": "person", "take": "age"},
+                                "female": {"table": "person", "take": "gender", "concepts": [FEMALE]}}
+    covariates: dict[str, Any] = {"age": {"range": [0, 120], "unit": "years"}, "female": {"type": "binary"}}
+    for table in ("condition", "drug", "measurement"):
+        asked = Query(common_of(bare, table, kind_at(site), COMMON), site, f"the commonest concepts ({table})")
+        found = next(iter(asked.chunks(None, COMMON, ANY_SIZE)))
+        for concept, word in zip(found["concept"].cells.to_pylist(), found["name"].cells.to_pylist(), strict=True):
+            column, number = f"{table}_{int(concept)}", table == "measurement"
+            features[column] = {"table": table, "concepts": [int(concept)], "take": "last" if number else "any"}
+            label = {"label": printable(word)[:MAX_NAME]} if word and is_name(printable(word)[:MAX_NAME]) else {}
+            covariates[column] = ({"missing": "impute"} if number else {"type": "binary"}) | label
+    omop = bare.model_dump(exclude_none=True) | {"features": features}
+    study = Study(name=name, treatment="treated", outcome={"name": "outcome", "type": "binary"}, covariates=covariates,
+                  policy=policy_of(policy), source={"omop": omop})
+    return ("# Proposed by `fedci init --omop`: the commonest concepts of the year before the entry into a cohort.\n"
+            "# review: are they measured before the treatment, and do they explain who is treated? See docs/study.md.\n"
+            + study.to_toml())
 
 
 def suggested_name(data: str | Path) -> str:

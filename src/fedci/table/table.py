@@ -9,29 +9,38 @@ the first row of data), and never show a cell: whoever reads a log may not be al
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from fedci.errors import DataError, FedciError, SizeError, UsageError
+from fedci.plain import Shown, named
+from fedci.study.coding import Codings, sources
 from fedci.study.identity import records
 from fedci.study.policy import Policy
 from fedci.study.study import Study, check_site_id
-from fedci.table.columns import check_header, column_names, read_columns
-from fedci.table.database import SCHEME, Query, query_at
+from fedci.table.cdm import Attrition, attrition_of, select_of
+from fedci.table.columns import ANY_SIZE, check_header, column_names, read_columns
+from fedci.table.database import SCHEME, SHARED_QUERY, Query, kind_at, query_at
 from fedci.table.design import checked_block, design, design_columns
+from fedci.table.recode import coded, own_columns, read_coded
+from fedci.table.times import checked_count, outcome_time, within_horizon, without_time
 from fedci.table.values import (
     MISSING_WORDS,
     Column,
+    collecting,
     count,
     numbers,
     quoted,
+    refuse,
     row_list,
     told_of,
+    without_missing_words,
     words,
     zeros_and_ones,
 )
@@ -48,12 +57,35 @@ CONSTANT = 1e-12
 """A column is constant when its spread, relative to its largest magnitude, is rounding."""
 IS_CONSTANT, COINCIDE, ONE_OUTCOME = "is constant here", "coincide here", "have the same outcome here"
 """Said at the site alone: where it is not said, somebody stands apart, perhaps one person."""
+COPIES = 0.1
+"""Share of rows that repeat another in every column, from which on people seem to stand there more than once."""
+MANY_VALUES = 12
+"""A column with more distinct values than this is a measurement: rows that agree in it too are no chance."""
 SCALE_RATIO = 1e8
 """Standard deviations further apart than this are a mistake in units."""
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Table:
+class Dropped(NamedTuple):
+    """Rows that a study with rows_without = "drop" leaves out, by what they lack."""
+
+    treatment: int = 0
+    untreated: int = 0
+    """Without their outcome, untreated."""
+    treated: int = 0
+    """Without their outcome, treated."""
+
+    @property
+    def outcome(self) -> int:
+        return self.untreated + self.treated
+
+    def in_words(self) -> str:
+        """'' where there are none."""
+        return ", ".join(f"{count(number, 'row')} without {what}" for number, what in (
+            (self.treatment, "treatment"), (self.outcome, "outcome")) if number)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class Table(Shown):
     """What a site fits with: n rows, d design columns, in the units of the data."""
 
     site: str
@@ -79,6 +111,14 @@ class Table:
     """Variance of the noise that y holds (`site.outcome_noise`), in its unit squared."""
     control_added: float = 0.0
     """The same of `control`."""
+    lines: np.ndarray | None = None
+    """[n] where the rows stand in the site's file, from 0; none: as they are."""
+    cluster: np.ndarray | None = None
+    """[n] the number of each person's cluster within the site, where the study names them."""
+    dropped: Dropped = Dropped()
+    """Rows of the file that are not here."""
+    time: np.ndarray | None = None
+    """[n] of a time to an event how long a person was followed, of a count over how long it was counted."""
 
     @property
     def rows(self) -> int:
@@ -88,29 +128,44 @@ class Table:
     def treated(self) -> int:
         return int(self.w.sum())
 
+    def shown(self) -> str:
+        return (f"Table of site '{self.site}': {self.rows} rows, {self.treated} treated, {len(self.columns)} design "
+                f"columns: {named(self.columns)}")
+
     def take(self, rows: np.ndarray) -> Table:
         """Only these rows, in this order."""
         ids = None if self.ids is None else self.ids.iloc[rows].reset_index(drop=True)
-        control = None if self.control is None else self.control[rows]
+        control, time = (None if part is None else part[rows] for part in (self.control, self.time))
         return replace(self, x=self.x[rows], missing=self.missing[rows], w=self.w[rows], y=self.y[rows], ids=ids,
-                       control=control)
+                       control=control, time=time, lines=None if self.lines is None else self.lines[rows],
+                       cluster=None if self.cluster is None else self.cluster[rows])
 
 
-@dataclass(frozen=True, eq=False)
-class Source:
+@dataclass(frozen=True, eq=False, repr=False)
+class Source(Shown):
     """A site's data by the site's name: a pandas frame, the path of a .csv or .parquet file, or a query."""
 
     name: str
     data: pd.DataFrame | str | Path | Query
+    columns: Codings = field(default_factory=dict)
+    """What the site calls its columns (`columns.toml`); empty: as the study does."""
 
     def __post_init__(self) -> None:
         check_site_id(self.name)
 
     @classmethod
-    def at(cls, study: Study, name: str, place: str | Path) -> Source:
-        """From what an operator types: a path, `sql:FILE` with a query, or `sql:` for the study's query."""
+    def at(cls, study: Study, name: str, place: str | Path, columns: Path | None = None) -> Source:
+        """From what an operator types: a path, `sql:FILE` with a query, or `sql:` for the study's query; and the site's
+        own `columns.toml`, by its path or by FEDCI_COLUMNS."""
         check_site_id(name)
-        return cls(name, located(str(place), name, study))
+        return cls(name, located(str(place), name, study), own_columns(name, study, columns))
+
+    def shown(self) -> str:
+        """Where the data are; of a frame its size, and no cell."""
+        data = (str(self.data) if isinstance(self.data, str | Path) else self.data.place
+                if isinstance(self.data, Query) else f"{len(self.data)} rows × {len(self.data.columns)} columns")
+        own = f", {len(self.columns)} columns under the site's own names" if self.columns else ""
+        return f"Source '{self.name}': {data}{own}"
 
     @property
     def query(self) -> str:
@@ -124,13 +179,17 @@ class Source:
         """Everything the study asks of this site, checked; the first problem as one error."""
         study.check_site(self.name)
         with told_of(f"site {self.name!r}"):
-            return _table(study, self.name, read_columns(self.data, _wanted(study), study.policy.max_file_bytes))
+            return _table(study, self.name, self._read(study, study.columns))
+
+    def _read(self, study: Study, names: Sequence[str]) -> dict[str, Column]:
+        """These columns of the study, as its codings and the site's own make them."""
+        return read_coded(self.data, study, names, study.policy.max_file_bytes, self.columns)
 
     def read_people(self, study: Study) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(x [p, d], w [p], y [p]) of people outside the fit: any number of them, nothing of theirs leaves."""
         wanted = (study.treatment, study.outcome, *(c.name for c in study.covariates))
         with told_of(f"site {self.name!r}"):
-            columns = read_columns(self.data, wanted, study.policy.max_file_bytes)
+            columns = self._read(study, wanted)
             w, y = _treatment(columns[study.treatment]), _finite_outcome(columns[study.outcome], study.outcome_type)
             return design(study, columns)[0], w, y
 
@@ -139,7 +198,28 @@ def located(place: str, site: str, study: Study | None = None) -> Path | Query:
     """A path, or a query, from what an operator types."""
     if not place.startswith(SCHEME):
         return Path(place)
-    return query_at(place, site, study.source.query if study and study.source else None)
+    return query_at(place, site, lambda: _shared_query(study, site))
+
+
+def _shared_query(study: Study | None, site: str) -> str | None:
+    """The study's own query; or the one that its cohorts and concepts make, in the words of the site's database."""
+    if study is None or study.source is None:
+        return None
+    if study.source.omop is None:
+        return study.source.query
+    return select_of(study.source.omop, study.treatment, study.outcome, kind_at(site))
+
+
+def attrition(study: Study, source: Source) -> Attrition | None:
+    """Of a study from an OMOP common data model, where the source is its query: how many people stand in each cohort.
+    Shown at the site, and told to nobody."""
+    omop = study.source.omop if study.source else None
+    if omop is None or not isinstance(source.data, Query) or source.data.place != SHARED_QUERY:
+        return None
+    counted = Query(attrition_of(omop, kind_at(source.name)), source.name, "the study's attrition")
+    with told_of(f"site {source.name!r}"):
+        rows = next(iter(counted.chunks(None, 1, ANY_SIZE)))
+    return Attrition(*(int(column.cells[0].as_py()) for column in rows.values()))
 
 
 def absolute(place: str | Path) -> str:
@@ -150,59 +230,92 @@ def absolute(place: str | Path) -> str:
     return str(Path(path).resolve())
 
 
-def _wanted(study: Study) -> tuple[str, ...]:
-    """The columns that a study needs of a table."""
-    control = study.diagnostics.negative_control
-    return (study.treatment, study.outcome, *(c.name for c in study.covariates), *study.ids,
-            *((control,) if control else ()))
-
-
 def problems(study: Study, source: Source) -> list[FedciError]:
     """Everything that keeps this source out of the study, not the first problem only; empty: `source.read` works."""
-    faults: list[FedciError] = []
-
-    def tried(check: Callable[..., T], *given: Any) -> T | None:
-        try:
-            with told_of(f"site {source.name!r}"):
-                return check(*given)
-        except FedciError as problem:
-            faults.append(problem)
-        return None
-
+    tried = _Tried(f"site {source.name!r}")
     most = study.policy.max_file_bytes
-    wanted = _wanted(study)
+    wanted = sources(source.columns, study.reads())
     tried(study.check_site, source.name)
     names = tried(column_names, source.data, most)
     if names is not None:
         tried(check_header, names, wanted)
     present = [name for name in wanted if (names or ()).count(name) == 1]
-    columns = tried(read_columns, source.data, present, most) if present else None
-    if columns is not None:
-        _try_columns(study, columns, tried)
-    return faults
+    read = tried(read_columns, source.data, present, most) if present else None
+    if read is not None:
+        own = _tried_codings(source.columns, read, study.reads(), tried)
+        if columns := _tried_codings(study.coding, own, study.columns, tried):
+            _try_columns(study, columns, tried)
+    return tried.faults
+
+
+class _Tried:
+    """Checks one by one, each as far as it goes; what they find is kept, in the words of `place`."""
+
+    def __init__(self, place: str):
+        self.place, self.faults = place, list[FedciError]()
+        self.clean = True
+        """Whether the last check found nothing: then what it made is the table's, with nothing put in its place."""
+
+    def __call__(self, check: Callable[..., T], *given: Any) -> T | None:
+        made, before = None, len(self.faults)
+        with collecting() as found:
+            try:
+                made = check(*given)
+            except FedciError as problem:
+                found.append(problem)
+        known = {fault.message for fault in self.faults}
+        told = [type(problem)(f"{self.place}: {problem}") for problem in found]
+        self.faults += [problem for problem in told if problem.message not in known]
+        self.clean = len(self.faults) == before and not found
+        return made
+
+
+def _tried_codings(codings: Codings, read: Mapping[str, Column], names: Sequence[str],
+                   tried: _Tried) -> dict[str, Column]:
+    """Each column by itself, as far as what it is made from is there and its coding works."""
+    there = [name for name in names if set(sources(codings, (name,))) <= set(read)]
+    made = {name: tried(coded, codings, read, (name,)) for name in there}
+    return {name: column[name] for name, column in made.items() if column is not None}
 
 
 def _try_columns(study: Study, columns: Mapping[str, Column],
-                 tried: Callable[..., Any]) -> None:
+                 tried: _Tried) -> None:
     """Each check of `_table` by itself, on the columns that are there."""
     rows = len(next(iter(columns.values())).cells)
     tried(_check_rows, study.policy, rows)
     if rows == 0:
         return
+    drop = study.rows_without == "drop"
+    w, y = None, None
     if study.treatment in columns:
-        w = tried(_treatment, columns[study.treatment])
-        if w is not None:
-            tried(_check_arms, study.policy, study.treatment, w)
+        w = tried(_treatment, columns[study.treatment], drop)
+        w = w if tried.clean else None
     if study.outcome in columns:
-        tried(_outcome, columns[study.outcome], study.outcome_type)
+        y = tried(_known_outcome, study, columns, drop)
+        y = y if tried.clean else None
+    kept = _kept(rows, w, y) if drop else np.arange(rows)
+    if drop and len(kept) < rows:
+        tried(_check_rows, study.policy, len(kept))
+    if w is not None and len(kept):
+        tried(_check_arms, study.policy, study.treatment, w[kept])
+    if y is not None and len(kept):
+        tried(_check_outcome, columns[study.outcome], study.outcome_type, y[kept])
+        if all(column in columns for column in study.outcome_columns):
+            tried(within_horizon, study, columns, y[kept], kept)
+            tried(outcome_time, study, columns, kept)
     control = study.diagnostics.negative_control
     if control is not None and control in columns:
-        tried(_outcome, columns[control], study.outcome_type)
-    tried(_check_level_shares, study, rows)
+        tried(_control, columns[control], study.outcome_type, kept)
+    if study.cluster is not None and study.cluster in columns:
+        tried(_clusters, study, columns, kept)
+    tried(_check_level_shares, study, len(kept))
     covariates = [covariate for covariate in study.covariates if covariate.name in columns]
     blocks = {covariate: block for covariate in covariates
-              if (block := tried(checked_block, study, columns[covariate.name], covariate)) is not None}
-    if blocks:
+              if (block := tried(checked_block, study, columns[covariate.name], covariate, kept)) is not None
+              and tried.clean}
+    if w is not None and y is not None and len(blocks) == len(study.covariates) and len(kept):
+        tried(_check_people, study, np.hstack(list(blocks.values())), w[kept], y[kept])
+    if blocks and len(kept):
         named = [(name, "level" if covariate.type == "categorical" else covariate.type) for covariate in blocks
                  for name in covariate.design_columns()]
         tried(_check_design, np.hstack(list(blocks.values())), *zip(*named, strict=True))
@@ -266,19 +379,92 @@ def size_problems(study: Study, rows: int, treated: int) -> list[FedciError]:
 
 
 def _table(study: Study, site: str, columns: Mapping[str, Column]) -> Table:
-    rows = len(columns[study.treatment].cells)
+    rows, drop = len(columns[study.treatment].cells), study.rows_without == "drop"
     _check_rows(study.policy, rows)
-    w = _treatment(columns[study.treatment])
+    w = _treatment(columns[study.treatment], drop)
+    y = _known_outcome(study, columns, drop)
+    kept = _kept(rows, w, y)
+    dropped = _dropped(w, y)
+    w, y = w[kept], y[kept]
+    with told_of("without the rows that are dropped") if len(kept) < rows else nullcontext():
+        _check_rows(study.policy, len(kept))
     arm_warnings = _check_arms(study.policy, study.treatment, w)
-    y = _outcome(columns[study.outcome], study.outcome_type)
-    _check_level_shares(study, rows)
-    x, missing = design(study, columns)
+    _check_outcome(columns[study.outcome], study.outcome_type, y)
+    y = within_horizon(study, columns, y, kept)
+    _check_level_shares(study, len(kept))
+    x, missing = design(study, columns, kept)
     names, kinds = design_columns(study)
+    copy_warnings = _check_people(study, x, w, y)
     warnings = [f"site {site!r}: {warning}" for warning in (
-        *arm_warnings, *_one_outcome(study, w, y), *_check_design(x, names, kinds))]
-    control = study.diagnostics.negative_control
-    return Table(site=site, x=x, missing=missing, w=w, y=y, columns=names, kinds=kinds, ids=_ids(study, columns),
-                 warnings=tuple(warnings), control=_outcome(columns[control], study.outcome_type) if control else None)
+        *arm_warnings, *_one_outcome(study, w, y), *copy_warnings, *_check_design(x, names, kinds))]
+    control, ids = study.diagnostics.negative_control, _ids(study, columns)
+    return Table(site=site, x=x, missing=missing, w=w, y=y, columns=names, kinds=kinds,
+                 ids=None if ids is None else ids.iloc[kept].reset_index(drop=True), warnings=tuple(warnings),
+                 control=_control(columns[control], study.outcome_type, kept) if control else None,
+                 lines=kept if len(kept) < rows else None, dropped=dropped, cluster=_clusters(study, columns, kept),
+                 time=outcome_time(study, columns, kept))
+
+
+def _clusters(study: Study, columns: Mapping[str, Column], kept: np.ndarray) -> np.ndarray | None:
+    """[n] numbers of clusters, in the order of their names; nobody outside the site learns them."""
+    if study.cluster is None:
+        return None
+    column, most = columns[study.cluster], int(getattr(study.fit_options().model, "exact_rows", 0))
+    names = without_missing_words(words(column)).to_numpy()[kept]
+    gone = np.array([name is None for name in names], bool)
+    if gone.any():
+        refuse(column.error(f"names no cluster in {count(int(gone.sum()), 'row')}. Name one for each person, or drop "
+                            f"the rows"))
+    if len(kept) > most:
+        raise SizeError(f"{len(kept)} rows, and with clusters at most model.exact_rows = {most} can be computed on. "
+                        f"Set exact_rows = {len(kept)} or more under [model] of the study: time grows with its cube")
+    return np.unique(np.where(gone, "", names).astype(str), return_inverse=True)[1].astype(np.int64)
+
+
+def _kept(rows: int, w: np.ndarray | None, y: np.ndarray | None) -> np.ndarray:
+    """Rows whose treatment and outcome are known, as far as they could be read."""
+    gone = [np.isnan(part) for part in (w, y) if part is not None]
+    return np.flatnonzero(~np.any([np.zeros(rows, bool), *gone], axis=0))
+
+
+def _dropped(w: np.ndarray, y: np.ndarray) -> Dropped:
+    without = np.isnan(y)
+    return Dropped(int(np.isnan(w).sum()), *(int((without & (w == arm)).sum()) for arm in (0, 1)))
+
+
+def copies(x: np.ndarray, w: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """[n] rows that repeat an earlier one in every column; none where too few do, or no column is a measurement: then
+    they agree by chance."""
+    if len(y) == 0 or not any(len(np.unique(column)) > MANY_VALUES for column in (y, *x.T)):
+        return np.zeros(len(y), bool)
+    again = np.ones(len(y), bool)
+    again[np.unique(_row_hash((*x.T, w, y)), return_index=True)[1]] = False
+    return again if again.mean() >= COPIES else np.zeros(len(y), bool)
+
+
+def _row_hash(columns: Sequence[np.ndarray]) -> np.ndarray:
+    """[n] 64 bits of each row: equal rows have equal ones, and others, among a million, in one table of ten million."""
+    weights = np.random.default_rng(0).integers(2**63, 2**64, len(columns), dtype=np.uint64) | np.uint64(1)
+    total = np.zeros(len(columns[0]), np.uint64)
+    for column, weight in zip(columns, weights, strict=True):
+        bits = np.ascontiguousarray(np.nan_to_num(column, nan=-1e300) + 0.0).view(np.uint64)
+        bits = (bits ^ (bits >> np.uint64(32))) * np.uint64(0x9E3779B97F4A7C15)
+        total += (bits ^ (bits >> np.uint64(29))) * weight
+    return total
+
+
+def _check_people(study: Study, x: np.ndarray, w: np.ndarray, y: np.ndarray) -> list[str]:
+    """The policy's limits are of people: whoever stands in the table four times counts once."""
+    again = copies(x, w, y)
+    if not again.any():
+        return []
+    with told_of(f"{count(int(again.sum()), 'row')} repeat another in all columns of the study; without them"):
+        _check_rows(study.policy, int((~again).sum()))
+        _check_arms(study.policy, study.treatment, w[~again])
+    if again.sum() < max(study.policy.min_cell, 1):
+        return []
+    return ["many rows repeat another in all columns of the study. If people stand in the table more than once, "
+            "intervals are too narrow: keep one row of each"]
 
 
 def _check_rows(policy: Policy, rows: int) -> None:
@@ -289,25 +475,33 @@ def _check_rows(policy: Policy, rows: int) -> None:
                         f"{policy.min_rows}. Add rows, or leave the site out")
 
 
-def _treatment(column: Column) -> np.ndarray:
+def _treatment(column: Column, drop: bool = False) -> np.ndarray:
+    """[n]; NaN where it is missing and such rows are dropped."""
     w = zeros_and_ones(column, "code the treatment 1 for treated and 0 for not")
-    _check_known(column, np.isnan(w), "treatment")
+    if not drop:
+        _check_known(column, np.isnan(w), "treatment")
     return w
 
 
-def _outcome(column: Column, kind: str) -> np.ndarray:
-    y = _finite_outcome(column, kind)
+def _check_outcome(column: Column, kind: str, y: np.ndarray) -> None:
     _check_varies(column.name, y)
     if kind == "numeric" and np.isin(y, (0.0, 1.0)).all():
         raise column.error(f"holds 0 and 1 only, and the study takes its outcome for a number. Write outcome = "
                            f'{{ name = "{column.name}", type = "binary" }} in the study: effects are then differences '
                            f"of risks. A negative control has the type of the outcome")
+
+
+def _control(column: Column, kind: str, kept: np.ndarray) -> np.ndarray:
+    """A negative control of the rows that stay: it must be known of all of them."""
+    y = _finite_outcome(column, kind, drop=True)[kept]
+    _check_known(column, np.isnan(y), "negative control")
+    _check_outcome(column, kind, y)
     return y
 
 
 def _one_outcome(study: Study, w: np.ndarray, y: np.ndarray) -> list[str]:
     """Arms without an event, or without anybody spared: their risk rests on the model and on other sites."""
-    if study.outcome_type != "binary":
+    if study.outcome_type not in ("binary", "survival"):
         return []
     return [f"all {word} rows {ONE_OUTCOME}" for arm, word in ((0, "untreated"), (1, "treated"))
             if (w == arm).any() and np.ptp(y[w == arm]) == 0]
@@ -318,17 +512,24 @@ def _check_varies(name: str, y: np.ndarray) -> None:
         raise DataError(f"column {name!r} is constant, so no effect can be seen in it. Check the export, or the study")
 
 
-def _finite_outcome(column: Column, kind: str) -> np.ndarray:
+def _known_outcome(study: Study, columns: Mapping[str, Column], drop: bool) -> np.ndarray:
+    """[n] of all rows; where rows are dropped, NaN without an outcome, or without the time that belongs to it."""
+    y = _finite_outcome(columns[study.outcome], study.outcome_type, drop)
+    return without_time(study, columns, y) if drop else y
+
+
+def _finite_outcome(column: Column, kind: str, drop: bool = False) -> np.ndarray:
     y = (zeros_and_ones(column, "code a binary outcome 1 where it happened and 0 where it did not")
-         if kind == "binary" else numbers(column, "the outcome must be numeric. Correct the cells"))
-    _check_known(column, np.isnan(y), "outcome")
-    return y
+         if kind in ("binary", "survival") else numbers(column, "the outcome must be numeric. Correct the cells"))
+    if not drop:
+        _check_known(column, np.isnan(y), "outcome")
+    return checked_count(column, y) if kind == "count" else y
 
 
 def _check_known(column: Column, gone: np.ndarray, role: str) -> None:
     if gone.any():
-        raise column.error(f"has no value in {row_list(gone)}; without its {role} a row cannot be used. "
-                           "Drop the rows")
+        refuse(column.error(f"has no value in {row_list(gone)}; without its {role} a row cannot be used. "
+                            'Drop the rows, or set rows_without = "drop" in the study'))
 
 
 def _check_arms(policy: Policy, name: str, w: np.ndarray) -> list[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,6 +37,35 @@ def told_of(place: str) -> Iterator[None]:
                         "or use a larger machine") from None
 
 
+_FOUND: ContextVar[list[FedciError] | None] = ContextVar("found", default=None)
+
+
+@contextmanager
+def collecting() -> Iterator[list[FedciError]]:
+    """While it lasts, what is wrong with some cells is noted here, and the reader goes on with the others: so that all
+    that is wrong with a table is told at once."""
+    found: list[FedciError] = []
+    token = _FOUND.set(found)
+    try:
+        yield found
+    finally:
+        _FOUND.reset(token)
+
+
+def refuse(error: DataError) -> None:
+    """Raised; or noted, and whoever calls puts something harmless in place of the cells."""
+    found = _FOUND.get()
+    if found is None:
+        raise error
+    found.append(error)
+
+
+def spared(values: np.ndarray, bad: np.ndarray) -> np.ndarray:
+    """With a value of the other rows in place of the bad ones, which were told of: neither missing nor out of range."""
+    good = values[~bad & ~np.isnan(values)]
+    return np.where(bad, good[0] if len(good) else 0.0, values)
+
+
 @dataclass(frozen=True, eq=False)
 class Column:
     """One column as it was read."""
@@ -59,9 +89,8 @@ def numbers(column: Column, remedy: str, truth_words: bool = False) -> np.ndarra
     else:
         raise column.error(f"holds {_kind_of(kind)} where numbers are needed; {remedy}")
     values = values.to_numpy()
-    refuse_rows(column, np.abs(values) > LARGEST, f"that are infinite or beyond ±{LARGEST:g}",
-                 "leave unknown values empty, or change the unit")
-    return values
+    return refuse_rows(column, values, np.abs(values) > LARGEST, f"that are infinite or beyond ±{LARGEST:g}",
+                       "leave unknown values empty, or change the unit")
 
 
 def _is_number(kind: pa.DataType) -> bool:
@@ -79,17 +108,19 @@ def _read_numbers(column: Column, remedy: str, truth_words: bool) -> pa.ChunkedA
         return column.cells.cast(pa.float64())
     except pa.ArrowInvalid:  # some cell needs a closer look: blanks, words for missing, or a mistake
         pass
-    text = _without_missing_words(column.cells)
+    text = without_missing_words(column.cells)
     if truth_words:
         low = pc.utf8_lower(text)
         text = pc.if_else(pc.equal(low, "true"), "1", pc.if_else(pc.equal(low, "false"), "0", text))
     unread = pc.fill_null(pc.invert(pc.match_substring_regex(text, NUMBER)), False)
     if pc.any(unread).as_py():
-        raise _unread(column, text, unread, remedy)
+        refuse(_unread(column, text, unread, remedy))
+        known = text.filter(pc.and_(pc.invert(unread), pc.is_valid(text)))
+        text = pc.if_else(unread, known[0] if len(known) else pa.scalar("0", text.type), text)
     return text.cast(pa.float64())
 
 
-def _without_missing_words(cells: pa.ChunkedArray, levels: Sequence[str] = ()) -> pa.ChunkedArray:
+def without_missing_words(cells: pa.ChunkedArray, levels: Sequence[str] = ()) -> pa.ChunkedArray:
     """Trimmed, and null where the cell says that there is no value; words in `levels` are values."""
     text = pc.utf8_trim_whitespace(cells)
     gone = pc.is_in(pc.utf8_lower(text), pa.array(MISSING_WORDS, text.type))
@@ -108,19 +139,19 @@ def _unread(column: Column, text: pa.ChunkedArray, unread: pa.ChunkedArray, reme
 def zeros_and_ones(column: Column, remedy: str) -> np.ndarray:
     """[n] of 0, 1 and NaN, from 0 and 1 or true and false. Other words could be read either way round."""
     values = numbers(column, remedy, truth_words=True)
-    refuse_rows(column, ~(np.isnan(values) | (values == 0) | (values == 1)), "other than 0 and 1", remedy)
-    return values
+    other = ~(np.isnan(values) | (values == 0) | (values == 1))
+    return refuse_rows(column, values, other, "other than 0 and 1", remedy)
 
 
 def level_codes(column: Column, levels: Sequence[str]) -> np.ndarray:
     """[n] float64: position among the study's levels, NaN where missing."""
-    text = _without_missing_words(words(column), levels=levels)
+    text = without_missing_words(words(column), levels=levels)
     codes = pc.index_in(text, pa.array(levels, text.type))
     unseen = pc.and_(pc.is_null(codes), pc.is_valid(text)).to_numpy()
     if unseen.any():
-        raise column.error(f"holds a level that the study does not have in {row_list(unseen)}. "
-                           f"Its levels are {', '.join(levels)}. Recode the cells, or add the level")
-    return codes.cast(pa.float64()).to_numpy()
+        refuse(column.error(f"holds a level that the study does not have in {row_list(unseen)}. "
+                            f"Its levels are {', '.join(levels)}. Recode the cells, or add the level"))
+    return np.where(unseen, 0.0, codes.cast(pa.float64()).to_numpy())
 
 
 def words(column: Column) -> pa.ChunkedArray:
@@ -132,9 +163,12 @@ def words(column: Column) -> pa.ChunkedArray:
         raise column.error(f"holds {kind} where text is needed. Export it as text") from None
 
 
-def refuse_rows(column: Column, bad: np.ndarray, what: str, remedy: str) -> None:
-    if bad.any():
-        raise column.error(f"holds values {what} in {row_list(bad)}. {remedy[0].upper()}{remedy[1:]}")
+def refuse_rows(column: Column, values: np.ndarray, bad: np.ndarray, what: str, remedy: str) -> np.ndarray:
+    """The values, if none is bad."""
+    if not bad.any():
+        return values
+    refuse(column.error(f"holds values {what} in {row_list(bad)}. {remedy[0].upper()}{remedy[1:]}"))
+    return spared(values, bad)
 
 
 def row_list(bad: np.ndarray) -> str:

@@ -36,6 +36,6 @@ def test_the_peer_is_a_ridge_logistic_regression_of_each_arm():
 
 
 def test_the_table_has_a_line_for_each_set(monkeypatch, capsys):
-    monkeypatch.setattr(binary, "measured", lambda name, replication: binary.Row(0.5, 0.1, 0.2, 0.95, 0.4, 1.0, 9.0))
+    monkeypatch.setattr(binary, "measured", lambda *asked: binary.Row(0.5, 0.1, 0.2, 0.95, 0.4, 1.0, 9.0))
     binary.main(["--sets", "index", "null", "--replications", "2"])
     assert capsys.readouterr().out.splitlines()[2] == "| index | 0.500 | 0.100 | 0.200 | 0.950 | 0.400 | 1.000 | 9 |"

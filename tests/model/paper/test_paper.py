@@ -44,7 +44,8 @@ def test_only_networks_draw_on_the_seed(make):
 
 def test_equal_models_are_one(make):
     model = make.model()
-    copy = PaperFamily(ModelOptions.model_validate(model.options.model_dump()), 3, 3, 3)
+    options = ModelOptions.model_validate(model.options.model_dump())
+    copy = PaperFamily(options=options, covariates=3, described=3, sites=3)
     assert copy == model
     assert hash(copy) == hash(model)
     assert make.model() is model

@@ -90,7 +90,7 @@ def larger(monkeypatch):
     monkeypatch.setattr(basis, "BLOCKS", (*basis.BLOCKS, squares))
     monkeypatch.setattr(priors, "TABLE", priors.TABLE | {"squares": priors.Prior(
         letter="root of the squares", shape=(3,), mean=(-1.0, -1.0, 0.0), sd=(1.0, 1.0, 0.7), reason="a test")})
-    return SharedFamily(SharedOptions(family="shared", directions=1, knots=3, landmarks=0, jitter=1.5e-10), D, D, 1)
+    return model_of(SharedOptions(family="shared", directions=1, knots=3, landmarks=0, jitter=1.5e-10), D, D, 1)
 
 
 def test_a_new_block_widens_the_basis_and_theta(larger):

@@ -232,7 +232,8 @@ def test_padding_changes_no_risk(draws):
     few = rows(0)
     twice = {name: jnp.concatenate([part, jnp.zeros_like(part)]) for name in ("x", "w", "y", "mask")
              for part in [getattr(few.rows, name)]}
-    many = few._replace(rows=few.rows._replace(**twice, weight=jnp.ones(twice["y"].shape)))
+    ones = jnp.ones(twice["y"].shape)
+    many = few._replace(rows=few.rows._replace(**twice, weight=ones), more=ones)
     for one, other in zip(few.given(MODEL, draws)[:2], many.given(MODEL, draws)[:2], strict=True):
         np.testing.assert_allclose(one[:, :ROWS], other[:, :ROWS], rtol=1e-8)
     new = np.random.default_rng(1).standard_normal((3, D))

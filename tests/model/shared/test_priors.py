@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from priors_page import with_priors
 
+from fedci.model import families
 from fedci.model.shared import priors
 from fedci.model.shared.shared_family import SharedFamily
 from fedci.study.options import SharedOptions
@@ -16,7 +17,7 @@ CHOICES = [{}, {"directions": 0}, {"directions": 3, "common": False, "tails": No
 
 
 def model_of(choice: dict, d: int = 4) -> SharedFamily:
-    return SharedFamily(SharedOptions(family="shared", **choice), d, d, 2)
+    return families.model_of(SharedOptions(family="shared", **choice), d, d, 2)
 
 
 def entry(value: priors.Value, name: str) -> float:
@@ -45,7 +46,7 @@ def test_an_option_that_is_off_takes_its_parts_out_of_theta():
 def test_the_start_is_the_tables():
     model = model_of({"directions": 2})
     for column, theta in (("start", model.starts), ("ridge", model.ridge)):
-        for part, row in priors.TABLE.items():
+        for part, row in priors.table(model.options).items():
             value = getattr(row, column)
             if part != "kernel":
                 np.testing.assert_array_equal(theta[part], np.broadcast_to(row.mean if value is None else value,
@@ -60,9 +61,9 @@ def test_theta_has_the_shapes_of_the_table():
     model = model_of({"directions": 2})
     sizes = {"d": 4, "K": 2}
     for theta in (priors.means(model.options, 4), model.starts, model.ridge):
-        assert theta.keys() == priors.TABLE.keys()
+        assert theta.keys() == priors.table(model.options).keys()
         assert all(theta[part].shape == tuple(sizes.get(length, length) for length in row.shape)
-                   for part, row in priors.TABLE.items() if row.shape != ("k",))
+                   for part, row in priors.table(model.options).items() if row.shape != ("k",))
 
 
 def test_the_page_shows_the_table():

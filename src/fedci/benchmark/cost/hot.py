@@ -44,7 +44,8 @@ def measure() -> list[dict[str, Any]]:
     from fedci.model.shared.shared_family import SharedFamily
     from fedci.study.options import preset
 
-    rng, model = np.random.default_rng(0), SharedFamily(preset("default").model, D, D, 10)
+    rng = np.random.default_rng(0)
+    model = SharedFamily(options=preset("default").model, covariates=D, described=D, sites=10)
     x, w, y = rng.standard_normal((ROWS, D)), (rng.random(ROWS) < 0.5).astype(float), rng.standard_normal(ROWS)
     site = cut(x, w, y, np.zeros(4), 0, model.kernel, model.options.inducing)
     thetas = model.prior[0] + 0.1 * rng.standard_normal((DRAWS, model.size))

@@ -1,7 +1,8 @@
 """Outcomes of 0 and 1, measured: `python -m fedci.benchmark.run.binary` prints a table of docs/outcomes.md.
 
 Risk differences of 750 new people of five sites with 100 people each, ten covariates of which treatment and log odds
-depend on directions drawn anew; beside a ridge logistic regression of each arm on the combined rows (a T-learner):
+depend on directions drawn anew; beside a ridge logistic regression of each arm on the combined rows (a T-learner), and
+with `--trees` stochtree's probit BART and BCF on these rows (extra `benchmark`):
 
     index          ½ have an event       log odds 1.5 bᵀx, effect on them 0.7 + tanh(1.5 cᵀx)
     rare           15 %                  log odds 1.5 bᵀx − 3, effect 0.9 for everybody
@@ -52,9 +53,15 @@ class Row(NamedTuple):
     width: float
     average_covered: float
     seconds: float
+    bart: float = float("nan")
+    bart_covered: float = float("nan")
+    bcf: float = float("nan")
+    bcf_covered: float = float("nan")
 
 
-HEAD = ("events", "√PEHE", "T-learner's √PEHE", "coverage", "width", "average covered", "seconds")
+HEAD = ("events", "√PEHE", "T-learner's √PEHE", "coverage", "width", "average covered", "seconds",
+        "BART's √PEHE", "its coverage", "BCF's √PEHE", "its coverage")
+SECONDS = HEAD.index("seconds")
 Index = Callable[[np.ndarray, np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
 LOG_ODDS: dict[str, Index] = {
     "index": lambda x, b, c: (1.5 * x @ b - 0.3, 0.7 + np.tanh(1.5 * x @ c)),
@@ -107,7 +114,21 @@ def _with_level(x: np.ndarray) -> np.ndarray:
     return np.column_stack([np.ones(len(x)), x])
 
 
-def measured(name: str, replication: int) -> Row:
+def by_trees(drawn: Drawn, new: Drawn, seed: int) -> tuple[float, float, float, float]:
+    """(√PEHE, coverage) of probit BART and of BCF."""
+    from fedci.benchmark.learners.probit_trees import probit_bart, probit_bcf
+
+    figures = []
+    for learner in (probit_bart, probit_bcf):
+        found = learner(drawn.x, drawn.w, drawn.y, seed)(new.x)
+        if found.low is None or found.high is None:
+            raise AssertionError("draws have intervals")
+        inside = (found.low <= new.effect) & (new.effect <= found.high)
+        figures += [_error(found.cate, new), float(np.mean(inside))]
+    return figures[0], figures[1], figures[2], figures[3]
+
+
+def measured(name: str, replication: int, trees: bool = False) -> Row:
     study, new = people(name, replication)
     start = time.perf_counter()
     result = fitted(study)
@@ -119,7 +140,7 @@ def measured(name: str, replication: int) -> Row:
     ends, truth = result.ate().interval(), study.effect.mean()
     return Row(study.y.mean(), _error(mean, new), _error(t_learner(study, new.x), new),
                float(np.mean((low <= new.effect) & (new.effect <= high))), float(np.mean(high - low)),
-               float(ends[0] <= truth <= ends[1]), seconds)
+               float(ends[0] <= truth <= ends[1]), seconds, *(by_trees(study, new, replication) if trees else ()))
 
 
 def _error(found: np.ndarray, new: Drawn) -> float:
@@ -130,11 +151,14 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Outcomes of 0 and 1: risk differences beside a logistic T-learner.")
     parser.add_argument("--sets", nargs="+", choices=list(LOG_ODDS), default=list(LOG_ODDS))
     parser.add_argument("--replications", type=int, default=12)
+    parser.add_argument("--trees", action="store_true", help="stochtree's probit BART and BCF beside it")
     asked = parser.parse_args(arguments)
-    print("\n".join([f"| | {' | '.join(HEAD)} |", f"|---|{'---:|' * len(HEAD)}"]), flush=True)
+    head = HEAD if asked.trees else HEAD[:SECONDS + 1]
+    print("\n".join([f"| | {' | '.join(head)} |", f"|---|{'---:|' * len(head)}"]), flush=True)
     for name in asked.sets:
-        means = np.mean([measured(name, replication) for replication in range(asked.replications)], 0)
-        print(f"| {name} | " + " | ".join(f"{value:.3f}" if k < len(HEAD) - 1 else f"{value:.0f}"
+        rows = [measured(name, replication, asked.trees) for replication in range(asked.replications)]
+        means = np.mean(rows, 0)[:len(head)]
+        print(f"| {name} | " + " | ".join(f"{value:.0f}" if k == SECONDS else f"{value:.3f}"
                                           for k, value in enumerate(means)) + " |", flush=True)
 
 

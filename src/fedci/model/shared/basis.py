@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -252,9 +252,36 @@ BLOCKS: tuple[Callable[[SharedOptions, int], Iterator[Block]], ...] = (
 """In the order of ω."""
 
 
-def layout_of(options: SharedOptions, d: int) -> Layout:
-    """Of d covariates."""
-    return Layout(tuple(block for make in BLOCKS for block in make(options, d)))
+def layout_of(options: SharedOptions, d: int, intervals: int = 0) -> Layout:
+    """Of d covariates; of a time to an event the last of them is the place of one of so many intervals."""
+    return Layout((*(block for make in BLOCKS for block in make(options, d)), *baseline(intervals)))
+
+
+def baseline(intervals: int) -> Iterator[Block]:
+    """A smooth function of time, of each arm: the hazards' level has its own two numbers already."""
+    if intervals > 1:
+        yield Block(name="baseline", width=intervals, part=Part("baseline", "time"),
+                    columns=lambda theta, points: over_time(intervals, points.x[:, -1]),
+                    root=lambda theta: simpler(theta["baseline"][0], theta["baseline"][1],
+                                               theta["baseline"][2] + theta["alike"]))
+
+
+def over_time(intervals: int, at: Float[Array, "n"]) -> Float[Array, "n J"]:
+    """ψ of Matérn 3/2 through the intervals' places: at these it is the whole covariance."""
+    places = moments_of(intervals)
+    root = np.linalg.inv(np.linalg.cholesky(_matern(places[:, None] - places[None]) + 1e-9 * np.eye(intervals)))
+    return _matern(at[:, None] - places[None]) @ root.T
+
+
+def moments_of(intervals: int) -> np.ndarray:
+    """[J] where intervals stand in the last column of x: of a covariate's spread, one after the other."""
+    return np.linspace(-REACH, REACH, intervals) if intervals > 1 else np.zeros(intervals)
+
+
+def _matern(away: Any) -> Any:
+    """Of length REACH."""
+    far = math.sqrt(3.0) * abs(away) / REACH
+    return (1.0 + far) * (jnp.exp(-far) if isinstance(far, jax.Array) else np.exp(-far))
 
 
 # --- their pieces

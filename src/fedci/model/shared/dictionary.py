@@ -114,7 +114,8 @@ class First(Dictionary):
 @lru_cache(maxsize=64)
 def of(model: SharedModel, tangents: bool) -> Dictionary:
     kind = Dictionary if tangents else First
-    return kind(model.options, model.covariates, model.described, model.sites, model.outcome)
+    return kind(options=model.options, covariates=model.covariates, described=model.described, sites=model.sites,
+                outcome=model.outcome, intervals=model.intervals)
 
 
 def at(model: SharedModel, point: Point) -> Dictionary:

@@ -59,7 +59,7 @@ def _first_half(model: SharedModel, vectors: Float[Array, "L p"], rows: Rows, ji
     def of_theta(parts: tuple[Array, Any]) -> tuple[Statistics, Any]:
         vector, seen = parts[0], rows.seen(parts[1])
         sums = seen.sums_over_rows(model, vector, jitter)
-        return of_draw(model, vector, seen, jitter, sums), sums
+        return _priced(model, vector, rows, of_draw(model, vector, seen, jitter, sums), parts[1]), sums
 
     return each(of_theta, (vectors, local), rows.at_once(vectors.shape[0]))
 
@@ -70,7 +70,7 @@ def _second_half(model: SharedModel, vectors: Float[Array, "L p"], rows: Rows, j
     def of_theta(parts: tuple[Array, Statistics, Any, Any]) -> Float[Array, "p"]:
         vector, cotangent, own, near = parts
         seen = rows.seen(near)
-        back = jax.vjp(lambda v, s: of_draw(model, v, seen, jitter, s), vector, own)[1]
+        back = jax.vjp(lambda v, s: _priced(model, v, rows, of_draw(model, v, seen, jitter, s), near), vector, own)[1]
         direct, by_sums = back(cotangent)
         if not jax.tree.leaves(own):
             return direct
@@ -79,15 +79,18 @@ def _second_half(model: SharedModel, vectors: Float[Array, "L p"], rows: Rows, j
     return each(of_theta, (vectors, cotangents, sums, local), rows.at_once(vectors.shape[0]))
 
 
+def _priced(model: SharedModel, vector: Array, rows: Any, found: Statistics, local: Any) -> Statistics:
+    """With what makes a bound of the likelihood out of the Gaussian in its place; of a Gaussian one nothing."""
+    return found._replace(log_det=found.log_det + rows.price(model, vector, local)) if jax.tree.leaves(local) else found
+
+
 def first_half(model: SharedModel, vectors: Vector, rows: Rows, jitter: Scalar,
                local: Any = ()) -> tuple[Statistics, Any]:
     """What a site answers to the first exchange of a round, and the sums over its rows that it keeps for the second.
     `local`: what a bound of the likelihood has of each row, for each draw (`rows.Rows.local`)."""
     if rows.is_small():
-        found, sums = _first_half(model, vectors, rows, jitter, local)
-    else:
-        found, sums = over_draws(lambda part: _first_half(model, part[0], rows, jitter, part[1]), (vectors, local))
-    return (found._replace(log_det=found.log_det + local.price) if jax.tree.leaves(local) else found), sums
+        return _first_half(model, vectors, rows, jitter, local)
+    return over_draws(lambda part: _first_half(model, part[0], rows, jitter, part[1]), (vectors, local))
 
 
 def second_half(model: SharedModel, vectors: Vector, rows: Rows, jitter: Scalar, cotangents: Statistics,

@@ -25,6 +25,7 @@ POINT_SD = 1e-6
 """Of q where it is a point; it stays."""
 BETAS = SharedOptions.draws_per_theta
 STATISTICS, PULL_BACK, EFFECTS, RISKS = "AskStatistics", "PullBack", "AskSharedEffects", "AskRisks"
+SURVIVAL, RATES = "AskSurvival", "AskRates"
 
 ANCHOR, MATCHED = "anchor_", "anchor_matched"
 """How the names of an anchor's arrays begin; and that with it the nearest Gaussian is asked for, not the bound."""
@@ -122,8 +123,14 @@ def gather(model: SharedModel, q: np.ndarray, draws: int, seed: int, correlation
     asked |= {MATCHED: np.array(1.0)} if model.is_bounded else {}
     law = evidence.collapse(_statistics((yield Ask(STATISTICS, asked))))
     drawn = {"thetas": thetas, "betas": draw_betas(law, seed)}
-    yield Ask(RISKS, drawn) if model.is_bounded else Ask(EFFECTS, drawn | {"correlations": correlations})
+    name = effects_of(model)
+    yield Ask(name, drawn | {"correlations": correlations} if name == EFFECTS else drawn)
     return drawn, law
+
+
+def effects_of(model: SharedModel) -> str:
+    """What asks for sums of effects."""
+    return {"survival": SURVIVAL, "count": RATES, "binary": RISKS}.get(model.outcome, EFFECTS)
 
 
 def draw_betas(law: BetaLaw, seed: int) -> np.ndarray:

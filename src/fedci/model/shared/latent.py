@@ -16,7 +16,7 @@ once (Matheron: a draw from the prior, moved by what its own pseudo-outcomes mis
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -29,7 +29,7 @@ from jaxtyping import Array, Float
 from fedci.effect import person_weights
 from fedci.model import covariance, exact
 from fedci.model.exact import ExactRows
-from fedci.model.likelihood import BINARY, Bounded
+from fedci.model.likelihood import Bounded, Held, Latent, Told
 from fedci.model.parallel import each, over_draws
 from fedci.model.rows import (
     Anchor,
@@ -57,9 +57,11 @@ LIFT = 1e-8
 
 
 class LatentRows(NamedTuple):
-    """Rows whose y is 0 or 1, as the site tells it."""
+    """Rows whose y is 0 or 1, as the site tells it, or a count."""
 
     rows: ExactRows
+    more: Float[Array, "n"]
+    """`likelihood.Told.more`."""
     flips: Float[Array, ""] = np.zeros(())  # type: ignore[assignment]  # traced as an array
     """p, the probability with which the site flipped an outcome."""
 
@@ -85,15 +87,18 @@ class LatentRows(NamedTuple):
     def at_once(self, draws: int) -> int:
         return self.rows.at_once(draws)
 
-    def local(self, model: SharedModel, anchor: Anchor | None, draws: int, matched: bool) -> Bounded:
-        """With an anchor of other draws the average E η and E η² over these; without one β̃ has its prior, and θ is
-        where a fit starts."""
-        known = nowhere(model) if anchor is None else anchor
-        found = over_draws(lambda part: _anchored(model, self, part, matched), known)
-        return _seen_by(self, _repeated(found, draws), matched)
+    @property
+    def told(self) -> Told:
+        return Told(self.rows.y, self.flips, self.more)
 
-    def seen(self, local: Bounded) -> ExactRows:
+    def local(self, model: SharedModel, anchor: Anchor | None, draws: int, matched: bool) -> Bounded | Held:
+        return near_anchor(model, self, anchor, draws, matched)
+
+    def seen(self, local: Bounded | Held) -> ExactRows:
         return self.rows._replace(weight=local.weight, y=local.y)
+
+    def price(self, model: SharedModel, vector: Vector, local: Bounded | Held) -> Array:
+        return price_of(model, self, vector, local)
 
     def sums_over_rows(self, model: SharedModel, vector: Vector, jitter: Scalar) -> tuple[()]:
         return ()
@@ -106,12 +111,16 @@ class LatentRows(NamedTuple):
         return Seen(self.rows, self.given(model, draws))
 
     def given(self, model: SharedModel, draws: SharedDraws) -> Bounded:
-        """What each of these draws of (θ, β̃) has of the rows: β̃'s law is that of its draws."""
-        return _seen_by(self, over_draws(lambda part: _drawn_with(model, self, part), draws), True)
+        return given_draws(model, self, draws)
+
+    def log_odds(self, model: SharedModel, vector: Float[Array, "p"], mean: Float[Array, "q"],
+                 spread: Float[Array, "q r"], matched: bool) -> LogOdds:
+        return log_odds(model, self, vector, mean, spread, matched)
 
     def effects(self, model: SharedModel, vector: Vector, draws: SharedDraws, correlations: Vector,
                 jitter: Scalar) -> RiskSums:
-        """Sums of risks over everyone, the treated, the controls; no data inform a correlation of 0/1 outcomes."""
+        """Sums of risks (or rates) over everyone, the treated, the controls; no data inform a correlation of 0/1
+        outcomes."""
         local, weights = self.given(model, draws), self._weights()
         normals = on_device(antithetic(int(self.index), draws.beta.shape, self.rows.y.shape[0]))
         every = draws, local, normals
@@ -129,18 +138,11 @@ class LatentRows(NamedTuple):
         """Of the log odds η: the person's pseudo-outcome is taken out, and its spread 1/ω from the variance."""
         def of_draw(parts: tuple[SharedDraws, BetaLaw]) -> LeftOut:
             draw, law = parts
-            own = self._matched(log_odds(model, self, draw.theta, *_of_draws(draw.beta), matched=True))
+            own = nearest(model, self, draw.theta, self.log_odds(model, draw.theta, *of_draws(draw.beta), matched=True))
             out = exact.left_out(model.law(vector, draw, self.index), self.seen(own), law, jitter)
             return out._replace(var=jnp.maximum(out.var - 1.0 / own.weight, 1e-12))
 
         return jax.lax.map(of_draw, (draws, beta))
-
-    def _bound(self, at: LogOdds) -> Bounded:
-        touching = BINARY.touching(self.rows.y, self.flips, at.mean, at.mean**2 + at.var)
-        return BINARY.bounded(self.rows.y, self.flips, self.rows.mask, touching)
-
-    def _matched(self, at: LogOdds) -> Bounded:
-        return BINARY.matched(self.rows.y, self.flips, self.rows.mask, at.mean, at.var)
 
 
 class LogOdds(NamedTuple):
@@ -148,6 +150,44 @@ class LogOdds(NamedTuple):
 
     mean: Float[Array, "*k n"]
     var: Float[Array, "*k n"]
+
+
+def likelihood_of(model: SharedModel) -> Latent:
+    found = model.likelihood
+    if not isinstance(found, Latent):
+        raise AssertionError("a number tells of the function itself")
+    return found
+
+
+def fitted(model: SharedModel, site: Any, vector: Vector, at: LogOdds) -> Bounded:
+    """The Gaussian that a fit rests on."""
+    return likelihood_of(model).own(site.told, model.unravel(vector), site.rows.mask, *at)
+
+
+def nearest(model: SharedModel, site: Any, vector: Vector, at: LogOdds) -> Bounded:
+    """The one that effects rest on."""
+    return likelihood_of(model).nearest(site.told, model.unravel(vector), site.rows.mask, *at)
+
+
+def price_of(model: SharedModel, site: Any, vector: Vector, local: Bounded | Held) -> Array:
+    """Of one θ. The nearest Gaussian (`matched`) is asked for without."""
+    if isinstance(local, Bounded):
+        return local.price
+    return likelihood_of(model).price(site.told, model.unravel(vector), site.rows.mask, local)
+
+
+def near_anchor(model: SharedModel, site: Any, anchor: Anchor | None, draws: int, matched: bool) -> Bounded | Held:
+    """With an anchor of other draws the average E η and E η² over these; without one β̃ has its prior, and θ is
+    where a fit starts."""
+    known = nowhere(model) if anchor is None else anchor
+    found = over_draws(lambda part: _anchored(model, site, part, matched), known)
+    return _seen_by(model, site, *_repeated(found, known.theta, draws), matched)
+
+
+def given_draws(model: SharedModel, site: Any, draws: SharedDraws) -> Bounded:
+    """What each of these draws of (θ, β̃) has of the rows: β̃'s law is that of its draws."""
+    found = over_draws(lambda part: _drawn_with(model, site, part), draws)
+    return _seen_by(model, site, found, draws.theta, True)
 
 
 class Seen(NamedTuple):
@@ -187,14 +227,14 @@ def nowhere(model: SharedModel) -> Anchor:
 
 
 @partial(jax.jit, static_argnames=("model", "matched"))
-def _anchored(model: SharedModel, site: LatentRows, anchor: Anchor, matched: bool) -> LogOdds:
-    return each(lambda part: log_odds(model, site, part.theta, *_of_sums(part), matched=matched), anchor,
+def _anchored(model: SharedModel, site: Any, anchor: Anchor, matched: bool) -> LogOdds:
+    return each(lambda part: site.log_odds(model, part.theta, *_of_sums(part), matched=matched), anchor,
                 site.at_once(anchor.theta.shape[0]))
 
 
 @partial(jax.jit, static_argnames="model")
-def _drawn_with(model: SharedModel, site: LatentRows, draws: SharedDraws) -> LogOdds:
-    return each(lambda draw: log_odds(model, site, draw.theta, *_of_draws(draw.beta), matched=True), draws,
+def _drawn_with(model: SharedModel, site: Any, draws: SharedDraws) -> LogOdds:
+    return each(lambda draw: site.log_odds(model, draw.theta, *of_draws(draw.beta), matched=True), draws,
                 site.at_once(draws.theta.shape[0]))
 
 
@@ -204,7 +244,7 @@ def _of_sums(anchor: Anchor) -> tuple[Array, Array]:
     return mean, solve_triangular(chol, jnp.eye(chol.shape[0]), lower=True).T
 
 
-def _of_draws(beta: Float[Array, "B q"]) -> tuple[Array, Array]:
+def of_draws(beta: Float[Array, "B q"]) -> tuple[Array, Array]:
     """(m, D) of draws of β̃."""
     mean = jnp.mean(beta, 0)
     return mean, (beta - mean[None]).T / jnp.sqrt(beta.shape[0])
@@ -215,13 +255,20 @@ def log_odds(model: SharedModel, site: LatentRows, vector: Float[Array, "p"], me
     """Of one θ, with β̃ ~ N(mean, spread spreadᵀ): STEPS of the bound, and then some of the nearest Gaussian."""
     theta, rows = model.unravel(vector), site.rows
     e, root = covariance.arms(rows.w), model.roots(theta)[0]
-    k = jnp.outer(rows.mask, rows.mask) * (e @ root @ root.T @ e.T) * model.k(theta, rows.x)
+    k = jnp.outer(rows.mask, rows.mask) * (e @ root @ root.T @ e.T) * rows.alike(model.k(theta, rows.x))
     z = rows.mask[:, None] * model.design(theta, rows.x, e)
     first = LogOdds(z @ mean, jnp.diag(k) + jnp.sum((z @ spread) ** 2, 1))
-    found = jax.lax.fori_loop(0, STEPS, lambda _, now: given_rows(k, z, mean, spread, site._bound(now)), first)
+    return settled(model, site, vector, first, lambda own: given_rows(k, z, mean, spread, own), matched)
+
+
+def settled(model: SharedModel, site: Any, vector: Float[Array, "p"], first: LogOdds,
+            given: Callable[[Bounded], LogOdds], matched: bool) -> LogOdds:
+    """From the prior's E η and Var η, by what a Gaussian in the likelihood's place makes of them, again and again."""
+    first = LogOdds(*likelihood_of(model).begin(site.told, *first))
+    found = jax.lax.fori_loop(0, STEPS, lambda _, now: given(fitted(model, site, vector, now)), first)
     if not matched:
         return found
-    return jax.lax.fori_loop(0, MATCHING, lambda _, now: given_rows(k, z, mean, spread, site._matched(now)), found)
+    return jax.lax.fori_loop(0, MATCHING, lambda _, now: given(nearest(model, site, vector, now)), found)
 
 
 def given_rows(k: Float[Array, "n n"], z: Float[Array, "n q"], mean: Float[Array, "q"], spread: Float[Array, "q r"],
@@ -236,17 +283,23 @@ def given_rows(k: Float[Array, "n n"], z: Float[Array, "n q"], mean: Float[Array
     return LogOdds(z @ mean + local.T @ missed, jnp.maximum(var, 0.0))
 
 
-def _repeated(found: LogOdds, draws: int) -> LogOdds:
+def _repeated(found: LogOdds, theta: Array, draws: int) -> tuple[LogOdds, Array]:
     """For so many draws: their own, or of each the average over these."""
     if found.mean.shape[0] == draws:
-        return found
+        return found, theta
     mean, square = np.mean(found.mean, 0), np.mean(np.square(found.mean) + np.asarray(found.var), 0)
-    return jax.tree.map(lambda leaf: on_device(np.repeat(leaf[None], draws, 0)), LogOdds(mean, square - mean**2))
+    average = LogOdds(mean, square - mean**2), np.mean(theta, 0)
+    return jax.tree.map(lambda leaf: on_device(np.repeat(leaf[None], draws, 0)), average)
 
 
-@partial(jax.jit, static_argnames="matched")
-def _seen_by(site: LatentRows, found: LogOdds, matched: bool) -> Bounded:
-    return jax.vmap(site._matched if matched else site._bound)(found)
+@partial(jax.jit, static_argnames=("model", "matched"))
+def _seen_by(model: SharedModel, site: Any, found: LogOdds, theta: Array, matched: bool) -> Any:
+    def of(at: LogOdds, vector: Array) -> Bounded | Held:
+        if matched:
+            return nearest(model, site, vector, at)
+        return likelihood_of(model).kept(fitted(model, site, vector, at), *at)
+
+    return jax.vmap(of)(found, theta)
 
 
 # --- risks of the site's own people
@@ -266,7 +319,8 @@ def _risks(model: SharedModel, site: LatentRows, draws: SharedDraws, local: Boun
            weights: Float[Array, "e n"], jitter: Scalar) -> Float[Array, "L B 2 e"]:
     def of_draw(parts: tuple[SharedDraws, Bounded, Array]) -> Float[Array, "B 2 e"]:
         draw, own, away = parts
-        return jnp.einsum("Bnj,en->Bje", jax.nn.sigmoid(drawn(model, site.seen(own), draw, away, jitter)), weights)
+        eta = drawn(model, site.seen(own), draw, away, jitter)
+        return jnp.einsum("Bnj,en->Bje", likelihood_of(model).expected(eta), weights)
 
     return jax.lax.map(of_draw, (draws, local, normals))
 

@@ -1,9 +1,9 @@
 """The priors of θ in the model `shared`: one table, a row for each part of θ, with the reason of its numbers.
 
 All is on the standardised scale: sds are in standard deviations of the outcome, x has spread 1; of outcomes that are 0
-and 1, on the scale of log odds, where the outcome's own noise has sd π/√3 = 1.8. A *root* is a part of
-three numbers, (log sd of b, own part of log sd e/sd b, own part of ρ), where the function is b without treatment and
-ρb + e with it: its 2 × 2 matrix is `basis.root`.
+and 1, on the scale of log odds, where the outcome's own noise has sd π/√3 = 1.8; of counts, of logs of rates. A
+*root* is a part of three numbers, (log sd of b, own part of log sd e/sd b, own part of ρ), where the function is b
+without treatment and ρb + e with it: its 2 × 2 matrix is `basis.root`.
 """
 
 from __future__ import annotations
@@ -47,6 +47,8 @@ class Prior:
     """The option without which θ has no such part."""
     binary: Value | None = None
     """The mean where outcomes are 0 and 1 and the scale is that of log odds, if it is another."""
+    rate: Value | None = None
+    """The same of counts, on the scale of the log of a rate."""
     only: str | None = None
     """The type of outcome without which θ has no such part."""
 
@@ -105,7 +107,7 @@ TABLE: dict[str, Prior] = {
         reason="how many cuts interact, for all covariates together"),
     "phi": Prior(
         letter="Φ^{1/2}, in units of the noise", shape=(3,), mean=(-0.2, -0.3, 0.0), sd=(0.35, 0.4, 0.5),
-        binary=(-0.7, -0.7, 0.0),
+        binary=(-0.7, -0.7, 0.0), rate=(-1.0, -0.7, 0.0),
         reason="a function too rough to learn from the rows there are looks like noise to the evidence, so only a "
                "prior can say how much of the noise may be function: narrow. Sites' own effects are not tied to η: a "
                "shared effect may be simple where those of the sites are not"),
@@ -120,6 +122,14 @@ TABLE: dict[str, Prior] = {
         start=(-1.0, 0.0), ridge=(-1.0, 0.0), only="numeric",
         reason="e^−1.5 = 0.22 of the outcome's sd, a factor 3.3 either way: wide; the arms' noise within a factor 1.8 "
                "of each other, two times in three"),
+    "baseline": Prior(
+        letter="root of the baseline", shape=(3,), mean=(0.0, -0.5, 0.0), sd=(0.7, 0.7, 0.1), only="survival",
+        reason="log hazards change over the intervals by a factor e, either way; treatment may change by how much they "
+               "do nearly as freely (e^−0.5 = 0.6 of it), so that hazards cross where data say so: not tied to η"),
+    "dispersion": Prior(
+        letter="log r", shape=(), mean=1.5, sd=1.5, only="count",
+        reason="the size of the negative binomial, its variance being μ + μ²/r: from r = 1, as wide as it is large, to "
+               "r = 20, all but Poisson"),
 }
 
 
@@ -127,15 +137,17 @@ def table(options: SharedOptions, outcome: str = "numeric") -> dict[str, Prior]:
     """The rows of the parts that θ has with these options, for this type of outcome."""
     rows = {part: prior for part, prior in TABLE.items()
             if (prior.option is None or getattr(options, prior.option)) and prior.only in (None, outcome)}
-    return {part: _on_log_odds(prior) for part, prior in rows.items()} if outcome == "binary" else rows
+    if outcome == "numeric":
+        return rows
+    return {part: _moved(prior, prior.rate if outcome == "count" else prior.binary) for part, prior in rows.items()}
 
 
-def _on_log_odds(prior: Prior) -> Prior:
+def _moved(prior: Prior, mean: Value | None) -> Prior:
     """What starts elsewhere than at the mean keeps its distance."""
-    if prior.binary is None:
+    if mean is None:
         return prior
-    moved = np.asarray(np.subtract(np.asarray(prior.binary), np.asarray(prior.mean)))
-    return replace(prior, mean=prior.binary, start=_plus(prior.start, moved), ridge=_plus(prior.ridge, moved))
+    moved = np.asarray(np.subtract(np.asarray(mean), np.asarray(prior.mean)))
+    return replace(prior, mean=mean, start=_plus(prior.start, moved), ridge=_plus(prior.ridge, moved))
 
 
 def _plus(value: Value | None, moved: np.ndarray) -> Any:

@@ -12,6 +12,7 @@ covariates may carry a direction), and q(θ) is Gaussian with a diagonal:
     pooled …, relevance …, steepness                     the pooled covariance of outcome and effect
     phi, kernel                                          Φ^{1/2} in units of the noise; length-scale and scales of k
     noise                                                log sd of ε, and half of what it differs by between the arms
+    baseline, dispersion                                 of times to an event and of counts, which have no noise
 
 `priors` has their shapes, laws and reasons; `basis` what they mean for β.
 """
@@ -106,7 +107,7 @@ class SharedModel(Family):
 
 @lru_cache(maxsize=64)
 def _layout(model: SharedModel) -> basis.Layout:
-    return basis.layout_of(model.options, model.covariates)
+    return basis.layout_of(model.options, model.covariates, model.intervals)
 
 
 @lru_cache(maxsize=64)

@@ -2,7 +2,8 @@
 
     AskStatistics(θ_1 … θ_L)     → T, v, c, l of each draw              (`evidence`)
     PullBack(θ, cotangents)      → ∂/∂θ_l
-    AskSharedEffects(θ, β)       → sums of effects; of outcomes that are 0 and 1 AskRisks → sums of risks
+    AskSharedEffects(θ, β)       → sums of effects; of outcomes that are 0 and 1, or counts, AskRisks → sums of risks;
+                                   of times to an event AskSurvival → sums of curves
 """
 
 from __future__ import annotations
@@ -15,14 +16,16 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from fedci.model import kernels, padding
+from fedci.model import kernels
 from fedci.model.family import NO_ANCHOR, Answer, Arrays, Ask, Rules, Sums
 from fedci.model.law import Law
 from fedci.model.rows import Anchor, BetaLaw, Rows, Vector, on_device
-from fedci.model.shared import basis, drivers, evidence, exchanges, inducing, thresholds
+from fedci.model.shared import basis, drivers, evidence, exchanges, inducing, latent_blocks, thresholds
+from fedci.model.shared.arranged import arranged
 from fedci.model.shared.evidence import SharedDraws, Statistics
-from fedci.model.shared.exchanges import ANCHOR, EFFECTS, MATCHED, PULL_BACK, RISKS, STATISTICS
-from fedci.model.shared.latent import LatentRows
+from fedci.model.shared.exchanges import ANCHOR, MATCHED, PULL_BACK, STATISTICS
+from fedci.model.shared.interval_rows import SurvivalRows, nobody, survival_rows
+from fedci.model.shared.latent_blocks import LatentBlocks
 from fedci.model.shared.shared import NOISE_FLOOR, SharedModel
 from fedci.model.shared.sparse import Blocks
 
@@ -63,26 +66,41 @@ def _touching_at(anchor: Arrays) -> Anchor | None:
     return Anchor(*(on_device(anchor[f"{ANCHOR}{name}"]) for name in Anchor._fields)) if known else None
 
 
+def _required(time: np.ndarray | None) -> np.ndarray:
+    if time is None:
+        raise AssertionError("a time to an event comes with the time that a person was followed for")
+    return time
+
+
 class SharedFamily(SharedModel):
     """Nothing is added to θ: only what is done with it."""
 
     # --- rows
 
-    def rows(self, x: np.ndarray, w: np.ndarray, y: np.ndarray, u: np.ndarray, index: int, added: float = 0.0) -> Rows:
-        """Exactly, or in blocks above model.exact_rows; outcomes of 0 and 1 exactly. `added`: of these, the flips."""
+    def rows(self, x: np.ndarray, w: np.ndarray, y: np.ndarray, u: np.ndarray, index: int, added: float = 0.0,
+             cluster: np.ndarray | None = None, time: np.ndarray | None = None) -> Rows:
+        """Exactly, or in blocks above model.exact_rows. `added`: of outcomes of 0 and 1, the flips."""
+        if self.intervals:
+            return survival_rows(self, x, w, y, _required(time), u, index)
         if self.is_bounded:
-            return LatentRows(padding.pad_site(x, w, y, u, index), on_device(added))
-        if len(y) > self.options.exact_rows:
+            return arranged(self, x, w, y, u, index, added, time, cluster=cluster)
+        if len(y) > self.options.exact_rows and cluster is None:
             return inducing.cut(x, w, y, u, index, self.kernel, self.options.inducing, added=added)
-        return super().rows(x, w, y, u, index, added)
+        return super().rows(x, w, y, u, index, added, cluster)
 
-    @property
-    def most_rows(self) -> int | None:
-        return self.options.exact_rows if self.is_bounded else None
-
-    def rows_of_stage(self, rows: Rows, chosen: np.ndarray, x: np.ndarray, w: np.ndarray, y: np.ndarray) -> Rows:
+    def rows_of_stage(self, rows: Rows, chosen: np.ndarray, x: np.ndarray, w: np.ndarray, y: np.ndarray,
+                      time: np.ndarray | None = None) -> Rows:
         """With the inducing inputs of all rows."""
-        if not isinstance(rows, Blocks) or len(chosen) == len(y):
+        if len(chosen) == len(y):
+            return rows
+        own = np.asarray(rows.u), int(rows.index)
+        if isinstance(rows, SurvivalRows):
+            return survival_rows(self, x[chosen], w[chosen], y[chosen], _required(time)[chosen], *own,
+                                 inducing=np.asarray(rows.latent.rows.inducing))
+        if isinstance(rows, LatentBlocks):
+            return arranged(self, x[chosen], w[chosen], y[chosen], *own, float(rows.flips),
+                            None if time is None else time[chosen], np.asarray(rows.rows.inducing))
+        if not isinstance(rows, Blocks):
             return rows
         some = x[chosen], w[chosen], y[chosen], np.asarray(rows.u), int(rows.index)
         if len(chosen) <= self.options.exact_rows:
@@ -90,21 +108,26 @@ class SharedFamily(SharedModel):
         return inducing.cut(*some, self.kernel, 0, inducing=np.asarray(rows.inducing), added=float(rows.added))
 
     def memory_needed(self, rows: int, draws: int) -> tuple[int, str]:
+        rows = rows * max(self.intervals, 1)
         if rows <= self.options.exact_rows:
             return super().memory_needed(rows, draws)
         width = self.layout.width + self.options.inducing + 1
-        return inducing.bytes_needed(rows, self.covariates, width), (
+        kept = latent_blocks.bytes_needed(rows, width) if self.is_bounded else 0
+        return inducing.bytes_needed(rows, self.covariates, width) + kept, (
             "Lower model.inducing, or run the site on a larger machine.")
+
+    def no_rows(self, u: np.ndarray) -> Any:
+        return nobody(self, u) if self.intervals else super().no_rows(u)
 
     # --- the course of a fit
 
     @property
     def asks(self) -> tuple[str, ...]:
-        return STATISTICS, PULL_BACK, RISKS if self.is_bounded else EFFECTS
+        return STATISTICS, PULL_BACK, exchanges.effects_of(self)
 
     @property
     def has_stages(self) -> bool:
-        return self.options.posterior == "gaussian" and not self.is_bounded
+        return self.options.posterior == "gaussian"
 
     @property
     def needs_moments(self) -> bool:

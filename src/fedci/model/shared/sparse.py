@@ -89,6 +89,9 @@ class Blocks(NamedTuple):
     def seen(self, local: tuple[()]) -> Blocks:
         return self
 
+    def price(self, model: Any, vector: Vector, local: Any) -> Any:
+        raise AssertionError("the likelihood is Gaussian itself")
+
     def sums_over_rows(self, model: SharedModel, vector: Float[Array, "p"], jitter: Scalar) -> Grams:
         theta = model.unravel(vector)
         return grams(model, theta, self, inducing_root(model, theta, self.inducing, jitter))
@@ -118,16 +121,20 @@ class Blocks(NamedTuple):
                  jitter: Scalar) -> LeftOut:
         def of_draw(draw: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
             vector, mean, root = draw
-            return _left_out(model, vector, mean, root, self, jitter)
+            return left_out_of_draw(model, vector, mean, root, self, jitter)
 
-        parts = jax.lax.map(of_draw, (draws.theta, beta.mean, beta.root))
-        rows = self.row.ravel()
+        return in_order(self, jax.lax.map(of_draw, (draws.theta, beta.mean, beta.root)))
 
-        def in_order(part: Array) -> Array:
-            flat = part.reshape(part.shape[0], rows.size, *part.shape[3:])
-            return jnp.zeros((part.shape[0], rows.size + 1, *part.shape[3:])).at[:, rows].set(flat)
 
-        return LeftOut(*map(in_order, parts))
+def in_order(site: Blocks, parts: tuple[Array, Array, Array]) -> LeftOut:
+    """[L, k, b, …] of blocks as the site has its rows."""
+    rows = site.row.ravel()
+
+    def flat(part: Array) -> Array:
+        listed = part.reshape(part.shape[0], rows.size, *part.shape[3:])
+        return jnp.zeros((part.shape[0], rows.size + 1, *part.shape[3:])).at[:, rows].set(listed)
+
+    return LeftOut(*map(flat, parts))
 
 
 class Block(NamedTuple):
@@ -215,7 +222,7 @@ def totals(model: SharedModel, theta: Theta, site: Blocks, root: Float[Array, "M
     def add(total: Totals, block: Passed) -> tuple[Totals, None]:
         x, y, mask, weight, arm = block
         phi = features(model, theta, x, root, site.inducing)
-        more = Totals(jnp.sum(mask), mask @ phi, mask @ y, mask @ _left(model, theta, x, phi), jnp.sum(mask / weight))
+        more = Totals(jnp.sum(mask), mask @ phi, mask @ y, mask @ left(model, theta, x, phi), jnp.sum(mask / weight))
         return jax.tree.map(lambda sums, part: sums.at[arm].add(part), total, more), None
 
     zero = jnp.zeros(2)
@@ -366,11 +373,11 @@ def arms_at(model: SharedModel, known: Learnt, x: Float[Array, "p d"]) -> Arms:
     theta = model.unravel(known.theta)
     phi, own = features(model, theta, x, known.root, known.inducing), own_root(theta)
     away = jnp.einsum("jhf,pf->jph", known.spread, phi)
-    cov = jnp.einsum("jph,kph->pjk", away, away) + _left(model, theta, x, phi)[:, None, None] * (own @ own.T)[None]
+    cov = jnp.einsum("jph,kph->pjk", away, away) + left(model, theta, x, phi)[:, None, None] * (own @ own.T)[None]
     return jnp.einsum("Bjf,pf->Bpj", known.mean, phi), cov
 
 
-def _left(model: SharedModel, theta: Theta, x: Float[Array, "p d"], phi: Float[Array, "p f"]) -> Float[Array, "p"]:
+def left(model: SharedModel, theta: Theta, x: Float[Array, "p d"], phi: Float[Array, "p f"]) -> Float[Array, "p"]:
     """k̇(x, x) − ‖ψ(x)‖²: what the inducing inputs leave open at x."""
     own = kernels.split(model.kernel, theta["kernel"]).own(x)
     return jnp.maximum(own - jnp.sum(phi[:, own_columns(model)] ** 2, 1), 0.0)
@@ -382,7 +389,7 @@ def effect_at(model: SharedModel, known: Learnt, x: Float[Array, "p d"]) -> Mean
     phi, own = features(model, theta, x, known.root, known.inducing), own_root(theta)
     away = phi @ (known.spread[1] - known.spread[0]).T
     return ((known.mean[:, 1] - known.mean[:, 0]) @ phi.T,
-            jnp.sum(away**2, 1) + _left(model, theta, x, phi) * jnp.sum((own[1] - own[0]) ** 2))
+            jnp.sum(away**2, 1) + left(model, theta, x, phi) * jnp.sum((own[1] - own[0]) ** 2))
 
 
 def sums(model: SharedModel, known: Learnt, over: Totals, site: Blocks,
@@ -452,7 +459,7 @@ def realised_each(model: SharedModel, known: Learnt, block: Block, correlations:
     return jax.vmap(at, out_axes=(1, 0))(correlations)
 
 
-def _left_out(model: SharedModel, vector: Float[Array, "p"], beta: Float[Array, "q"], root: Float[Array, "q q"],
+def left_out_of_draw(model: SharedModel, vector: Float[Array, "p"], beta: Float[Array, "q"], root: Float[Array, "q q"],
               site: Blocks, jitter: Scalar) -> tuple[Array, Array, Array]:
     """`model.leave_one_out` of a large site for one draw: (E[y_a | y_−i] [k, b, 2], mean and variance [k, b]).
 
@@ -478,6 +485,6 @@ def _left_out(model: SharedModel, vector: Float[Array, "p"], beta: Float[Array, 
         coefficients = inner - cho_solve((s.chol, True), s.wz @ solved.T).T
         together = jnp.einsum("abq,bq->ab", z, solved) + jnp.einsum("abh,bh->ab", w, coefficients)
         arms = jnp.einsum("abq,q->ab", z, beta) + jnp.einsum("abh,h->ab", w, own) - together * r[None] / s_ii[None]
-        return arms.T, y - r / s_ii, 1.0 / s_ii + _left(model, theta, x, phi) * jnp.sum(phi_root[arm] ** 2)
+        return arms.T, y - r / s_ii, 1.0 / s_ii + left(model, theta, x, phi) * jnp.sum(phi_root[arm] ** 2)
 
     return jax.lax.map(of_block, Block(site.x, site.y, site.weight, site.arm))

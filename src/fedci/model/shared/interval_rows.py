@@ -1,0 +1,218 @@
+"""A site's people of a time to an event: a row for each interval in which a person was followed, and curves from them.
+
+    P(event in interval j | none before, x, arm) = σ(η_a(x, τ_j))        S_a(t_j | x) = Π_{i ≤ j} (1 − σ(η_a(x, τ_i)))
+
+x of a row has the interval's place τ_j in its last column. y is 1 in the interval that the event ended. Who was
+followed for a share s of the last interval without an event has a row that counts for s of one: (1 − h)^s, as where
+the hazard is constant within it. So all of it is rows of 0 and 1 in blocks (`latent_blocks`), however few.
+
+With each draw of (θ, β̃) a site draws its own function once, and sums over its people of their curves are told.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from fedci.effect import person_weights
+from fedci.model.likelihood import Bounded, Held
+from fedci.model.parallel import over_draws
+from fedci.model.rows import (
+    Anchor,
+    BetaLaw,
+    LeftOut,
+    Moments,
+    Scalar,
+    SurvivalSums,
+    Vector,
+    merged,
+    on_device,
+)
+from fedci.model.shared import basis, latent, latent_blocks, sparse
+from fedci.model.shared.arranged import arranged
+from fedci.model.shared.evidence import SharedDraws
+from fedci.model.shared.latent_blocks import LatentBlocks
+from fedci.model.shared.shared import SharedModel, own_root
+from fedci.model.shared.sparse import Blocks, Learnt
+
+LEAST = 0.02
+"""Of an interval: who was followed for less of it has no row there."""
+PEOPLE = 64
+"""Whose curves are made at a time."""
+
+
+class Expanded(NamedTuple):
+    """A row for each person and interval."""
+
+    person: np.ndarray
+    interval: np.ndarray
+    y: np.ndarray
+    share: np.ndarray
+
+
+def expanded(event: np.ndarray, followed: np.ndarray, intervals: int) -> Expanded:
+    """`followed` [n]: for how many intervals, the last one in part; `event` [n]: whether one ended it."""
+    whole = np.clip(np.ceil(followed), 1, intervals).astype(int)
+    person = np.repeat(np.arange(len(whole)), whole)
+    interval = np.arange(len(person)) - np.repeat(np.cumsum(whole) - whole, whole)
+    last = interval == whole[person] - 1
+    y = np.where(last, event[person], 0.0)
+    share = np.where(last & (y == 0), np.minimum(followed[person] - interval, 1.0), 1.0)
+    stays = share >= LEAST
+    return Expanded(*(part[stays] for part in (person, interval, y, share)))
+
+
+def at_intervals(x: np.ndarray, intervals: int) -> np.ndarray:
+    """[n, d] → [n, J, d + 1]."""
+    places = np.broadcast_to(basis.moments_of(intervals)[None, :, None], (len(x), intervals, 1))
+    return np.concatenate([np.repeat(x[:, None], intervals, 1), places], 2)
+
+
+class SurvivalRows(NamedTuple):
+    """Rows of intervals, and the people they are of."""
+
+    latent: LatentBlocks
+    x: Float[Array, "k b d"]
+    """Of people, in blocks."""
+    weights: Float[Array, "k b e"]
+    """Of each in the sums over everyone, the treated, the controls; 0 for padding."""
+    person: Int[Array, "r"]
+    """Whose each row is, in the order of the rows."""
+
+    @property
+    def u(self) -> Array:
+        return self.latent.u
+
+    @property
+    def index(self) -> Array:  # type: ignore[override]  # hides tuple.index, which nobody asks of rows
+        return self.latent.index
+
+    @property
+    def added(self) -> Array:
+        return self.latent.added
+
+    def people(self) -> int:
+        return int((np.asarray(self.weights)[..., 0] > 0).sum())
+
+    def is_small(self) -> bool:
+        return False
+
+    def at_once(self, draws: int) -> int:
+        return 1
+
+    def local(self, model: SharedModel, anchor: Anchor | None, draws: int, matched: bool) -> Bounded | Held:
+        return self.latent.local(model, anchor, draws, matched)
+
+    def seen(self, local: Bounded | Held) -> Blocks:
+        return self.latent.seen(local)
+
+    def price(self, model: SharedModel, vector: Vector, local: Bounded | Held) -> Array:
+        """The evidence counts people where it norms Gaussians, and each has several rows."""
+        more = jnp.sum(self.latent.rows.mask) - jnp.sum(self.weights[..., 0])
+        return self.latent.price(model, vector, local) + math.log(2.0 * math.pi) * more
+
+    def sums_over_rows(self, model: SharedModel, vector: Vector, jitter: Scalar) -> Any:
+        return self.latent.sums_over_rows(model, vector, jitter)
+
+    def statistics(self, model: SharedModel, vector: Float[Array, "p"], jitter: Scalar, sums: Any) -> Any:
+        return self.latent.statistics(model, vector, jitter, sums)
+
+    def known(self, model: SharedModel, draws: SharedDraws, jitter: Scalar) -> Learnt:
+        return self.latent.known(model, draws, jitter)
+
+    def effects(self, model: SharedModel, vector: Vector, draws: SharedDraws, correlations: Vector,
+                jitter: Scalar) -> SurvivalSums:
+        every = draws, latent.given_draws(model, self.latent, draws), latent_blocks.keys(int(self.index), draws)
+        return SurvivalSums(merged(over_draws(lambda part: _sums(model, self, *part, jitter), every)))
+
+    def realised(self, model: SharedModel, vector: Vector, draws: SharedDraws, correlations: Vector, jitter: Scalar,
+                 known: Any = None) -> Iterator[tuple[np.ndarray, Moments]]:
+        return self.latent.realised(model, vector, draws, correlations, jitter, known)
+
+    def left_out(self, model: SharedModel, vector: Vector, draws: SharedDraws, beta: BetaLaw,
+                 jitter: Scalar) -> LeftOut:
+        """Of each row of an interval, from all others."""
+        return self.latent.left_out(model, vector, draws, beta, jitter)
+
+
+def survival_rows(model: SharedModel, x: np.ndarray, w: np.ndarray, event: np.ndarray, followed: np.ndarray,
+                  u: np.ndarray, index: int, inducing: np.ndarray | None = None) -> SurvivalRows:
+    rows = expanded(event, followed, model.intervals)
+    each = at_intervals(x, model.intervals)[rows.person, rows.interval]
+    latent_rows = arranged(model, each, w[rows.person], rows.y, u, index, 0.0, rows.share, inducing, blocks=True)
+    if not isinstance(latent_rows, LatentBlocks):
+        raise AssertionError("rows of intervals stand in blocks")
+    blocks = -(-len(x) // PEOPLE)
+    more = blocks * PEOPLE - len(x)
+    weights = np.pad(person_weights(w, np.ones(len(x))).T, ((0, more), (0, 0)))
+    return SurvivalRows(latent_rows, on_device(np.pad(x, ((0, more), (0, 0))).reshape(blocks, PEOPLE, -1)),
+                        on_device(weights.reshape(blocks, PEOPLE, -1)), on_device(rows.person))
+
+
+def nobody(model: SharedModel, u: np.ndarray) -> SurvivalRows:
+    """A site without people: conditioning on it returns the prior."""
+    none = np.zeros((1, model.covariates - 1))
+    one = survival_rows(model, none, np.zeros(1), np.zeros(1), np.ones(1), u, 0)
+    empty = one.latent.rows._replace(mask=on_device(np.zeros(one.latent.rows.mask.shape)),
+                                     paired=on_device(np.zeros(one.latent.rows.paired.shape)))
+    return one._replace(latent=one.latent._replace(rows=empty), weights=on_device(np.zeros(one.weights.shape)))
+
+
+# --- curves
+
+
+def curves(eta: Float[Array, "B n J 2"]) -> Float[Array, "B n J 2"]:
+    """S after each interval, from the log odds of the hazards."""
+    return jnp.exp(jnp.cumsum(jax.nn.log_sigmoid(-eta), 2))
+
+
+@partial(jax.jit, static_argnames="model")
+def _sums(model: SharedModel, site: SurvivalRows, draws: SharedDraws, local: Bounded, key: Array,
+          jitter: Scalar) -> Float[Array, "L B 2 J e"]:
+    def of_draw(parts: tuple[SharedDraws, Bounded, Array]) -> Float[Array, "B 2 J e"]:
+        draw, own, seed = parts
+        function = latent_blocks.drawn(model, draw, site.seen(own), seed, jitter)[1]
+        count, j = draw.beta.shape[0], model.intervals
+
+        def add(total: Array, block: tuple[Array, Array, Array]) -> tuple[Array, None]:
+            x, weights, number = block
+            each = latent_blocks.normals(jax.random.fold_in(seed, number), count, (PEOPLE, 2))
+            eta = function(_in_time(x, j), jnp.repeat(each, j, 1)).reshape(count, PEOPLE, j, 2)
+            return total + jnp.einsum("BnJa,ne->BaJe", curves(eta), weights), None
+
+        start = jnp.zeros((count, 2, j, site.weights.shape[-1]))
+        return jax.lax.scan(add, start, (site.x, site.weights, 2 + jnp.arange(site.x.shape[0])))[0]
+
+    return jax.lax.map(of_draw, (draws, local, key))
+
+
+def _in_time(x: Float[Array, "n d"], intervals: int) -> Float[Array, "nJ d+1"]:
+    places = jnp.tile(jnp.asarray(basis.moments_of(intervals)), x.shape[0])
+    return jnp.column_stack([jnp.repeat(x, intervals, 0), places])
+
+
+@partial(jax.jit, static_argnames=("model", "alone"))
+def curves_at(model: SharedModel, known: Learnt, x: Float[Array, "p d"], key: Array,
+              alone: bool = True) -> Float[Array, "L p J 2"]:
+    """Curves of new people for each draw of (θ, β̃), with one draw of the site's own function; not `alone`: by what all
+    sites share, its own at its mean."""
+    def of_draw(parts: tuple[Learnt, Array]) -> Float[Array, "B p J 2"]:
+        own, seed = parts
+        theta, count, j = model.unravel(own.theta), own.mean.shape[0], model.intervals
+        phi = sparse.features(model, theta, _in_time(x, j), own.root, own.inducing)
+        away, open_ = (latent_blocks.normals(jax.random.fold_in(seed, k), count, shape) * alone
+                       for k, shape in ((0, (own.spread.shape[1],)), (1, (2,))))
+        coefficients = own.mean + jnp.einsum("jhf,Bh->Bjf", own.spread, away)
+        size = jnp.sqrt(sparse.left(model, theta, _in_time(x, j), phi))
+        eta = jnp.einsum("Bjf,nf->Bnj", coefficients, phi) + jnp.einsum("n,Bj->Bnj", size, open_ @ own_root(theta).T)
+        return curves(eta.reshape(count, x.shape[0], j, 2))
+
+    seeds = jax.random.split(key, known.theta.shape[0])
+    return merged(jax.lax.map(of_draw, (known, seeds)))

@@ -1,0 +1,180 @@
+"""Times to an event and counts from the study file to the report: one answer however it is computed."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fedci import FedCI, Result, Source, Study
+from fedci.effect import EffectSums
+from fedci.errors import DataError, DisclosureError, StudyError, UsageError
+from fedci.report.page import write_report
+from fedci.result.prediction import predict_file
+from fedci.site.admission import reasons, situation
+from fedci.table.proposal import propose
+
+SITES = ("lyon", "oslo", "turin")
+FEW = {"model": {"directions": 1, "knots": 3, "landmarks": 4, "inducing": 16}, "optimiser": {"rounds": 6, "draws": 4},
+       "prediction": {"draws": 32}}
+TIMED = {"time": "days", "event": "died", "type": "survival", "horizons": [2.0, 6.0]}
+COUNTED = {"name": "falls", "type": "count", "exposure": "years"}
+
+
+def table(number: int, rows: int = 60) -> pd.DataFrame:
+    rng = np.random.default_rng((31, number))
+    age, w = rng.normal(size=rows), np.arange(rows) % 2
+    event, censored = rng.exponential(6.0 * np.exp(0.8 * w - 0.5 * age)), rng.uniform(1.0, 12.0, rows)
+    years = rng.uniform(0.5, 2.0, rows)
+    return pd.DataFrame({"age": age, "drug": w, "days": np.minimum(event, censored),
+                         "died": (event <= censored).astype(int), "years": years,
+                         "falls": rng.poisson(years * np.exp(0.6 - 0.7 * w + 0.3 * age))})
+
+
+def sources() -> list[Source]:
+    return [Source(name, table(number)) for number, name in enumerate(SITES)]
+
+
+def plan(outcome=TIMED, **changes) -> Study:
+    return Study(**{"treatment": "drug", "outcome": outcome, "covariates": ["age"], "policy": "simulation",
+                    "options": FEW} | changes)
+
+
+MASKED = {"name": "simulation", "secure_sum": True}
+
+
+@pytest.fixture(scope="module")
+def timed() -> Result:
+    return FedCI(plan()).fit(sources())
+
+
+@pytest.fixture(scope="module")
+def counted() -> Result:
+    return FedCI(plan(COUNTED)).fit(sources())
+
+
+# --- the study
+
+
+def test_other_presets_a_control_and_noise_are_refused():
+    for outcome in (TIMED, COUNTED):
+        with pytest.raises(StudyError, match="numeric outcomes only"):
+            plan(outcome, preset="classic", options={})
+        noisy = plan(outcome, policy="standard", options={})
+        found = reasons(situation(noisy, Source("lyon", table(0)).read(noisy), 3))
+        assert any(isinstance(one, DisclosureError) and "outcome_noise" in str(one) for one in found)
+    with pytest.raises(StudyError, match="a time of its own"):
+        plan(diagnostics={"negative_control": "falls"})
+
+
+@pytest.mark.parametrize(("change", "outcome", "told"), [
+    ({"days": -1.0}, TIMED, "'days' is negative"), ({"days": np.nan}, TIMED, "'days' has no value"),
+    ({"died": 0}, TIMED, "constant"), ({"days": 7.0}, TIMED, "nobody has the event"),
+    ({"falls": 0.5}, COUNTED, "holds no counts"), ({"years": 0.0}, COUNTED, "'years' is 0")])
+def test_columns_that_do_not_fit_are_named(change, outcome, told):
+    with pytest.raises(DataError, match=told):
+        Source("lyon", table(0).assign(**change)).read(plan(outcome))
+
+
+def test_init_proposes_a_time_with_its_event():
+    study = propose(table(0)[["age", "drug", "days", "died"]]).study
+    assert (study.outcome_type, study.time, study.outcome) == ("survival", "days", "died")
+    assert study.horizons[0] < table(0).days.max()
+    assert [covariate.name for covariate in study.covariates] == ["age"]
+    assert propose(table(0)[["age", "drug", "died"]]).study.outcome_type == "binary"
+
+
+# --- one answer
+
+
+@pytest.mark.parametrize("outcome", [TIMED, COUNTED])
+def test_masked_sums_give_what_clear_ones_do(outcome, timed, counted):
+    clear, masked = timed if outcome is TIMED else counted, FedCI(plan(outcome, policy=MASKED)).fit(sources())
+    np.testing.assert_allclose(masked.outcome.fit.theta, clear.outcome.fit.theta, rtol=1e-4, atol=1e-4)
+    assert masked.ate().mean == pytest.approx(clear.ate().mean, abs=1e-4)
+    for site in SITES:
+        assert masked.ate(site).mean == pytest.approx(clear.ate(site).mean, abs=0.1 * clear.ate(site).sd)
+        assert masked.ate(site).sd == pytest.approx(clear.ate(site).sd, rel=0.25)
+    if outcome is TIMED:
+        one, other = masked.survival("lyon"), clear.survival("lyon")
+        np.testing.assert_allclose(one.of_treated.mean, other.of_treated.mean, atol=0.01)
+        assert one.rmst().difference.mean == pytest.approx(other.rmst().difference.mean, abs=0.05)
+
+
+@pytest.mark.parametrize("kind", ["timed", "counted"])
+def test_the_result_is_read_again_with_its_people(tmp_path, kind, request):
+    result = request.getfixturevalue(kind)
+    result.save(tmp_path / "result")
+    again = Result.load(tmp_path / "result")
+    assert again.ate().mean == result.ate().mean
+    people = table(7, 5)
+    np.testing.assert_allclose(again.effect(people, "lyon"), result.effect(people, "lyon"), rtol=1e-8)
+    np.testing.assert_allclose(again.effect(people), result.effect(people), rtol=1e-8)
+    assert (tmp_path / "result" / ("survival.csv" if kind == "timed" else "rates.csv")).exists()
+    json.dumps(again.plain())
+    people.to_csv(tmp_path / "people.csv")
+    assert predict_file(again, tmp_path / "people.csv", tmp_path / "out.csv").people == 5
+    assert result.study.outcome in (text := result.summary())
+    assert "Survival" in text if kind == "timed" else "rate ratio" in text
+
+
+def test_the_report_shows_curves_and_rates(tmp_path, timed, counted):
+    for name, result, told in (("timed", timed, "Survival without died"), ("counted", counted, "rate ratio")):
+        result.save(tmp_path / name)
+        write_report(tmp_path / name, tmp_path / f"{name}.html")
+        assert told in (tmp_path / f"{name}.html").read_text(encoding="utf-8")
+
+
+# --- what curves and rates are
+
+
+def test_curves_fall_and_all_else_follows_from_them(timed):
+    curves = timed.survival()
+    assert curves.times[-1] == 6.0
+    assert 2.0 in curves.times
+    for arm in (curves.untreated, curves.treated):
+        assert (np.diff(arm, axis=1) <= 1e-12).all()
+        assert ((arm >= 0) & (arm <= 1)).all()
+    risks = timed.risks()
+    np.testing.assert_allclose(risks.treated, 1.0 - curves.treated[:, -1])
+    assert timed.ate().mean == pytest.approx(-curves.difference().mean)
+    assert timed.risks(time=2.0).difference.mean == pytest.approx(-curves.difference(2.0).mean)
+    with pytest.raises(UsageError, match="last horizon"):
+        curves.rmst(7.0)
+
+
+def test_the_average_over_a_sites_people_is_that_of_its_persons(timed):
+    """Of the same law, other draws of the site's own function."""
+    persons = timed.people["lyon"].curves().mean(1)
+    average = timed.survival("lyon")
+    for arm, curve in ((0, average.untreated), (1, average.treated)):
+        error = curve.std(0) / np.sqrt(len(curve)) * np.sqrt(2)
+        assert (np.abs(persons[..., arm].mean(0) - curve.mean(0)) < 5 * error + 0.01).all()
+
+
+def test_sums_over_sites_are_those_of_each(timed, counted):
+    for result in (timed, counted):
+        sums = result.outcome.effects.sums
+        name = "survival" if result.of_times else "rates"
+        total = {part: sum(own[part] for own in sums.values()) for part in ("people", name)}
+        assert EffectSums((total,)).expected().mean == pytest.approx(result.ate().mean)
+
+
+def test_rates_are_per_unit_of_exposure(counted):
+    frame = pd.concat([table(number) for number in range(len(SITES))])
+    crude = [frame.falls[frame.drug == arm].sum() / frame.years[frame.drug == arm].sum() for arm in (0, 1)]
+    rates = counted.rates()
+    assert rates.of_untreated.mean == pytest.approx(crude[0], rel=0.3)
+    assert rates.of_treated.mean == pytest.approx(crude[1], rel=0.3)
+    assert rates.ratio.quantile(0.5) < 1.0
+
+
+def test_diagnostics_know_the_type(timed, counted):
+    for result in (timed, counted):
+        known = result.diagnostics
+        assert known is not None
+        assert known.fit is not None
+        assert known.sensitivity is not None
+        assert known.sensitivity.e_value >= 1.0
+        assert not known.notes
+        assert known.fit.calibration

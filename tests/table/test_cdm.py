@@ -1,0 +1,122 @@
+"""A study from an OMOP common data model = the same study from the table that the model was made from."""
+
+from __future__ import annotations
+
+import io
+import os
+import sqlite3
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fedci.study.omop import Omop
+from fedci.study.study import Study
+from fedci.table.cdm import Attrition, attrition_of, select_of
+from fedci.table.database import ADDRESS
+from fedci.table.table import Source, attrition
+from support.commanded import told
+from support.omop import COMPARATOR, SPEC, STUDY, TARGET, cdm, people
+
+pytest.importorskip("sqlalchemy", reason="the extra `sql` is not installed")
+SHARED = Path(__file__).parents[3] / "shared" / "data" / "omop"
+SYNTHEA = Path(os.environ.get("FEDCI_OMOP", SHARED)) / "Synthea27Nj_5.4.zip"
+
+
+@pytest.fixture(params=["sqlite", "duckdb"])
+def database(request, tmp_path, monkeypatch):
+    """The address of a database with the model in it."""
+    tables = cdm(people(3))
+    path = tmp_path / f"cdm.{request.param}"
+    if request.param == "sqlite":
+        with sqlite3.connect(path) as connection:
+            for name, rows in tables.items():
+                rows.to_sql(name, connection, index=False)
+    else:
+        duckdb = pytest.importorskip("duckdb", reason="the extra `sql` is not installed")
+        with duckdb.connect(str(path)) as connection:
+            for name, rows in tables.items():
+                connection.register("rows", rows)
+                dates = ", ".join(f"CAST({column} AS DATE) AS {column}" for column in rows if column.endswith("_date"))
+                connection.execute(f"CREATE TABLE {name} AS SELECT * {f'REPLACE ({dates})' if dates else ''} FROM rows")
+    monkeypatch.setenv(ADDRESS, f"{request.param}:///{path}")
+    return request.param
+
+
+def test_the_same_table_as_from_csv(database, tmp_path):
+    people(3).to_csv(tmp_path / "lyon.csv", index=False)
+    made, same = Source.at(STUDY, "lyon", "sql:").read(STUDY), Source("lyon", tmp_path / "lyon.csv").read(STUDY)
+    np.testing.assert_array_equal(made.x, same.x)
+    np.testing.assert_array_equal(made.w, same.w)
+    np.testing.assert_array_equal(made.y, same.y)
+
+
+def test_attrition_is_counted_and_shown_at_the_site(database, tmp_path, capsys):
+    source, treated = Source.at(STUDY, "lyon", "sql:"), int(people(3).treated.sum())
+    assert attrition(STUDY, source) == Attrition(treated + 1, 121 - treated, 1)
+    STUDY.write(tmp_path / "study.toml")
+    code, out, _ = told(capsys, "check", tmp_path / "study.toml", "sql:", "--site", "lyon")
+    assert code == 0
+    assert f"attrition: {treated + 1} people in the target cohort" in out
+
+
+def test_init_proposes_a_study_that_the_model_passes(database, tmp_path, capsys):
+    code, _, _ = told(capsys, "init", "sql:", "--omop", f"{TARGET},{COMPARATOR},103", "--policy", "simulation", "--out",
+                      tmp_path / "study.toml")
+    assert code == 0
+    text = (tmp_path / "study.toml").read_text()
+    plan = Study.from_toml(text.replace("window = [1, 365]", "window = [1, 90]"))  # what a reviewer would know
+    assert [plan.label(one.name) for one in plan.covariates] == [
+        "age", "female", "Diabetes", "Cough", "Atorvastatin", "Systolic pressure"]
+    table = Source.at(plan, "lyon", "sql:").read(plan)
+    np.testing.assert_array_equal(table.w, people(3).treated)
+    np.testing.assert_array_equal(table.x[:, 5], people(3).pressure)
+    assert told(capsys, "init", "sql:", "--omop", "1,2", "--out", tmp_path / "s.toml")[0] == 2
+
+
+def test_a_duckdb_query_reaches_nothing_but_its_database(tmp_path, monkeypatch):
+    duckdb = pytest.importorskip("duckdb", reason="the extra `sql` is not installed")
+    path, secret = tmp_path / "a.duckdb", tmp_path / "secret.csv"
+    duckdb.connect(str(path)).close()
+    secret.write_text("a\n1\n")
+    monkeypatch.setenv(ADDRESS, f"duckdb:///{path}")
+    for text in (f"SELECT * FROM read_csv('{secret}')", f"SELECT * FROM '{secret}'"):
+        (tmp_path / "q.sql").write_text(text)
+        with pytest.raises(Exception, match="site|query") as problem:
+            Source.at(STUDY, "lyon", f"sql:{tmp_path / 'q.sql'}").read(STUDY)
+        assert type(problem.value).__name__ == "SourceError"
+
+
+def test_sql_servers_words():
+    """Compiled and compared as text: no such server is here."""
+    text = select_of(Omop.model_validate(SPEC), "treated", "event", "mssql")
+    assert "datediff(day, people.start, " in text
+    assert "SELECT TOP 1 " in text
+    assert "DATEPART(year, people.start) - who.year_of_birth AS age" in text
+    assert "LIMIT" not in text
+    assert "count(*)" in attrition_of(Omop.model_validate(SPEC), "mssql")
+
+
+@pytest.mark.skipif(not SYNTHEA.is_file(), reason="the tables of Synthea are not in FEDCI_OMOP or shared/")
+def test_the_schema_is_that_of_a_real_model(tmp_path):
+    """All features on tables as a CDM 5.4 has them, with three people put into its empty cohorts."""
+    duckdb = pytest.importorskip("duckdb", reason="the extra `sql` is not installed")
+    with duckdb.connect(str(tmp_path / "a.duckdb")) as connection, zipfile.ZipFile(SYNTHEA) as files:
+        for name in ("PERSON", "COHORT", "CONDITION_OCCURRENCE", "DRUG_EXPOSURE", "MEASUREMENT", "CONCEPT_ANCESTOR"):
+            rows = pd.read_csv(io.BytesIO(files.read(f"{name}.csv")), low_memory=False)
+            connection.register("rows", rows.astype({column: str for column in rows if column.endswith("_date")}))
+            dates = ", ".join(f"TRY_CAST({column} AS DATE) AS {column}" for column in rows if column.endswith("_date"))
+            connection.execute(f"CREATE TABLE {name} AS SELECT * {f'REPLACE ({dates})' if dates else ''} FROM rows")
+        connection.execute("CREATE OR REPLACE TABLE cohort (cohort_definition_id INTEGER, subject_id INTEGER, "
+                           "cohort_start_date DATE, cohort_end_date DATE)")  # it has no rows, and so no types
+        for person in (1, 2, 3):
+            connection.execute(f"INSERT INTO cohort VALUES ({TARGET if person < 3 else COMPARATOR}, {person}, "
+                               "DATE '2013-06-01', DATE '2013-06-01')")
+        spec = SPEC | {"features": SPEC["features"] | {"weight": {
+            "table": "measurement", "concepts": [3025315], "take": "last", "window": [-3650, 0]}}}
+        found = connection.execute(select_of(Omop.model_validate(spec), "treated", "event", "duckdb")).df()
+    assert list(found.treated) == [1, 1, 0]
+    assert found.age[0] == 2013 - 1998
+    assert found.weight[0] == 48.1

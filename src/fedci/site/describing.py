@@ -61,7 +61,7 @@ def spreads(party: Party, run: Run, arrays: Arrays) -> Part:
     stays = ~np.asarray(arrays["withheld"], bool)
     if noise := noise_on_sums(party, run):
         t, centre = run.table, np.append(arrays["x_mean"], arrays["y_mean"])
-        found = noise.squares(np.column_stack([t.x, t.y]) - centre, np.append(_spreads_here(run), t.y.std()))
+        found = noise.squares(np.column_stack([t.x, t.y]), centre, np.append(_spreads_here(run), t.y.std()))
         return Part({"square": np.where(stays, found[:-1], 0.0), "y_square": found[-1]})
     return Part({"square": np.where(stays, _about(own.x, arrays["x_mean"]), 0.0),
                  "y_square": sum((_about(arm, arrays["y_mean"])[0] for arm in own.y), np.zeros(()))})

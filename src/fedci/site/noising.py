@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -87,11 +88,12 @@ class SumNoise:
         """Σ x with noise of s/√share sds of the column: that much of 1/s² is told of each x."""
         return totals + self._unit("means") * sd * self.drawn("means")(totals.size).reshape(totals.shape)
 
-    def squares(self, away: np.ndarray, sd: np.ndarray) -> np.ndarray:
-        """Σ (x − c)² of `away` = x − c [n, k], cut at FARTHEST sds: its slope in x is at most 2·FARTHEST sds."""
-        cut = FARTHEST * sd
-        totals = np.sum(np.clip(np.nan_to_num(away), -cut, cut) ** 2, 0)
-        return totals + self._unit("squares") * 2.0 * FARTHEST * sd**2 * self.drawn("squares")(totals.size)
+    def squares(self, x: np.ndarray, centre: np.ndarray, sd: np.ndarray) -> np.ndarray:
+        """Σ (x − c)² of x [n, k], cut at FARTHEST sds: its slope in x is at most 2·FARTHEST sds. About another centre
+        the noise is another: the same would cancel in the difference, which is linear in Σx."""
+        cut, draw = FARTHEST * sd, self.drawn("squares", digest_of_numbers(centre))
+        totals = np.sum(np.clip(np.nan_to_num(x - centre), -cut, cut) ** 2, 0)
+        return totals + self._unit("squares") * 2.0 * FARTHEST * sd**2 * draw(totals.size)
 
     def _unit(self, kind: str) -> float:
         return self.part * self.study.policy.sum_noise / float(np.sqrt(sum_noise.SHARES[kind]))
@@ -106,7 +108,12 @@ def sum_noise_of(study: Study, noises: bool, sites: int, table: Table, secret: b
 
 def digest_of(table: Table) -> str:
     """Of its rows."""
-    return hashlib.sha256(np.column_stack([table.x, table.w, table.y]).astype(float).tobytes()).hexdigest()
+    return digest_of_numbers(np.column_stack([table.x, table.w, table.y]))
+
+
+def digest_of_numbers(*parts: Any) -> str:
+    """Of what a question is about: asked again, it has the same noise; about anything else, another."""
+    return hashlib.sha256(b"".join(np.asarray(part, float).tobytes() for part in parts)).hexdigest()
 
 
 def bounds_of(study: Study) -> list[tuple[float, float]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -26,7 +25,7 @@ from fedci.site import describing, diagnosing
 from fedci.site.admission import admit, situation
 from fedci.site.describing import Part
 from fedci.site.masking import SiteSums, digest
-from fedci.site.noising import SumNoise, site_noise
+from fedci.site.noising import SumNoise, digest_of_numbers, site_noise
 from fedci.site.people import Posterior, summed_sd
 from fedci.site.prepared import Prepared, Units
 from fedci.site.run import Party, Run, reply_to, required
@@ -119,7 +118,7 @@ def _with_noise(party: Party, run: Run, request: Step, ask: Ask, part: Part) -> 
     """The answer as differential privacy lets it out; as it is where the study asks for none."""
     policy = run.study.policy
     if ask.name in FITS_AT_HOME and (known := describing.noise_on_sums(party, run)) and run.prepared:
-        draw = known.drawn("products", _about(ask))
+        draw = known.drawn("products", digest_of_numbers(ask.arrays["point"], *_units(run.prepared)))
         return part._replace(sums=run.prepared.model.noised_products(ask.arrays, part.sums, draw))
     noise = site_noise(run.study, run.contract.options, run.table, party.secret)
     if noise is None:
@@ -132,9 +131,10 @@ def _with_noise(party: Party, run: Run, request: Step, ask: Ask, part: Part) -> 
     return part
 
 
-def _about(ask: Ask) -> str:
-    """Digest of a question: asked again, it has the same noise."""
-    return hashlib.sha256(np.asarray(ask.arrays["point"], float).tobytes()).hexdigest()
+def _units(ready: Prepared) -> tuple[Any, ...]:
+    """In other units, of another cohort, sums have other noise: the same would cancel in their difference."""
+    units = ready.units
+    return units.x_mean, units.x_sd, units.y_mean, units.y_sd
 
 
 def _own_averages(run: Run, sums: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -254,7 +254,8 @@ def _noised_effects(run: Run, ready: Prepared, ask: Ask, noise: SumNoise) -> tup
     """In outcome units. What the site needs for its own people's effects stays there."""
     t, s = run.table, ready.units.y_sd
     x, y = ready.model.clipped(ready.units.covariates(t.x), ready.units.outcome(t.y))
-    sums = ready.model.noised_effects(ask.arrays, x, t.w, y, t.added / s**2, noise.drawn("effects"))
+    draw = noise.drawn("effects", digest_of_numbers(*_units(ready)))
+    sums = ready.model.noised_effects(ask.arrays, x, t.w, y, t.added / s**2, draw)
     told = {name: part * s ** POWERS[name] for name, part in sums.items()}
     posterior = Posterior(*ready.model.received(ask.arrays, int(ready.rows.index)), ready.model.options.jitter)
     return replace(run, posterior=posterior), Part(told | {"people": np.asarray(population_sizes(t.rows - t.treated,

@@ -106,9 +106,11 @@ def test_means_and_squares_tell_their_share():
     drawn = np.array([one.means(np.zeros(2), sd) for one in noise])
     np.testing.assert_allclose(drawn.std(0), 0.5 / np.sqrt(SHARES["means"]) * sd, rtol=0.15)
     far = np.array([[100.0, 0.1], [0.0, np.nan]])
-    squares = np.array([one.squares(far, sd) for one in noise])
+    squares = np.array([one.squares(far, np.zeros(2), sd) for one in noise])
     np.testing.assert_allclose(squares.std(0), 0.5 / np.sqrt(SHARES["squares"]) * 8 * sd**2, rtol=0.15)
     np.testing.assert_allclose(squares.mean(0), [64.0, 0.01], atol=4 * (squares.std(0) / 16).max())
+    moved = noise[0].squares(far, np.array([0.0, 1e-9]), sd)
+    assert abs(moved[0] - squares[0, 0]) > 1e-3  # about another centre, other noise: it does not cancel
 
 
 def test_effects_of_a_site_are_those_of_its_rows_where_there_is_no_noise():

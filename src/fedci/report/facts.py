@@ -459,8 +459,8 @@ def _left(result: Result, ledgers: dict[str, list[dict[str, Any]]]) -> Section:
                      "people; the key is the sites' own, and the coordinator cannot read it (docs/linkage.md).")
     if result.study.noises_sums:
         parts.append(f"All sums of people's values have noise, drawn at the sites and known to the model: whoever "
-                     f"knows all else learns a number of a person to ± {policy.sum_noise:g} standard deviations at best. The "
-                     f"outcome and the effect were fitted as straight in every covariate.")
+                     f"knows all else learns a number of a person to ± {policy.sum_noise:g} standard deviations at "
+                     f"best. The outcome and the effect were fitted as straight in every covariate.")
     if policy.epsilon is not None:
         parts.append(f"Under differential privacy (epsilon {policy.epsilon:g}), noise was added at the sites to: "
                      f"{', '.join(sorted(policy.noised))}. What it protects, the summary of the result says.")

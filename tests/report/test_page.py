@@ -82,7 +82,7 @@ def test_a_study_with_noised_effects_has_a_report(tmp_path):
                                            "stage": {"type": "categorical", "levels": ["I", "II", "III"]}})
     made_result(asked, {"lyon": hospital(60, 0), "oslo": hospital(50, 1)}).save(tmp_path / "result")
     text = write_report(tmp_path / "result").read_text()
-    assert "Realised effects are not told under differential privacy" in text
+    assert "Realised effects are not told where effects have noise for privacy" in text
     assert "(epsilon 2), noise was added at the sites to: effects, moments" in text
     assert "vary together is not told" in text
 

@@ -163,6 +163,16 @@ def test_numbers_add_up_over_studies_of_the_same_people_and_not_over_runs(tmp_pa
     assert isinstance(told(tmp_path, rows.iloc[:200], two, keep="elsewhere"), Reply)  # the defence off
 
 
+def test_under_standard_one_study_is_told_of_some_people_and_no_other(tmp_path):
+    """Sums with noise (policy.sum_noise): what two studies tell of a person adds up."""
+    store.create(tmp_path)
+    account, asked = Accountant(tmp_path), replace(release(range(100), set(range(50))), per_person=0.2)
+    account.admit(replace(asked, run="one"), policy("standard"))
+    account.admit(replace(asked, run="again"), policy("standard"))
+    with pytest.raises(DisclosureError, match="numbers for each were told"):
+        account.admit(replace(asked, study="another", run="three"), policy("standard"))
+
+
 def test_numbers_and_hidden_outcomes_are_minded_where_cohorts_are_not(tmp_path):
     """A policy without min_difference loosens that, and nothing else."""
     store.create(tmp_path)

@@ -20,10 +20,11 @@ VALUES = {"more": [0, 2, 50, 999], "less": [None, 17, 4, 1], "no": [True, False]
 LOOSE = {"min_rows": 49, "min_arm_rows": 19, "min_cell": 9, "moment_digits": 5, "parameters_per_row_warn": 0.34,
          "statistics_per_row": 0.34, "max_parameters_per_row": 1.1, "min_difference": 19, "max_levels": 41,
          "max_level_share": 0.34, "max_rounds": 201, "allow_single_arm": True, "secure_sum": "auto",
-         "max_cohorts": 21, "numbers_per_person": 0.1, "outcome_noise": 0.05, "max_file_bytes": 2**33}
+         "max_cohorts": 21, "numbers_per_person": 0.1, "outcome_noise": 0.05, "sum_noise": 0.4,
+         "max_file_bytes": 2**33}
 STRICT = {"min_rows": 51, "min_arm_rows": 21, "min_cell": 11, "moment_digits": 3, "parameters_per_row_warn": 0.3,
           "statistics_per_row": 0.3, "max_parameters_per_row": 0.9, "min_difference": 21, "max_levels": 39,
-          "max_cohorts": 19, "outcome_noise": 0.15,
+          "max_cohorts": 19, "outcome_noise": 0.15, "sum_noise": 0.6,
           "max_level_share": 0.3, "max_rounds": 199, "allow_linkage": False, "site_effects": False,
           "max_file_bytes": 2**20}
 

@@ -32,6 +32,8 @@ Arrays = Mapping[str, np.ndarray]
 Sums = Mapping[str, np.ndarray]
 """Named sums over all sites."""
 Shapes = dict[str, tuple[int, ...]]
+Draw = Callable[[int], np.ndarray]
+"""So many standard normals, of a site's own secret."""
 NO_ANCHOR = np.zeros(0)
 """Where the likelihood needs no bound, or nothing is known yet of where it touches."""
 JITTERS = 7
@@ -216,6 +218,34 @@ class Family(ABC):
     @abstractmethod
     def answer(self, name: str, arrays: Arrays, rows: Rows, memory: Any) -> Answer | None:
         """The sums of one round; a numerical failure is counted ('failed'), or None where it cannot be."""
+
+    @property
+    def noises_sums(self) -> bool:
+        """Whether sites add noise to the sums of a fit, of which the model knows."""
+        return False
+
+    @property
+    def people_needed(self) -> int:
+        """Of all sites together, so that such noise leaves something to be learnt."""
+        return 0
+
+    @property
+    def arm_needed(self) -> int:
+        """In each arm of a site, by which such noise is measured."""
+        return 0
+
+    def clipped(self, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Covariates and outcomes in model units, as far as they enter sums."""
+        return x, y
+
+    def noised_products(self, arrays: Arrays, sums: dict[str, np.ndarray], draw: Draw) -> dict[str, np.ndarray]:
+        """A site's answer to a question of the fit, with its part of the noise."""
+        raise AssertionError("a family without noise on its sums is never asked")
+
+    def noised_effects(self, arrays: Arrays, x: np.ndarray, w: np.ndarray, y: np.ndarray, added: float,
+                       draw: Draw) -> dict[str, np.ndarray]:
+        """Sums of effects as `effect.effect_sums` has them, in model units, with noise; of realised ones nothing."""
+        raise AssertionError("a family without noise on its sums is never asked")
 
     def units(self, ask: Ask, people: int) -> dict[str, np.ndarray]:
         """What sums of so many people are divided by while they are masked, so that none is far beyond 1."""

@@ -70,7 +70,12 @@ class Contract:
     @property
     def diagnoses(self) -> bool:
         """Whether diagnostics are asked for: they are sums without noise."""
-        return self.study.diagnostics.enabled and self.study.policy.epsilon is None
+        return self.study.diagnostics.enabled and self.study.policy.epsilon is None and not self.noises_sums
+
+    @property
+    def noises_sums(self) -> bool:
+        """Whether sites add noise to all sums of people's values (`policy.sum_noise`)."""
+        return self.options.model.sum_noise > 0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -40,6 +40,9 @@ def check_wanted(study: Study, site: str, name: str) -> None:
     if name and study.policy.epsilon is not None:
         raise DisclosureError(f"site '{site}': a refuter is a study without an account of its own, and this study "
                               f"promises differential privacy: none is run")
+    if name and study.noises_sums:
+        raise DisclosureError(f"site '{site}': a refuter is one more study of the same people, and this one tells all "
+                              f"that its policy's sum_noise lets be told of them: none is run")
     if name and name not in wanted(study):
         raise SiteError(f"site '{site}': the study does not ask for this refuter. Name it in diagnostics.refute")
 

@@ -388,10 +388,9 @@ _ROWS = (
                 Array("gradient", ("draws", "parameters"), "slope of the objective in the model's parameters"),)),
     Request(name="AskProducts", message=Step, phase="fit", summed=True, form=RELATIVE, notes=("jitter",),
             draws=_told_products, words="first round", answer=(
-                Array("gram", ("dictionary_products",), "products of the dictionary's columns, weighted",
-                      holds=_has_squares),
+                Array("gram", ("dictionary_products",), "products of the dictionary's columns, weighted"),
                 Array("cross", ("dictionary",), "its columns times the outcome"),
-                Array("square", (), "the outcome's square, weighted", holds=_never_negative),
+                Array("square", (), "the outcome's square, weighted"),
                 Array("log_det", (), "log determinant of the outcomes' covariance"),
                 Array("own_slope", ("own",), "slope of the likelihood in the scales of the sites' own functions"),
                 Array("own_bend", ("own", "own"), "its curvature"),

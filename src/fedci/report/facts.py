@@ -385,8 +385,8 @@ def _realised(result: Result, effect_on: str, alpha: float) -> list[Part]:
     if not result.of_numbers:
         return ["Realised effects of an outcome that is no number are not told: nobody is seen both treated and "
                 "untreated, and what would have to be assumed of the two outcomes of a person decides them."]
-    if result.study.policy.noises("effects"):
-        return ["Realised effects are not told under differential privacy of the effects."]
+    if not result.study.tells_realised:
+        return ["Realised effects are not told where effects have noise for privacy."]
     parts: list[Part] = [
         "No data inform the correlation of the two outcomes' noise, because nobody is seen both treated and untreated. "
         "Realised effects are therefore given for several values of it."]
@@ -442,7 +442,7 @@ def _left(result: Result, ledgers: dict[str, list[dict[str, Any]]]) -> Section:
     policy, masked = result.study.policy, result.outcome.effects.total is not None
     fit = ("the sums of each round of the fit and of the effects, under masks that open only over all sites together"
            if masked else "the sums of each round of the fit, and sums of effects for each draw")
-    if masked and policy.site_effects:
+    if masked and policy.site_effects and not result.study.noises_sums:
         fit += "; each site's own average effects, in the clear"
     diagnostics = result.outcome.diagnostics
     hidden = ", under such masks" if masked else ""
@@ -457,6 +457,10 @@ def _left(result: Result, ledgers: dict[str, list[dict[str, Any]]]) -> Section:
     if result.study.links:
         parts.append("To find people who stand at several sites, each site sent one keyed token for each of its "
                      "people; the key is the sites' own, and the coordinator cannot read it (docs/linkage.md).")
+    if result.study.noises_sums:
+        parts.append(f"All sums of people's values have noise, drawn at the sites and known to the model: whoever "
+                     f"knows all else learns a number of a person to ± {policy.sum_noise:g} standard deviations at "
+                     f"best. The outcome and the effect were fitted as straight in every covariate.")
     if policy.epsilon is not None:
         parts.append(f"Under differential privacy (epsilon {policy.epsilon:g}), noise was added at the sites to: "
                      f"{', '.join(sorted(policy.noised))}. What it protects, the summary of the result says.")

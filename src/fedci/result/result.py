@@ -227,9 +227,9 @@ class Result(Shown):
         if of != "ite":
             raise UsageError(f"of = {of!r} is unknown: choose 'cate' (expected effects) or 'ite' (realised effects)")
         self._check_realised()
-        if self.study.policy.noises("effects"):
-            raise UsageError("realised effects are not told under differential privacy of the effects: ask for "
-                             "of='cate', or take 'effects' out of policy.noised")
+        if not self.study.tells_realised:
+            raise UsageError("realised effects are not told where effects have noise for privacy (policy.noised, or "
+                             "policy.sum_noise): ask for of='cate'")
         return sums.realised(noise_correlation, population)
 
     def _check_realised(self) -> None:
@@ -292,7 +292,7 @@ class Result(Shown):
             return replace(effects.over_all, dependent=noised)
         if self._known(site) not in effects.sums:
             raise UsageError(f"the average effects of site '{site}' stay at the site: the study's policy says "
-                             f"site_effects = false. Ask the site")
+                             f"site_effects = false, or has noise on all sums. Ask the site")
         return EffectSums((effects.sums[site],), noised)
 
     def _known(self, site: str) -> str:

@@ -225,8 +225,8 @@ def _with_interval(mean: float, low: float, high: float) -> str:
 def _sensitivity(result: Result, alpha: float) -> list[str]:
     if not result.of_numbers:
         return []
-    if result.study.policy.noises("effects"):
-        return ["Realised effects are not told under differential privacy of the effects."]
+    if not result.study.tells_realised:
+        return ["Realised effects are not told where effects have noise for privacy."]
     return ["Realised effects depend on the correlation of the two outcomes' noise, which no data inform "
             "(its posterior is its prior):", _aligned(result.sensitivity(alpha))]
 

@@ -182,7 +182,11 @@ def told_per_person(asked: Situation) -> float:
 
 
 def _told(asked: Situation) -> Iterator[FedciError]:
-    """Exact sums in such number can be solved for the people in them: masks only hide whose site they are of."""
+    """Exact sums in such number can be solved for the people in them: masks only hide whose site they are of. Sums with
+    noise cannot; but the noise must leave something of them."""
+    if asked.model.noises_sums:
+        yield from _drowned(asked)
+        return
     told, people, most = _numbers(asked), asked.people, asked.study.policy.numbers_per_person
     if told > most * people:
         why = ("From so many exact sums rows can be solved for, whoever adds them up" if most else
@@ -190,6 +194,18 @@ def _told(asked: Situation) -> Iterator[FedciError]:
         yield DisclosureError(f"the study would tell up to {told:,} numbers in sums over {people:,} people, "
                               f"{told / people:,.3g} for each; the policy allows {f'{most:g}' if most else 'none'} "
                               f"(policy.numbers_per_person). {why} (docs/security.md)")
+
+
+def _drowned(asked: Situation) -> Iterator[FedciError]:
+    """As if all sites were like this one."""
+    people, needed = asked.rows * asked.sites, asked.model.people_needed
+    if people < needed:
+        yield DisclosureError(f"with the noise that policy.sum_noise = {asked.study.policy.sum_noise:g} asks for, sums "
+                              f"of {asked.columns + asked.indicators} columns are of use from {needed:,} people on; "
+                              f"{asked.sites} sites like this one have {people:,} (docs/security.md)")
+    if min(asked.treated, asked.rows - asked.treated) < (least := asked.model.arm_needed):
+        yield DisclosureError(f"the noise that policy.sum_noise asks for is measured for sites with {least:,} people "
+                              f"in each arm; here are {asked.treated:,} and {asked.rows - asked.treated:,}")
 
 
 CHECKS: tuple[Callable[[Situation], Iterator[FedciError]], ...] = (
@@ -322,7 +338,7 @@ def _consent(asked: Situation, accepts: Accepts) -> Advice | None:
     if policy.outcome_noise and asked.study.outcome_type in ("survival", "count"):
         changes["outcome_noise"] = 0.0
     told = _numbers(asked)
-    if told > policy.numbers_per_person * people:
+    if not asked.model.noises_sums and told > policy.numbers_per_person * people:
         changes["numbers_per_person"] = float(np.ceil(told / people))
     if not changes:
         return None

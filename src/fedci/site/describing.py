@@ -12,7 +12,7 @@ import numpy as np
 from fedci.errors import DisclosureError
 from fedci.model.family import Arrays
 from fedci.protocol import stages, timing
-from fedci.site.noising import site_noise
+from fedci.site.noising import SumNoise, site_noise, sum_noise_of
 from fedci.site.run import Party, Run, true_outcomes
 from fedci.table import small_cells
 from fedci.table.moments import Moments, SiteMoments, describe, round_digits
@@ -44,9 +44,12 @@ def means(party: Party, run: Run, arrays: Arrays) -> Part:
     own = moments(party, run)
     stays = ~np.asarray(arrays["withheld"], bool)
     y_count = np.array([arm.count[0] for arm in own.y], float)
-    return Part({"count": np.where(stays, own.x.count, 0.0),
-                 "total": np.where(stays, own.x.count * own.x.values[0], 0.0), "y_count": y_count,
-                 "y_total": y_count * np.array([arm.values[0, 0] for arm in own.y]),
+    totals = np.concatenate([own.x.count * own.x.values[0], y_count * np.array([arm.values[0, 0] for arm in own.y])])
+    if noise := noise_on_sums(party, run):
+        totals = noise.means(totals, np.append(_spreads_here(run), np.full(2, run.table.y.std())))
+    x_total, y_total = np.split(totals, [len(stays)])
+    return Part({"count": np.where(stays, own.x.count, 0.0), "total": np.where(stays, x_total, 0.0),
+                 "y_count": y_count, "y_total": y_total,
                  "stages": stages.people_of(run.table.rows - run.table.treated, run.table.treated,
                                             run.contract.options.optimiser.first_rows)},
                 {"people": np.array([own.rows, own.treated], float)})
@@ -56,8 +59,21 @@ def spreads(party: Party, run: Run, arrays: Arrays) -> Part:
     """Σ (v − c)² = n (variance + (mean − c)²) about the common centre."""
     own = moments(party, run)
     stays = ~np.asarray(arrays["withheld"], bool)
+    if noise := noise_on_sums(party, run):
+        t, centre = run.table, np.append(arrays["x_mean"], arrays["y_mean"])
+        found = noise.squares(np.column_stack([t.x, t.y]), centre, np.append(_spreads_here(run), t.y.std()))
+        return Part({"square": np.where(stays, found[:-1], 0.0), "y_square": found[-1]})
     return Part({"square": np.where(stays, _about(own.x, arrays["x_mean"]), 0.0),
                  "y_square": sum((_about(arm, arrays["y_mean"])[0] for arm in own.y), np.zeros(()))})
+
+
+def noise_on_sums(party: Party, run: Run) -> SumNoise | None:
+    return sum_noise_of(run.study, run.contract.noises_sums, len(run.contract.sites), run.table, party.secret)
+
+
+def _spreads_here(run: Run) -> np.ndarray:
+    """[d] sds of the columns at the site."""
+    return np.sqrt(describe(run.table.x).values[1])
 
 
 def times(party: Party, run: Run, arrays: Arrays) -> Part:

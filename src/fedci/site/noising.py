@@ -1,4 +1,5 @@
-"""What a site adds to its answers under differential privacy: Gaussian noise from its own secret.
+"""What a site adds to its answers: Gaussian noise from its own secret. Under differential privacy (`SiteNoise`), and
+where a fit at home tells its sums with noise that the model knows (`SumNoise`).
 
 The noise follows from the secret, the study and the people (and the request, in a round): the same question about the
 same people has the same answer in every run, and asking again averages nothing out.
@@ -9,9 +10,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from fedci.model.family import Draw
+from fedci.model.shared import sum_noise
 from fedci.privacy import dp
 from fedci.privacy.secure_sum import derived, info
 from fedci.study.options import FitOptions
@@ -20,6 +24,8 @@ from fedci.study.study import Study
 from fedci.table.moments import SiteMoments
 from fedci.table.table import Table
 
+FARTHEST = 4.0
+"""Sds of a column, at the site, beyond which its square is cut where noise is on its sum."""
 ROOTS = ("gradient", "phi_roots", "sigma_roots")
 """What of a round is clipped and noised together."""
 
@@ -63,6 +69,53 @@ class SiteNoise:
         return derived(self.secret, info("noise", kind, self.study.hash(), self.people, *more))
 
 
+@dataclass(frozen=True)
+class SumNoise:
+    """Of one site in one study (`policy.sum_noise`)."""
+
+    study: Study
+    secret: bytes
+    people: str
+    """Digest of the rows."""
+    part: float
+    """That a site adds of it (`sum_noise.part_of`)."""
+
+    def drawn(self, kind: str, *more: str) -> Draw:
+        seed = derived(self.secret, info("sum noise", kind, self.study.hash(), self.people, *more))
+        return lambda count: dp.gaussian(seed, count)
+
+    def means(self, totals: np.ndarray, sd: np.ndarray) -> np.ndarray:
+        """Σ x with noise of s/√share sds of the column: that much of 1/s² is told of each x."""
+        return totals + self._unit("means") * sd * self.drawn("means")(totals.size).reshape(totals.shape)
+
+    def squares(self, x: np.ndarray, centre: np.ndarray, sd: np.ndarray) -> np.ndarray:
+        """Σ (x − c)² of x [n, k], cut at FARTHEST sds: its slope in x is at most 2·FARTHEST sds. About another centre
+        the noise is another: the same would cancel in the difference, which is linear in Σx."""
+        cut, draw = FARTHEST * sd, self.drawn("squares", digest_of_numbers(centre))
+        totals = np.sum(np.clip(np.nan_to_num(x - centre), -cut, cut) ** 2, 0)
+        return totals + self._unit("squares") * 2.0 * FARTHEST * sd**2 * draw(totals.size)
+
+    def _unit(self, kind: str) -> float:
+        return self.part * self.study.policy.sum_noise / float(np.sqrt(sum_noise.SHARES[kind]))
+
+
+def sum_noise_of(study: Study, noises: bool, sites: int, table: Table, secret: bytes) -> SumNoise | None:
+    """None where sums are told as they are."""
+    if not noises:
+        return None
+    return SumNoise(study, secret, digest_of(table), sum_noise.part_of(sites, study.policy.secures(sites)))
+
+
+def digest_of(table: Table) -> str:
+    """Of its rows."""
+    return digest_of_numbers(np.column_stack([table.x, table.w, table.y]))
+
+
+def digest_of_numbers(*parts: Any) -> str:
+    """Of what a question is about: asked again, it has the same noise; about anything else, another."""
+    return hashlib.sha256(b"".join(np.asarray(part, float).tobytes() for part in parts)).hexdigest()
+
+
 def bounds_of(study: Study) -> list[tuple[float, float]]:
     """Of each design column: its range, or 0 and 1."""
     return [covariate.range or (0.0, 1.0)
@@ -74,6 +127,6 @@ def site_noise(study: Study, options: FitOptions, table: Table, secret: bytes) -
     policy = study.policy
     if policy.epsilon is None:
         return None
-    rows = hashlib.sha256(np.column_stack([table.x, table.w, table.y]).astype(float).tobytes()).hexdigest()
+    rows = digest_of(table)
     made = dp.multipliers(policy.epsilon, given(policy.delta), policy.noised, options.optimiser.rounds)
     return SiteNoise(study, secret, rows, made)

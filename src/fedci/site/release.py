@@ -100,7 +100,7 @@ def release(study: Study, table: Table, options: FitOptions | None = None, sites
     model = _model(study, table, options, sites)
     sums = list(_sums(study, options, model, _sizes(table.rows, len(table.columns), model)))
     moments = list(_column_moments(study, table, model))
-    if study.policy.epsilon is None:
+    if study.policy.epsilon is None and not model.noises_sums:
         for name in refuting.wanted(study):
             more = _refuter(study, table, options, name, sites)
             moments += [replace(line, column=f"{line.column} [{name}]") for line in more.moments if line not in moments]
@@ -110,7 +110,8 @@ def release(study: Study, table: Table, options: FitOptions | None = None, sites
 
 def numbers_told(study: Study, options: FitOptions, model: Family, people: int, columns: int) -> int:
     """In all sums of a study and its refuters, if every round that the options allow were asked for."""
-    names = ("", *(refuting.wanted(study) if study.policy.epsilon is None else ()))
+    exact = study.policy.epsilon is None and not model.noises_sums
+    names = ("", *(refuting.wanted(study) if exact else ()))
     return sum(_numbers(study, options, model, people, columns, name) for name in names)
 
 
@@ -175,7 +176,8 @@ def _sums(study: Study, options: FitOptions, model: Family, sizes: Sizes) -> Ite
                 here = {**sizes, "draws": draws, **model.dictionary(draws)}
                 for array in (*request.answer, *(() if request.averaged else request.own)):
                     yield Sum(request.phase, array.name, array.at(here), times, array.meaning)
-            if request.averaged and study.policy.site_effects and study.policy.secures(sizes["sites"]):
+            told = study.policy.site_effects and not model.noises_sums
+            if request.averaged and told and study.policy.secures(sizes["sites"]):
                 for array in request.own:
                     yield Sum(request.phase, OWN + array.name, array.at({**sizes, "draws": 1}), 1,
                               f"the site's own, averaged over draws: {array.meaning}")
@@ -186,7 +188,8 @@ def _is_asked(request: Request, study: Study, model: Family) -> bool:
     if request.phase == "linkage":
         return study.links
     if request.kind:
-        return study.diagnostics.enabled and study.policy.epsilon is None and request.asks(study)
+        exact = study.policy.epsilon is None and not model.noises_sums
+        return study.diagnostics.enabled and exact and request.asks(study)
     if request.name == "AskDescription":
         return model.needs_moments
     if request.name in ("AskTimes", "AskExposure"):

@@ -11,20 +11,21 @@ import numpy as np
 
 from fedci.effect import CORRELATIONS, Effect, draw_averages, effect_sums, population_sizes
 from fedci.errors import DisclosureError, MessageError, NumericalError, SiteError
-from fedci.model.family import Ask, Sums
+from fedci.model.family import Ask, Family, Sums
 from fedci.model.rows import RiskSums, Rows, SiteEffects, SurvivalSums, on_device
+from fedci.model.shared import sum_noise
 from fedci.protocol import course as courses
 from fedci.protocol import stages
 from fedci.protocol.ask import shapes
 from fedci.protocol.course import READY, Opening, Place
 from fedci.protocol.messages import AskMaskKey, OpenSum, Reply, Step, TakeCheckKey, TakeMaskKeys
-from fedci.protocol.packing import JITTERED, form_of, from_units, in_units, units_of, with_jitter
+from fedci.protocol.packing import JITTERED, POWERS, form_of, from_units, in_units, units_of, with_jitter
 from fedci.protocol.requests import MASKED, OWN, REQUESTS
 from fedci.site import describing, diagnosing
 from fedci.site.admission import admit, situation
 from fedci.site.describing import Part
 from fedci.site.masking import SiteSums, digest
-from fedci.site.noising import site_noise
+from fedci.site.noising import SumNoise, digest_of_numbers, site_noise
 from fedci.site.people import Posterior, summed_sd
 from fedci.site.prepared import Prepared, Units
 from fedci.site.run import Party, Run, reply_to, required
@@ -32,6 +33,7 @@ from fedci.study.policy import SECURE_SUM_SITES
 
 FIRST = "AskColumns"
 """The first step that tells of rows."""
+FITS_AT_HOME = ("AskProducts",)
 OfKeys = AskMaskKey | TakeMaskKeys | TakeCheckKey | OpenSum
 
 
@@ -115,6 +117,9 @@ def _sum_before(site: str, run: Run, request: Step, place: Place, ask: Ask, numb
 def _with_noise(party: Party, run: Run, request: Step, ask: Ask, part: Part) -> Part:
     """The answer as differential privacy lets it out; as it is where the study asks for none."""
     policy = run.study.policy
+    if ask.name in FITS_AT_HOME and (known := describing.noise_on_sums(party, run)) and run.prepared:
+        draw = known.drawn("products", digest_of_numbers(ask.arrays["point"], *_units(run.prepared)))
+        return part._replace(sums=run.prepared.model.noised_products(ask.arrays, part.sums, draw))
     noise = site_noise(run.study, run.contract.options, run.table, party.secret)
     if noise is None:
         return part
@@ -126,9 +131,15 @@ def _with_noise(party: Party, run: Run, request: Step, ask: Ask, part: Part) -> 
     return part
 
 
+def _units(ready: Prepared) -> tuple[Any, ...]:
+    """In other units, of another cohort, sums have other noise: the same would cancel in their difference."""
+    units = ready.units
+    return units.x_mean, units.x_sd, units.y_mean, units.y_sd
+
+
 def _own_averages(run: Run, sums: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """The sums of effects over the site's people, averaged over the draws, if the study asks for them."""
-    if not run.study.policy.site_effects:
+    if not run.study.policy.site_effects or run.contract.noises_sums:
         return {}
     for name in ("risks", "rates", "survival"):
         if name in sums:
@@ -163,11 +174,25 @@ def _prepared(site: str, run: Run, opened: Opening) -> Prepared:
     x, w, y = units.covariates(run.table.x), run.table.w, units.outcome(run.table.y)
     time = units.time(run.table.time, opened.model.outcome, len(y))
     model, stage, place = opened.model, opened.first, run.contract.sites.index(site)
+    x, y = model.clipped(x, y)
     admit(situation(run.study, run.table, len(run.contract.sites), run.contract.options, len(units.indicators),
                     stage.rows))
+    if model.noises_sums:
+        _check_near(site, model, x, w, y)
     rows = model.rows(x, w, y, opened.u[place], place, run.table.added / units.y_sd**2, run.table.cluster, time)
     first = model.rows_of_stage(rows, stages.chosen(w, stage.rows), x, w, y, time) if stage.rows else None
     return Prepared(model=model, units=units, rows=rows, stage=stage, first=first, people=opened.people)
+
+
+def _check_near(site: str, model: Family, x: np.ndarray, w: np.ndarray, y: np.ndarray) -> None:
+    """What the noise is measured by: nobody is farther from the site's own levels than it takes them to be."""
+    for arm in (0, 1):
+        some = np.column_stack([x, y])[w == arm]
+        if len(some) < model.arm_needed or np.abs(some.mean(0)).max() > sum_noise.AWAY:
+            raise DisclosureError(
+                f"site '{site}': the noise on sums (policy.sum_noise) is measured for sites with {model.arm_needed} "
+                f"people in each arm, whose means are within {sum_noise.AWAY:g} sd of all sites' in every column; this "
+                f"site's are not. Leave the site out, or the column that differs")
 
 
 # --- the answers
@@ -210,6 +235,8 @@ def _raised(ready: Prepared, jitter: float) -> float | None:
 
 
 def _effects(party: Party, run: Run, ready: Prepared, ask: Ask) -> tuple[Run, Part]:
+    if noise := describing.noise_on_sums(party, run):
+        return _noised_effects(run, ready, ask, noise)
     correlations = np.asarray(ask.arrays.get("correlations", CORRELATIONS))
     arrays = {name: np.asarray(part) for name, part in ask.arrays.items()}
     vector, draws = ready.model.received(arrays, int(ready.rows.index))
@@ -221,6 +248,18 @@ def _effects(party: Party, run: Run, ready: Prepared, ask: Ask) -> tuple[Run, Pa
             return replace(run, posterior=posterior), Part(sums, jitter=_raised(ready, jitter))
     raise NumericalError(f"site '{party.name}': the covariance of the outcomes is not positive definite even with "
                          f"jitter {ready.model.jitters[-1]:g}. Look for repeated rows, or raise model.jitter.")
+
+
+def _noised_effects(run: Run, ready: Prepared, ask: Ask, noise: SumNoise) -> tuple[Run, Part]:
+    """In outcome units. What the site needs for its own people's effects stays there."""
+    t, s = run.table, ready.units.y_sd
+    x, y = ready.model.clipped(ready.units.covariates(t.x), ready.units.outcome(t.y))
+    draw = noise.drawn("effects", digest_of_numbers(*_units(ready)))
+    sums = ready.model.noised_effects(ask.arrays, x, t.w, y, t.added / s**2, draw)
+    told = {name: part * s ** POWERS[name] for name, part in sums.items()}
+    posterior = Posterior(*ready.model.received(ask.arrays, int(ready.rows.index)), ready.model.options.jitter)
+    return replace(run, posterior=posterior), Part(told | {"people": np.asarray(population_sizes(t.rows - t.treated,
+                                                                                              t.treated))})
 
 
 def _effect_sums(run: Run, ready: Prepared, q: Posterior, own: SiteEffects | RiskSums | SurvivalSums,

@@ -205,6 +205,10 @@ class SharedOptions(Options):
     rounds_tell: Literal["gradients", "products"] = "gradients"
     """What a round asks of a site: statistics and gradients at each draw, in two exchanges; or once the products of
     a dictionary of columns, with which the next rounds' worth of steps is taken at home (preset `few`)."""
+    sum_noise: Annotated[float, Field(ge=0, le=4)] = 0.0
+    """s of the policy, where products are told with noise: the policy says it, not the study."""
+    noise_masked: bool | Literal["auto"] = False
+    """The policy's `secure_sum`, where products are told with noise: in a masked sum each site adds a part of it."""
     inducing: Annotated[int, Field(ge=1, le=2000)] = 64
     """M: how many; they are rows of the site, chosen by it, and never leave it."""
     jitter: Positive = 1e-10
@@ -217,6 +221,7 @@ class ModelOptions(Options):
     binary_sd: ClassVar[float | None] = None
     exchanges_per_round: ClassVar[int] = 1
     rounds_tell: ClassVar[str] = "gradients"
+    sum_noise: ClassVar[float] = 0.0
     draws_per_theta: ClassVar[int] = 1
     noises_gradients: ClassVar[bool] = True
 
@@ -290,6 +295,19 @@ class FitOptions(Options):
     model: Annotated[ModelOptions | SharedOptions, Field(discriminator="family")]
     optimiser: OptimiserOptions = OptimiserOptions()
     prediction: PredictionOptions = PredictionOptions()
+
+
+def with_noise(options: FitOptions, noise: float, masked: bool | str) -> FitOptions:
+    """As a fit at home is done with noise on its sums: straight, in one message of products, for what is told of a
+    person adds up, and grows with the columns. A site's own function is a level of each arm, so that a person's part
+    in the products is its own row's, and one inducing input is exact."""
+    model = options.model
+    if not isinstance(model, SharedOptions) or model.rounds_tell != "products" or not noise:
+        return options
+    fewer = {"sum_noise": noise, "noise_masked": masked, "directions": 0, "landmarks": 0, "kernel": "constant(scale)",
+             "inducing": 1}
+    return options.model_copy(update={"model": model.model_copy(update=fewer),
+                                      "optimiser": options.optimiser.model_copy(update={"rounds": 1})})
 
 
 def preset_names() -> list[str]:

@@ -80,6 +80,9 @@ class Policy(Options):
     outcome_noise: Annotated[float, Field(strict=True, ge=0, le=1)] = 0.1
     """δ: each site adds noise of δ times the outcome's sd to its people's outcomes, once and for ever: whoever knows
     all else learns an outcome to ± δ sd at best. A multiple of 0.05; 0: none."""
+    sum_noise: Annotated[float, Field(strict=True, ge=0, le=4)] = 0.5
+    """s: a fit at home (preset `few`) tells its sums with noise, drawn at the sites and known to the model: whoever
+    knows all else, and all that is told in a study, learns a value of a person to ± s sd at best. 0: none."""
     epsilon: Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)] | None = None
     """ε of differential privacy, of all that `noised` names together; none: no noise."""
     delta: Annotated[float, Field(strict=True, gt=0, lt=1)] | None = None
@@ -181,7 +184,7 @@ POLICIES = {
     "simulation": Policy(
         name="simulation", min_rows=2, min_arm_rows=1, min_cell=0, moment_digits=None, max_level_share=1.0,
         statistics_per_row=1e9, max_parameters_per_row=1e9, numbers_per_person=1e9, min_difference=0, max_cohorts=10**9,
-        max_rounds=ROUND_CAP, secure_sum=False, outcome_noise=0.0,
+        max_rounds=ROUND_CAP, secure_sum=False, outcome_noise=0.0, sum_noise=0.0,
     ),
     "custom": Policy(name="custom"),
 }

@@ -60,6 +60,7 @@ RULES: Mapping[str, Rule] = {
     "secure_sum": Rule("masks", "parties", "whether only sums over three sites or more are seen (masks)"),
     "site_effects": Rule("no", "parties", "whether the site's own average effects are told"),
     "outcome_noise": Rule("more", "site", "noise on each person's outcome, in its standard deviations"),
+    "sum_noise": Rule("more", "parties", "sds to which a person's value is left open by all sums of a fit at home"),
     "epsilon": Rule("less", "parties", "ε of differential privacy"),
     "delta": Rule("less", "parties", "δ of differential privacy"),
     "noised": Rule("all", "parties", "what differential privacy noises"),

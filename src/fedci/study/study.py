@@ -31,7 +31,7 @@ from fedci.study import outcomes
 from fedci.study.coding import TREATMENT_KEYS, Coding, Name, name_of, sources, with_codings
 from fedci.study.identity import RULE, check_format
 from fedci.study.omop import Omop
-from fedci.study.options import FitOptions, Options, first_problem, nearest
+from fedci.study.options import FitOptions, Options, first_problem, nearest, with_noise
 from fedci.study.options import preset as preset_options
 from fedci.study.outcomes import OutcomeType
 from fedci.study.policy import Policy, policy
@@ -479,7 +479,19 @@ class Study(Shown, _Stated):
             raise StudyError(f"optimiser.rounds = {rounds} is above policy.max_rounds = {most}. "
                              f"Set rounds to {most} or less under [optimiser], or agree on more in a [policy] of the "
                              f"name \"custom\"")
-        return options
+        if options.model.sum_noise:
+            raise StudyError("model.sum_noise is the policy's to say. Write sum_noise under [policy]")
+        return with_noise(options, self.agreed_policy.sum_noise, self.agreed_policy.secure_sum)
+
+    @property
+    def noises_sums(self) -> bool:
+        """Whether its fit tells sums with noise: then nothing is told without."""
+        return self.fit_options().model.sum_noise > 0
+
+    @property
+    def tells_realised(self) -> bool:
+        """Whether sums of realised effects are told: not where effects have noise."""
+        return not (self.policy.noises("effects") or self.noises_sums)
 
     def changed(self, **changes: Any) -> Study:
         """The study with another preset, seed or cohort: another contract, with a hash of its own."""
@@ -540,6 +552,10 @@ class Study(Shown, _Stated):
         agreed = {key: value for key, value in agreed.items() if key not in OF_TYPES
                   or value != Study.model_fields[key].default}
         agreed["fit"] = self.fit_options().model_dump()
+        if not agreed["fit"]["model"].get("sum_noise"):  # nor before sums could have noise
+            del agreed["policy"]["sum_noise"]
+            for key in ("sum_noise", "noise_masked"):
+                agreed["fit"]["model"].pop(key, None)
         agreed["format"] = HASH_FORMAT
         agreed["ids_rule"] = RULE
         return hashlib.sha256(json.dumps(agreed, sort_keys=True).encode()).hexdigest()

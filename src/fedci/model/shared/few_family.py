@@ -128,8 +128,26 @@ class FewFamily(SharedFamily):
         return Told(int(anchor[0]), point, Statistics(*(on_device(part.reshape(shape)) for part, shape
                                                         in zip(parts, shapes.values(), strict=True))))
 
+    def spanned(self, told: Told, people: int) -> tuple[Products, Span]:
+        return dictionary.products(told.total), dictionary.span(self, told.point)
+
+    def after_next(self, q: np.ndarray, now: Told, last: Told, people: int, normals: np.ndarray,
+                   series: bytes) -> tuple[float, np.ndarray]:
+        """(the bound, q) after a message that was not the first."""
+        total, by = self.spanned(now, people)
+        steps = home.STEPS[min(now.number - 2, len(home.STEPS) - 1)]
+        value, after = home.ascend(self, q, total, by, now.point, float(people), normals, steps)
+        here, there = np.asarray(now.point.vector), np.asarray(last.point.vector)
+        return value, home.with_own_step(self, after, here, there, _series(self, series))
+
+    def after_first(self, now: Told, people: int, normals: np.ndarray) -> tuple[float, np.ndarray]:
+        """(the bound, q) after the first message: where the fit starts."""
+        total, by = self.spanned(now, people)
+        value, beta = home.ridge(self, total, by, now.point, float(people))
+        return value, home.beginning(self, beta)
+
     def _laws(self, told: Told, vectors: np.ndarray, people: int) -> BetaLaw:
-        total, by = _spanned(self, told)
+        total, by = self.spanned(told, people)
         return home.laws_at(self, on_device(vectors), total, by, told.point, float(people))
 
     # --- what a site answers
@@ -162,10 +180,6 @@ class FewFamily(SharedFamily):
         return dict.fromkeys((*Statistics._fields, *(f"own_{name}" for name in OwnSeries._fields)), most)
 
 
-def _spanned(model: FewFamily, told: Told) -> tuple[Products, Span]:
-    return dictionary.products(told.total), dictionary.span(model, told.point)
-
-
 @lru_cache(maxsize=8)
 def _ascended(model: FewFamily, people: int, seed: int, draws: int, query: bytes, before: bytes, told: bytes,
               series: bytes) -> tuple[float, bytes]:
@@ -173,15 +187,10 @@ def _ascended(model: FewFamily, people: int, seed: int, draws: int, query: bytes
     q, now, last = np.frombuffer(query), model.unpacked(np.frombuffer(told)), model.unpacked(np.frombuffer(before))
     if now is None:
         raise AssertionError("a message was told")
-    total, by = _spanned(model, now)
-    if last is None:
-        value, beta = home.ridge(model, total, by, now.point, float(people))
-        return value, home.beginning(model, beta).tobytes()
     normals = evidence.common_normals(seed, 0, draws, model.size)
-    steps = home.STEPS[min(now.number - 2, len(home.STEPS) - 1)]
-    value, after = home.ascend(model, q, total, by, now.point, float(people), normals, steps)
-    here, there = np.asarray(now.point.vector), np.asarray(last.point.vector)
-    return value, home.with_own_step(model, after, here, there, _series(model, series)).tobytes()
+    value, after = (model.after_first(now, people, normals) if last is None else
+                    model.after_next(q, now, last, people, normals, series))
+    return value, after.tobytes()
 
 
 def _series(model: FewFamily, packed: bytes) -> OwnSeries:

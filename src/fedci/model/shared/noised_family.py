@@ -1,0 +1,131 @@
+"""The model `shared` fitted at home from sums with noise: straight, in one message of products.
+
+    AskProducts(θ̂)              → products of (1, x, y) in each arm, with noise: the whole fit (`sum_noise`)
+    AskSharedEffects(θ, β)      → sums of effects, of noised sums of x and y over the people of each arm
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from fedci.effect import CORRELATIONS, WEIGHTS, told_of_realised
+from fedci.model.family import Arrays, Draw, Theta
+from fedci.model.rows import on_device
+from fedci.model.shared import dictionary, home, sum_noise
+from fedci.model.shared.dictionary import Point, Products, Span
+from fedci.model.shared.exchanges import POINT_SD
+from fedci.model.shared.few_family import FewFamily, Told
+from fedci.model.shared.shared import noise_sd
+
+STEPS = 60
+"""Of the ascent."""
+
+
+class NoisedFamily(FewFamily):
+    """Of options with `sum_noise`."""
+
+    def spanned(self, told: Told, people: int) -> tuple[Products, Span]:
+        """With what the noise leaves of the products."""
+        total, by = super().spanned(told, people)
+        return sum_noise.known(self, total, told.point, float(people)), by
+
+    def after_first(self, now: Told, people: int, normals: np.ndarray) -> tuple[float, np.ndarray]:
+        """The whole fit. The scales of sites' own levels are a point, their prior's: the products are those of it."""
+        total, by = self.spanned(now, people)
+        q = home.beginning(self, home.ridge(self, total, by, now.point, float(people))[1])
+        q[home.own_places(self) + self.size] = np.log(POINT_SD)
+        return home.ascend(self, q, total, by, now.point, float(people), normals, STEPS)
+
+    # --- what a site answers
+
+    @property
+    def noises_sums(self) -> bool:
+        return True
+
+    @property
+    def people_needed(self) -> int:
+        return sum_noise.people_needed(self)
+
+    @property
+    def arm_needed(self) -> int:
+        return sum_noise.arm_needed(self)
+
+    def clipped(self, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return np.clip(x, -sum_noise.CLIP_X, sum_noise.CLIP_X), np.clip(y, -sum_noise.CLIP_Y, sum_noise.CLIP_Y)
+
+    def noised_products(self, arrays: Arrays, sums: dict[str, np.ndarray], draw: Draw) -> dict[str, np.ndarray]:
+        return sum_noise.on_products(self, Point(arrays["point"]), sums, draw)
+
+    def noised_effects(self, arrays: Arrays, x: np.ndarray, w: np.ndarray, y: np.ndarray, added: float,
+                       draw: Draw) -> dict[str, np.ndarray]:
+        thetas, betas = (on_device(arrays[name]) for name in ("thetas", "betas"))
+        mean, var = (np.asarray(part) for part in site_effects(self, thetas, betas, told(self, x, w, y, added, draw)))
+        none = np.zeros((1, len(CORRELATIONS), len(WEIGHTS)))
+        each = np.zeros((told_of_realised(len(mean)), *none.shape[1:]))
+        return {"cate_mean": mean, "cate_var": var, "ite_mean": each, "ite_var": none, "ite_sd": none[0, :, 0]}
+
+
+class ArmSums(NamedTuple):
+    """Of a site's people, arm by arm."""
+
+    x: Float[Array, "2 d"]
+    y: Float[Array, "2"]
+    people: Float[Array, "2"]
+    added: Float[Array, ""]
+    """Variance of the noise on each outcome."""
+    sd: Float[Array, ""]
+    """Of the noise on each sum of x and y."""
+
+
+def told(model: NoisedFamily, x: np.ndarray, w: np.ndarray, y: np.ndarray, added: float, draw: Draw) -> ArmSums:
+    """With noise: of each value 1/sd² is told. Counts are known."""
+    sd = model.options.sum_noise / np.sqrt(sum_noise.SHARES["effects"]) * sum_noise.part_of_site(model)
+    arms = np.stack([w == 0, w == 1]).astype(float)
+    sums = arms @ np.column_stack([x, y])
+    sums = sums + sd * draw(sums.size).reshape(sums.shape)
+    return ArmSums(*(on_device(part) for part in (sums[:, :-1], sums[:, -1], arms.sum(1), added, sd)))
+
+
+@partial(jax.jit, static_argnames="model")
+def site_effects(model: NoisedFamily, thetas: Float[Array, "L p"], betas: Float[Array, "L B q"],
+                 told: ArmSums) -> tuple[Float[Array, "LB 3"], Float[Array, "1 3"]]:
+    """(mean of Σ τ(x_i) of each draw, its variance averaged over them) over each population. Of a draw with levels l_a
+    and slopes b_a, and own levels g ~ N(0, Φ), X_a = Σ x, Y_a = Σ y over the people of arm a:
+
+        Σ_{a ∈ pop} (n_a(l_1 − l_0) + X_a(b_1 − b_0)) + n_pop (g_1 − g_0)        g | Y_a − n_a l_a − X_a b_a Gaussian
+    """
+    weights, apart = jnp.asarray(WEIGHTS), jnp.array([-1.0, 1.0])
+    people = weights @ told.people
+
+    def of_beta(theta: Theta, beta: Float[Array, "q"]) -> tuple[Array, Array]:
+        levels, slopes = _straight(model, theta, beta)
+        noise = noise_sd(theta) ** 2 + told.added
+        own = jnp.linalg.inv(jnp.linalg.inv(sum_noise.own_variance(model, theta)) + jnp.diag(told.people / noise))
+        gain = people[:, None] * (apart @ own / noise)[None]
+        on_x = weights[:, :, None] * (slopes[1] - slopes[0])[None, None] - gain[:, :, None] * slopes[None]
+        mean = (people * (levels[1] - levels[0]) + jnp.einsum("pad,ad->p", on_x, told.x)
+                + gain @ (told.y - told.people * levels))
+        noised = jnp.sum(on_x**2, (1, 2)) + jnp.sum(gain**2, 1)
+        return mean, people**2 * (apart @ own @ apart) + told.sd**2 * noised
+
+    def of_theta(parts: tuple[Array, Array]) -> tuple[Array, Array]:
+        theta = model.unravel(parts[0])
+        return jax.vmap(partial(of_beta, theta))(parts[1])
+
+    mean, var = jax.lax.map(of_theta, (thetas, betas))
+    return mean.reshape(-1, len(WEIGHTS)), jnp.mean(var, (0, 1))[None]
+
+
+def _straight(model: NoisedFamily, theta: Theta, beta: Float[Array, "q"]) -> tuple[Float[Array, "2"],
+                                                                                  Float[Array, "2 d"]]:
+    """(levels, slopes) of the arms: ω is linear in x."""
+    arms = dictionary.coefficients(model, theta, beta)
+    at = dictionary.omega(model.layout, theta, jnp.concatenate([jnp.zeros((1, model.covariates)),
+                                                                jnp.eye(model.covariates)])) @ arms.T
+    return at[0], (at[1:] - at[:1]).T

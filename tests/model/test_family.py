@@ -28,10 +28,10 @@ def test_the_ladder_raises_the_jitter_tenfold(model):
 
 
 def test_equal_models_are_one_and_others_are_not(model):
-    same = type(model)(model.options.model_copy(deep=True), 3, 3, 2)
+    same = type(model)(options=model.options.model_copy(deep=True), covariates=3, described=3, sites=2)
     assert (same == model, hash(same) == hash(model)) == (True, True)
     assert model_of(model.options, 3, 3, 2) is model
-    assert type(model)(model.options, 3, 3, 3) != model
+    assert type(model)(options=model.options, covariates=3, described=3, sites=3) != model
 
 
 def test_a_family_asks_nothing_of_another_ones(model):

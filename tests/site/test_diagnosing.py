@@ -12,6 +12,7 @@ from fedci.protocol import course
 from fedci.protocol.messages import Step
 from fedci.protocol.requests import REQUESTS, diagnostic
 from fedci.site import diagnosing, summing
+from fedci.site.left_out import Predicted
 from support.trials import STANDARD, begun, trial
 
 IPTW = balance.WEIGHTINGS.index("iptw")
@@ -78,14 +79,19 @@ def test_a_trait_of_few_is_in_no_diagnostic():
     assert not told["overlap"]["where_told"][2]
 
 
+def given(table, arms, mean, sd, place):
+    """In the place of what the model says of each person without them."""
+    return Predicted(y=table.y, w=table.w, arms=arms, mean=mean, sd=sd, place=place, person=np.arange(table.rows))
+
+
 def test_small_bins_of_predictions_stay_at_the_site(study, monkeypatch):
     """What the model says of each person is given here; the bins around the middle are large, the outer ones small."""
     table = study[1]["a"].run.table
     predicted = np.linspace(4.0, 8.0, 150)
     place = np.linspace(0.2, 0.8, 150)
     place[:3] = 0.01
-    monkeypatch.setattr(diagnosing, "_left_out", lambda here, q, mean, root: (
-        np.column_stack([predicted, predicted + 1]), predicted, np.ones(150), place))
+    monkeypatch.setattr(diagnosing, "predicted", lambda table, *_: given(
+        table, np.column_stack([predicted, predicted + 1]), predicted, np.ones(150), place))
     arrays = {"centre": np.array([60.0, 26.0, 0.5]), "spread": np.ones(3), "slopes": np.zeros(3),
               "edges": np.concatenate([[4.1], np.linspace(4.6, 7.5, 8)]), "beta_mean": np.zeros((1, 0)),
               "beta_root": np.zeros((1, 0, 0))}
@@ -108,8 +114,8 @@ def test_small_bins_of_predictions_stay_at_the_site(study, monkeypatch):
 
 
 def test_under_masks_no_sites_own_effect_is_told_unless_the_study_says_so(study, monkeypatch):
-    monkeypatch.setattr(diagnosing, "_left_out", lambda here, q, mean, root: (
-        np.zeros((150, 2)), np.zeros(150), np.ones(150), np.full(150, 0.5)))
+    monkeypatch.setattr(diagnosing, "predicted", lambda table, *_: given(
+        table, np.zeros((150, 2)), np.zeros(150), np.ones(150), np.full(150, 0.5)))
     arrays = {"centre": np.zeros(3), "spread": np.ones(3), "slopes": np.zeros(3), "edges": np.linspace(4, 8, 9),
               "beta_mean": np.zeros((1, 0)), "beta_root": np.zeros((1, 0, 0))}
     for tells in (True, False):

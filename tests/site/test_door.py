@@ -484,7 +484,7 @@ def test_a_person_is_asked_once_for_each_phase(opened):
     assert [phase for phase, _ in asked] == ["handshake", "moments"]
     assert f"12 numbers, {len(door.answer(columns()))} bytes" in asked[1][1]
     assert "withheld (3), varies (3), incomplete (3), gaps_withheld (3)" in asked[1][1]
-    assert "Later answers of the phase hold nothing but: count, counts, gaps_withheld" in asked[1][1]
+    assert "Later answers of the phase hold nothing but: censored, count, counts, events" in asked[1][1]
     assert "run run-1" in asked[1][1]
     door.answer(hello("run-2"))
     assert [phase for phase, _ in asked] == ["handshake", "moments", "handshake"]

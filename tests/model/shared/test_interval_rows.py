@@ -25,7 +25,7 @@ def people():
 
 def rows():
     x, w, event, followed = people()
-    return MODEL.rows(x, w, event, NO_U, 0, 0.0, followed)
+    return MODEL.rows(x, w, event, NO_U, 0, 0.0, time=followed)
 
 
 def thetas():

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from fedci.model import padding
-from fedci.model.rows import on_device
+from fedci.model.rows import Rows, on_device
 from fedci.model.shared import inducing as inducing_inputs
 from fedci.model.shared.latent import LatentRows
 from fedci.model.shared.latent_blocks import LatentBlocks
 from fedci.model.shared.shared import SharedModel
-
-if TYPE_CHECKING:
-    from fedci.model.rows import Rows
 
 
 def arranged(model: SharedModel, x: np.ndarray, w: np.ndarray, y: np.ndarray, u: np.ndarray, index: int, flips: float,

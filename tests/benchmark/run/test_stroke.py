@@ -34,7 +34,7 @@ class TestTrial:
         risks = [rows.dead14[rows.aspirin == arm].mean() for arm in (1, 0)]
         assert np.round(risks, 3) == pytest.approx([0.090, 0.094], abs=0.0011)
 
-    @pytest.mark.parametrize("kind", ["binary", "survival"])
+    @pytest.mark.parametrize("kind", ["binary", pytest.param("survival", marks=pytest.mark.slow)])
     def test_a_small_part_holds_the_trials_difference(self, kind):
         """Four countries of 300 people, few rounds: an interval as wide as a part of a fifteenth has."""
         rows = stroke.read(FILE)

@@ -20,7 +20,7 @@ class Shown:
 
     def shown(self) -> str:
         """The object in words, on a few lines."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} has no words of its own")
 
     def __repr__(self) -> str:
         return self.shown()

@@ -14,6 +14,7 @@ from fedci.errors import DisclosureError, MessageError, NumericalError, SiteErro
 from fedci.model.family import Ask, Family, Sums
 from fedci.model.rows import RiskSums, Rows, SiteEffects, SurvivalSums, on_device
 from fedci.model.shared import sum_noise
+from fedci.model.shared.few_family import PRODUCTS
 from fedci.protocol import course as courses
 from fedci.protocol import stages
 from fedci.protocol.ask import shapes
@@ -33,7 +34,6 @@ from fedci.study.policy import SECURE_SUM_SITES
 
 FIRST = "AskColumns"
 """The first step that tells of rows."""
-FITS_AT_HOME = ("AskProducts",)
 OfKeys = AskMaskKey | TakeMaskKeys | TakeCheckKey | OpenSum
 
 
@@ -117,7 +117,7 @@ def _sum_before(site: str, run: Run, request: Step, place: Place, ask: Ask, numb
 def _with_noise(party: Party, run: Run, request: Step, ask: Ask, part: Part) -> Part:
     """The answer as differential privacy lets it out; as it is where the study asks for none."""
     policy = run.study.policy
-    if ask.name in FITS_AT_HOME and (known := describing.noise_on_sums(party, run)) and run.prepared:
+    if ask.name == PRODUCTS and (known := describing.noise_on_sums(party, run)) and run.prepared:
         draw = known.drawn("products", digest_of_numbers(ask.arrays["point"], *_units(run.prepared)))
         return part._replace(sums=run.prepared.model.noised_products(ask.arrays, part.sums, draw))
     noise = site_noise(run.study, run.contract.options, run.table, party.secret)

@@ -10,7 +10,6 @@ and openings of secure sums come to these.
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fedci.benchmark.cost import kept
 from fedci.benchmark.cost.sameness_power import SETS, Maker
 from fedci.coordinator.talk import Talk, Total
 from fedci.estimator import FedCI
@@ -100,7 +100,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--data", action="append", choices=[*ALL], help="once for each; without it, all")
     parser.add_argument("--out", type=Path, required=True)
     asked = parser.parse_args(arguments)
-    done = [Cell(**json.loads(line)) for line in asked.out.read_text().splitlines()] if asked.out.exists() else []
+    done = kept.read(asked.out, Cell)
     for replication in range(asked.replications):
         for data in asked.data or [*ALL]:
             splits = ALL[data](replication, Sizes(train=asked.rows))
@@ -108,8 +108,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 if any(cell[:3] == (data, replication, preset) for cell in done):
                     continue
                 done.append(fitted(data, splits, replication, preset))
-                with asked.out.open("a") as file:
-                    file.write(json.dumps(done[-1]._asdict()) + "\n")
+                kept.add(asked.out, done[-1])
     print(table(done))
 
 

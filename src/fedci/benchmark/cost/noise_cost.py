@@ -11,7 +11,6 @@ which may bend: what straightness costs.
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from fedci.benchmark.cost import kept
 from fedci.estimator import FedCI
 from fedci.site import admission, summing
 from fedci.study.study import Study
@@ -124,7 +124,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--bent-fit", action="store_true")
     parser.add_argument("--out", type=Path, required=True)
     asked = parser.parse_args(arguments)
-    done = [Cell(**json.loads(line)) for line in asked.out.read_text().splitlines()] if asked.out.exists() else []
+    done = kept.read(asked.out, Cell)
     for replication in range(asked.replications):
         for count in asked.people:
             for data in asked.data:
@@ -132,8 +132,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
                     if any(cell[:4] == (data, count, replication, noise) for cell in done):
                         continue
                     done.append(fitted(data, count, replication, noise))
-                    with asked.out.open("a") as file:
-                        file.write(json.dumps(done[-1]._asdict()) + "\n")
+                    kept.add(asked.out, done[-1])
     print(table(done))
 
 

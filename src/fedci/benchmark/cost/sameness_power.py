@@ -9,7 +9,6 @@ has are not made again.
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fedci.benchmark.cost import kept
 from fedci.diagnostics.sameness import ALARM
 from fedci.synthetic import datasets
 from fedci.synthetic.datasets import Records, Sizes, Split
@@ -104,11 +104,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--rows", default="50,200")
     parser.add_argument("--out", type=Path, required=True)
     asked = parser.parse_args(arguments)
-    done = [Cell(**json.loads(line)) for line in asked.out.read_text().splitlines()] if asked.out.exists() else []
+    done = kept.read(asked.out, Cell)
     for cell in cells(asked.replications, [int(n) for n in asked.rows.split(",")], done):
         done.append(cell)
-        with asked.out.open("a") as file:
-            file.write(json.dumps(cell._asdict()) + "\n")
+        kept.add(asked.out, cell)
     print(table(done))
 
 

@@ -24,6 +24,8 @@ START_SD = 0.1
 POINT_SD = 1e-6
 """Of q where it is a point; it stays."""
 BETAS = SharedOptions.draws_per_theta
+LAST_STREAM = 10**6
+"""Of normals that no round has had."""
 STATISTICS, PULL_BACK, EFFECTS, RISKS = "AskStatistics", "PullBack", "AskSharedEffects", "AskRisks"
 SURVIVAL, RATES = "AskSurvival", "AskRates"
 
@@ -117,8 +119,7 @@ def gather(model: SharedModel, q: np.ndarray, draws: int, seed: int, correlation
            anchor: np.ndarray = NO_ANCHOR) -> Generator[Ask, Sums, tuple[dict[str, np.ndarray], BetaLaw]]:
     """(named draws, β's law): θ from q, then β given θ and all sites' sums; with them each site sums its people's
     effects."""
-    count = max(draws // BETAS, 1)
-    thetas = evidence.draw(q, evidence.common_normals(seed, 10**6, count, model.size))
+    thetas = last_thetas(model, q, draws, seed)
     asked = {"thetas": thetas, "few": np.array(0.0)} | anchored(model, anchor)
     asked |= {MATCHED: np.array(1.0)} if model.is_bounded else {}
     law = evidence.collapse(_statistics((yield Ask(STATISTICS, asked))))
@@ -131,6 +132,11 @@ def gather(model: SharedModel, q: np.ndarray, draws: int, seed: int, correlation
 def effects_of(model: SharedModel) -> str:
     """What asks for sums of effects."""
     return {"survival": SURVIVAL, "count": RATES, "binary": RISKS}.get(model.outcome, EFFECTS)
+
+
+def last_thetas(model: SharedModel, q: np.ndarray, draws: int, seed: int) -> np.ndarray:
+    """[L, p] from q, behind the effects: each has BETAS of the draws."""
+    return evidence.draw(q, evidence.common_normals(seed, LAST_STREAM, max(draws // BETAS, 1), model.size))
 
 
 def draw_betas(law: BetaLaw, seed: int) -> np.ndarray:

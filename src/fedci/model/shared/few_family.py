@@ -27,8 +27,6 @@ from fedci.model.shared.home import OwnSeries
 from fedci.model.shared.shared_family import Memory, SharedFamily
 
 PRODUCTS = "AskProducts"
-DRAWN_AT = 10**6
-"""The stream of the effects' draws, as in a fit of rounds."""
 
 
 class Told(NamedTuple):
@@ -104,8 +102,7 @@ class FewFamily(SharedFamily):
     def effects(self, rules: Rules, theta: np.ndarray, correlations: np.ndarray,
                 anchor: np.ndarray = NO_ANCHOR) -> Generator[Ask, Sums, tuple[dict[str, np.ndarray], BetaLaw]]:
         """β̃'s law at each draw of θ is known from what was told last."""
-        count = max(rules.options.prediction.draws // exchanges.BETAS, 1)
-        thetas = evidence.draw(theta, evidence.common_normals(rules.seed, DRAWN_AT, count, self.size))
+        thetas = exchanges.last_thetas(self, theta, rules.options.prediction.draws, rules.seed)
         told = self.unpacked(anchor)
         if told is None:
             raise AssertionError("effects follow at least one exchange of products")
@@ -132,13 +129,13 @@ class FewFamily(SharedFamily):
         return dictionary.products(told.total), dictionary.span(self, told.point)
 
     def after_next(self, q: np.ndarray, now: Told, last: Told, people: int, normals: np.ndarray,
-                   series: bytes) -> tuple[float, np.ndarray]:
+                   series: OwnSeries) -> tuple[float, np.ndarray]:
         """(the bound, q) after a message that was not the first."""
         total, by = self.spanned(now, people)
         steps = home.STEPS[min(now.number - 2, len(home.STEPS) - 1)]
         value, after = home.ascend(self, q, total, by, now.point, float(people), normals, steps)
         here, there = np.asarray(now.point.vector), np.asarray(last.point.vector)
-        return value, home.with_own_step(self, after, here, there, _series(self, series))
+        return value, home.with_own_step(self, after, here, there, series)
 
     def after_first(self, now: Told, people: int, normals: np.ndarray) -> tuple[float, np.ndarray]:
         """(the bound, q) after the first message: where the fit starts."""
@@ -189,11 +186,11 @@ def _ascended(model: FewFamily, people: int, seed: int, draws: int, query: bytes
         raise AssertionError("a message was told")
     normals = evidence.common_normals(seed, 0, draws, model.size)
     value, after = (model.after_first(now, people, normals) if last is None else
-                    model.after_next(q, now, last, people, normals, series))
+                    model.after_next(q, now, last, people, normals, _own_series(model, series)))
     return value, after.tobytes()
 
 
-def _series(model: FewFamily, packed: bytes) -> OwnSeries:
+def _own_series(model: FewFamily, packed: bytes) -> OwnSeries:
     shapes = OwnSeries.shapes(len(home.series_places(model)))
     parts = np.split(np.frombuffer(packed), np.cumsum([int(np.prod(shape)) for shape in shapes.values()])[:-1])
     return OwnSeries(*(on_device(part.reshape(shape)) for part, shape in zip(parts, shapes.values(), strict=True)))

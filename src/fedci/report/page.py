@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from importlib import resources
 from pathlib import Path
 
-from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from fedci.errors import OutputError, UsageError
 from fedci.files import whole_file
 from fedci.report.aggregates import aggregates
-from fedci.report.facts import Extra, Figure, Grid, Table, headline, named, read_ledgers, sections
+from fedci.report.documents import asset, environment
+from fedci.report.facts import Extra, headline, named, read_ledgers, sections
 from fedci.report.slots import read_slots
 from fedci.result.result import Result
 from fedci.version import __version__
@@ -24,12 +23,9 @@ STEPS = 6
 
 def render(result: Result, extra: Extra, alpha: float = 0.05) -> str:
     """The page. Every name that comes from a study, a site or a file is escaped."""
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    environment.tests |= {name: lambda part, kind=kind: isinstance(part, kind)
-                          for name, kind in (("figure", Figure), ("table", Table), ("grid", Grid))}
-    template = environment.from_string(_asset("report.html.j2"))
+    template = environment().from_string(asset("report.html.j2"))
     return template.render(head=headline(result), sections=sections(result, extra, alpha), version=__version__,
-                           style=Markup(_asset("report.css")), script=Markup(_asset("report.js")))
+                           style=Markup(asset("report.css")), script=Markup(asset("report.js")))
 
 
 def _fewer(result: Result, folders: Sequence[Path]) -> dict[str, Result]:
@@ -41,10 +37,6 @@ def _fewer(result: Result, folders: Sequence[Path]) -> dict[str, Result]:
                              f"'{other.study.outcome}', this study for that of '{result.study.treatment}' on "
                              f"'{result.study.outcome}'")
     return others
-
-
-def _asset(name: str) -> str:
-    return resources.files("fedci.report").joinpath("assets", name).read_text(encoding="utf-8")
 
 
 def write_report(folder: str | Path, out: Path | None = None, others: Sequence[Path] = (), ledgers: Sequence[Path] = (),

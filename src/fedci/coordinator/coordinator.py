@@ -96,11 +96,20 @@ class Layout:
     """[d] columns in which too few people stand apart somewhere: they enter nothing."""
     timing: np.ndarray = field(default_factory=lambda: np.zeros(0))
     """`course.Opening.timing`."""
+    lacking: np.ndarray = field(default_factory=lambda: np.zeros(0, int))
+    """`course.Opening.lacking`."""
+    laws: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
+    """`course.Opening.laws`."""
 
     @property
     def rows(self) -> int:
         """Of all sites."""
         return sum(site.rows for site in self.people.values())
+
+    @property
+    def share(self) -> float:
+        """Of the treated."""
+        return sum(site.treated for site in self.people.values()) / self.rows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,10 +184,11 @@ def run_study(engine: Engine, study: Study, progress: Callable[[Round], None] | 
     talk = talk.at(standing.linked_round)
     clock.lap("linkage")
     talk, opened = open_course(talk, contract)
-    layout = layout_of(contract, opened, talk)
     clock.lap("moments")
     model = talk.follow(course.design(contract, opened))
     clock.lap("design")
+    opened = talk.follow(course.completed(contract, opened))
+    layout = layout_of(contract, opened, talk)
     talk, fit = fit_theta(talk, contract, opened, progress, standing)
     clock.lap("fit")
     effects = gather_effects(talk, contract, opened, model, fit)
@@ -242,7 +252,7 @@ def layout_of(contract: Contract, opened: Opening, talk: Talk) -> Layout:
     people = {name: AtSite(*(round(float(count)) for count in own["people"])) for name, own in sites.items()}
     return Layout(sites=contract.sites, model=opened.model, scales=opened.scales, u=opened.u, pooled_u=opened.pooled_u,
                   indicators=opened.indicators, people=people, columns=opened.columns, withheld=opened.withheld,
-                  timing=opened.timing)
+                  timing=opened.timing, lacking=opened.lacking, laws=opened.laws)
 
 
 def fit_theta(talk: Talk, contract: Contract, opened: Opening, progress: Callable[[Round], None] | None,

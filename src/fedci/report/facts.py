@@ -458,7 +458,7 @@ def _numbers(result: Result) -> str:
     asked = options.optimiser.model_copy(update={"rounds": max(len(result.outcome.fit.rounds), 1)})
     people = sum(site.rows for site in layout.people.values())
     numbers = numbers_told(result.study, options.model_copy(update={"optimiser": asked}), layout.model, people,
-                           len(_names(result)))
+                           len(_names(result)), len(layout.indicators))
     noise = result.study.policy.outcome_noise
     return (f"Numbers told in all sums: about {numbers:,}, {numbers / people:,.3g} for each of {people:,} people. "
             + (f"Some outcomes were flipped at their sites, once and for ever, by a rule of strength {noise:g} "

@@ -289,7 +289,7 @@ def _drawn(gaps: Gaps, group: _Group, v: np.ndarray, levels: np.ndarray, normals
     place = {column: i for i, column in enumerate(gaps.lacking)}
     x, off = np.repeat(v[None, :, :gaps.columns], len(mean), 0), np.zeros_like(mean)
     for j in range(len(lacks))[::-1]:
-        column, z = lacks[j], normals[:, :, place[lacks[j]]].T
+        column, z = int(lacks[j]), normals[:, :, place[lacks[j]]].T
         centre = mean[:, :, j] - np.einsum("kni,ki->kn", off[:, :, j + 1:], root[:, j + 1:, j]) / root[:, None, j, j]
         if np.isnan(gaps.low[column]):
             value = centre + z / root[:, None, j, j]

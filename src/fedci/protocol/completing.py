@@ -57,6 +57,12 @@ def completion_of(study: Study, known: Known, sites: int, seed: int) -> Completi
     return Completion(gaps, gaps.unpacked(known.laws), known.share, seed)
 
 
+def explained(gaps: Gaps, laws: np.ndarray, variances: np.ndarray) -> np.ndarray:
+    """[p] how much of each column's variance the columns without gaps tell; `variances` [d] in the model's units."""
+    left = np.diagonal(gaps.unpacked(laws).spread, axis1=1, axis2=2).mean(0)
+    return np.clip(1.0 - left / np.maximum(variances[gaps.lacking], 1e-300), 0.0, 1.0)
+
+
 def completing(study: Study, options: FitOptions, known: Known, people: np.ndarray, gone: np.ndarray, sites: int,
                seed: int) -> Generator[Ask, Sums, np.ndarray]:
     """The laws [K, …]; `people` [2] of each arm, `gone` [d] shares of missing values."""

@@ -379,7 +379,7 @@ _ROWS = (
                 Array("moments", ("sites", 4, "described"), "mean, variance, skewness, kurtosis of the site"),
                 _counted("counts", ("sites", "described"), "how many people they are over"))),
     Request(name="Prepare", message=Step, phase="moments", words="units"),
-    Request(name=COMPLETION, message=Step, phase="fit", summed=True, draws=_completions, words="what is missing",
+    Request(name=COMPLETION, message=Step, phase="completing", summed=True, draws=_completions, words="what is missing",
             answer=(
                 Array("first", ("draws", 2, "completed"), "sums of completed columns and of outcomes, by arm"),
                 Array("second", ("draws", 2, "completed_products"), "sums of their products", holds=_has_squares),

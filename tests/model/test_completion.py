@@ -14,7 +14,7 @@ LACKING = np.array([1, 3])
 def gaps(binary=(), sites=3) -> Gaps:
     low, high = np.full(D, np.nan), np.full(D, np.nan)
     low[list(binary)], high[list(binary)] = -0.8, 1.2
-    return Gaps(LACKING, low, high, np.arange(D), 1, sites)
+    return Gaps(lacking=LACKING, low=low, high=high, group=np.arange(D), told=1, sites=sites)
 
 
 def law(known: Gaps, seed=0) -> Law:
@@ -107,6 +107,20 @@ def test_a_column_of_zero_and_one_is_drawn_as_one_of_its_values():
     of_others = Completion(known, law(known), 0.5, 7).others(v[:, :D], keys_of(v), np.zeros((K, D + 1)))
     assert set(np.unique(of_others[:, np.isnan(v[:, 1]), 1])) == {-0.8, 1.2}
     assert np.isfinite(of_others).all()
+
+
+def test_a_zero_or_one_has_the_probability_that_its_outcome_leaves():
+    """x is 1 of 0.3, o ~ N(1.5 x, 1): the shares drawn are Bayes' within four standard errors, at each o."""
+    known = Gaps(lacking=np.array([0]), low=np.array([0.0]), high=np.array([1.0]), group=np.array([0]), told=1, sites=1)
+    one = Law(np.zeros((K, 1, 1)), np.full((K, 2, 1), 0.3), np.full((K, 1, 1), 0.21),
+              np.tile([1.5, 0.0], (K, 2, 1, 1)), np.zeros((K, 2, 1)), np.ones((K, 2, 1)), np.zeros((K, 2)))
+    rows = 4000
+    for o in (-1.0, 0.75, 2.0):
+        v = np.column_stack([np.full(rows, np.nan), np.full(rows, o)])
+        x = Completion(known, one, 0.5, 7).people(v, np.zeros(rows, int), keys_of(v), np.zeros((K, 2)))
+        odds = 0.3 / 0.7 * np.exp(-0.5 * (o - 1.5) ** 2 + 0.5 * o**2)
+        share = odds / (1.0 + odds)
+        assert abs(x[::2].mean() - share) < 4 * np.sqrt(share * (1 - share) / (rows * K / 2))
 
 
 def test_sums_of_two_sites_are_those_of_all_people_where_levels_are_none():

@@ -14,8 +14,8 @@ H = diag(R, σ²)⁻¹, missing entries M and seen ones S of a person:
 
 K laws are drawn side by side, each from its posterior given the people it completed: Σ r and Σ rrᵀ in each arm are sums
 over sites, and all parties draw the same law from them. What is drawn for a person follows from the seed and the
-person's own row, not from where it stands. Pairs of laws take opposite normals. A column of 0 and 1 is drawn as 0 or 1
-with the linear mean as its probability: that keeps means and covariances, whatever the law of the others.
+person's own row, not from where it stands. Pairs of laws take opposite normals. A column of 0 and 1 is drawn as 0 or 1:
+the linear mean given the other columns is its probability before the outcome is seen, whose likelihood is Gaussian.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import ndtr, ndtri
+from scipy.special import expit, ndtr, ndtri
 
 from fedci.errors import NumericalError
 from fedci.study.options import FitOptions
@@ -44,6 +44,8 @@ LEVEL, LEVEL_WEIGHT = 0.04, 2.0
 """Prior variance of a site's level, and how many sites that is worth."""
 LEAST = 0.05
 """Of a residual variance, as one person's."""
+RARE = 1e-3
+"""Least probability of a 0 or a 1 before the outcome is seen."""
 COPIES = 32
 """K at most: completed copies, one for each draw of θ behind the effects."""
 LAST, OTHERS = 10**6, 10**6 + 1
@@ -74,7 +76,7 @@ class Law(NamedTuple):
     """t² [K, p + k]."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Gaps:
     """Which columns lack values, in model units."""
 
@@ -222,7 +224,7 @@ class _Group(NamedTuple):
     missing: np.ndarray
     arm: Equations
     precision: np.ndarray
-    """P [K, M, M]."""
+    """P [K, M, M], for the levels."""
 
 
 def _groups(gaps: Gaps, missing: np.ndarray, arms: list[tuple[np.ndarray, Equations]]) -> Iterator[_Group]:
@@ -277,37 +279,63 @@ def completed(gaps: Gaps, law: Law, v: np.ndarray, arms: list[tuple[np.ndarray, 
     return x
 
 
+class _Given(NamedTuple):
+    """The missing entries of a group's people, given what some equations say: N(mean, (root rootᵀ)⁻¹)."""
+
+    mean: np.ndarray
+    """[K, n, M]."""
+    root: np.ndarray
+    """[K, M, M]."""
+
+    def of(self, j: int, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(mean [K, n], sd [K, 1]) of the entry j, given those after it, x [K, n, M − j − 1]."""
+        off = x - self.mean[:, :, j + 1:]
+        sd = 1.0 / self.root[:, None, j, j]
+        return self.mean[:, :, j] - sd * np.einsum("kni,ki->kn", off, self.root[:, j + 1:, j]), sd
+
+
+def _given(arm: Equations, lacks: np.ndarray, seen: np.ndarray, levels: np.ndarray) -> _Given:
+    """`seen` [K, n, …] less the levels, 0 where missing; without the outcome's columns where it is not known."""
+    g = arm.g[:, :, :seen.shape[2]]
+    pull = (arm.c[:, None] - seen @ np.swapaxes(g, 1, 2)) @ arm.h @ g[:, :, lacks]
+    precision = np.swapaxes(g[:, :, lacks], 1, 2) @ arm.h @ g[:, :, lacks]
+    mean = np.swapaxes(np.linalg.solve(precision, np.swapaxes(pull, 1, 2)), 1, 2) + levels[:, None, lacks]
+    return _Given(mean, np.linalg.cholesky(precision))
+
+
 def _drawn(gaps: Gaps, group: _Group, v: np.ndarray, levels: np.ndarray, normals: np.ndarray) -> np.ndarray:
-    """[K, n, d]: the last missing entry first, each given those after it, by the rows of P's root."""
-    arm, lacks = group.arm, group.missing
+    """[K, n, d]: the last missing entry first, each given those after it."""
+    lacks, p = group.missing, len(gaps.lacking)
     seen = np.nan_to_num(v, nan=0.0)[None] - levels[:, None]
     seen[:, :, lacks] = 0.0
-    away = arm.c[:, None] - seen @ np.swapaxes(arm.g, 1, 2) if arm.g.shape[2] == v.shape[1] else _no_outcome(arm, seen)
-    pull = away @ arm.h @ arm.g[:, :, lacks]
-    mean = np.swapaxes(np.linalg.solve(group.precision, np.swapaxes(pull, 1, 2)), 1, 2) + levels[:, None, lacks]
-    root = np.linalg.cholesky(group.precision)
+    by_all = _given(group.arm, lacks, seen, levels)
+    without = Equations(group.arm.g[:, :p], group.arm.c[:, :p], group.arm.h[:, :p, :p])
+    by_columns = _given(without, lacks, seen, levels) if np.isfinite(gaps.low[lacks]).any() else by_all
     place = {column: i for i, column in enumerate(gaps.lacking)}
-    x, off = np.repeat(v[None, :, :gaps.columns], len(mean), 0), np.zeros_like(mean)
+    x = np.repeat(v[None, :, :gaps.columns], len(levels), 0)
     for j in range(len(lacks))[::-1]:
-        column, z = int(lacks[j]), normals[:, :, place[lacks[j]]].T
-        centre = mean[:, :, j] - np.einsum("kni,ki->kn", off[:, :, j + 1:], root[:, j + 1:, j]) / root[:, None, j, j]
+        column, z, after = int(lacks[j]), normals[:, :, place[lacks[j]]].T, x[:, :, lacks[j + 1:]]
+        mean, sd = by_all.of(j, after)
         if np.isnan(gaps.low[column]):
-            value = centre + z / root[:, None, j, j]
+            x[:, :, column] = mean + sd * z
         else:
-            value = _zero_or_one(gaps, column, centre, z, x, lacks[j + 1:])
-        x[:, :, column], off[:, :, j] = value, value - mean[:, :, j]
+            x[:, :, column] = _zero_or_one(gaps, column, (mean, sd), by_columns.of(j, after), z, x, lacks[j + 1:])
     return x
 
 
-def _no_outcome(arm: Equations, seen: np.ndarray) -> np.ndarray:
-    return arm.c[:, None] - seen @ np.swapaxes(arm.g[:, :, :seen.shape[2]], 1, 2)
-
-
-def _zero_or_one(gaps: Gaps, column: int, centre: np.ndarray, z: np.ndarray, x: np.ndarray,
+def _zero_or_one(gaps: Gaps, column: int, by_all: tuple[np.ndarray, np.ndarray],
+                 by_columns: tuple[np.ndarray, np.ndarray], z: np.ndarray, x: np.ndarray,
                  drawn: np.ndarray) -> np.ndarray:
-    """With the mean as the probability; 0 where another level of the covariate was drawn."""
+    """The linear mean given the columns is the probability before the outcome is seen; the outcome is Gaussian given
+    the value, and its likelihood is what takes the one normal to the other. 0 where another level was drawn."""
     low, high = gaps.low[column], gaps.high[column]
-    one = ndtr(z) < (centre - low) / (high - low)
+    before = np.clip((by_columns[0] - low) / (high - low), RARE, 1.0 - RARE)
+
+    def told(value: float) -> np.ndarray:
+        (mean, sd), (prior, prior_sd) = by_all, by_columns
+        return 0.5 * (((value - prior) / prior_sd) ** 2 - ((value - mean) / sd) ** 2)
+
+    one = ndtr(z) < expit(np.log(before / (1.0 - before)) + told(high) - told(low))
     for other in drawn[gaps.group[drawn] == gaps.group[column]]:
         one &= x[:, :, other] < 0.5 * (gaps.low[other] + gaps.high[other])
     return np.where(one, high, low)
@@ -451,7 +479,10 @@ class Completion:
         return completed(self.gaps, self.law, v, _arms(self.gaps, self.law, w), levels, self._normals(keys, step))
 
     def others(self, x: np.ndarray, keys: np.ndarray, levels: np.ndarray) -> np.ndarray:
-        """[K, n, d] of people x [n, d] of whom nothing else is known."""
+        """[K, n, d] of people x [n, d] of whom nothing else is known. What nobody of the study lacked is its mean."""
+        whole = np.setdiff1d(np.arange(x.shape[1]), self.gaps.lacking)
+        x = x.copy()
+        x[:, whole] = np.nan_to_num(x[:, whole], nan=0.0)
         arms = [(np.arange(len(x)), unseen_arm(self.gaps, self.law, self.share))]
         return completed(self.gaps, self.law, x, arms, levels[:, :x.shape[1]], self._normals(keys, OTHERS))
 

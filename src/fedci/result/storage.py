@@ -35,7 +35,7 @@ from fedci.plain import plain
 from fedci.protocol.engine import Traffic
 from fedci.result.replacement import HEAD, place, reading, replaced, sealed, verify
 from fedci.result.result import Result
-from fedci.site import completing
+from fedci.site import copies
 from fedci.site.people import People, Posterior
 from fedci.site.prepared import Prepared, common_units
 from fedci.study.options import FitOptions, validated
@@ -235,5 +235,5 @@ def fitted_people(study: Study, outcome: Outcome, table: Table, rows: np.ndarray
                                  table.added / units.y_sd**2, table.cluster,
                                  units.time(table.time, layout.model.outcome, table.rows))
     q = Posterior(outcome.fit.theta, layout.model.draws_at(outcome.effects.draws, index), jitter)
-    ready = completing.rows_of(Prepared(model=layout.model, units=units, rows=arranged), units, table, index)
+    ready = copies.rows_of(Prepared(model=layout.model, units=units, rows=arranged), units, table, index)
     return People(table, rows, ready, q)

@@ -22,7 +22,7 @@ from fedci.protocol.course import READY, Opening, Place
 from fedci.protocol.messages import AskMaskKey, OpenSum, Reply, Step, TakeCheckKey, TakeMaskKeys
 from fedci.protocol.packing import JITTERED, POWERS, form_of, from_units, in_units, units_of, with_jitter
 from fedci.protocol.requests import COMPLETION, MASKED, OWN, REQUESTS
-from fedci.site import completing, describing, diagnosing
+from fedci.site import copies, describing, diagnosing
 from fedci.site.admission import admit, situation
 from fedci.site.describing import Part
 from fedci.site.masking import SiteSums, digest
@@ -192,7 +192,7 @@ def _completed(run: Run, place: Place) -> Run:
         return run
     units = common_units(run.study, opened, len(run.contract.sites), run.contract.seed)
     site = run.contract.sites.index(run.table.site)
-    return replace(run, prepared=completing.rows_of(ready, units, run.table, site))
+    return replace(run, prepared=copies.rows_of(ready, units, run.table, site))
 
 
 def _check_near(site: str, model: Family, x: np.ndarray, w: np.ndarray, y: np.ndarray) -> None:
@@ -213,7 +213,7 @@ def _answer(party: Party, run: Run, place: Place, ask: Ask) -> tuple[Run, Part]:
         return replace(run, described=True), DESCRIBED[ask.name](party, run, ask.arrays)
     ready = required(party.name, run.prepared, "the common units")
     if ask.name == COMPLETION:
-        return run, completing.answer(party.name, run.contract, place.known, ready, run.table, ask.arrays)
+        return run, copies.answer(party.name, run.contract, place.known, ready, run.table, ask.arrays)
     kind = REQUESTS[ask.name].kind
     if kind:
         return run, diagnosing.answer(_here(run, ready), kind, ask.arrays)

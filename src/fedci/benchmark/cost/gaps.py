@@ -1,7 +1,7 @@
 """A confounder that is missing at random: how often the interval of the average effect holds the truth, by what a study
 does about it.
 
-`python -m fedci.benchmark.cost.completing FILE [REPLICATIONS [FIRST]]` measures what FILE lacks, and prints the table
+`python -m fedci.benchmark.cost.gaps FILE [REPLICATIONS [FIRST]]` measures what FILE lacks, and prints the table
 of docs/study.md. Whether a value is missing hangs on the treatment and on a column that is seen, so the mean of those
 who have it is not that of those who lack it, and a mark tells of the treatment.
 """

@@ -62,13 +62,6 @@ class Round:
         """From its values in their order, as a checkpoint keeps them."""
         return cls(**dict(zip(cls.__dataclass_fields__, values, strict=True)))
 
-    def left(self, first: Round) -> str:
-        """The time left at most, by the rounds since the first one seen: that one compiles, and is no measure."""
-        if self.number == first.number:
-            return ""
-        each = (self.seconds - first.seconds) / (self.number - first.number)
-        return f", at most {each * (self.cap - self.number):.0f} s left"
-
 
 class AtSite(NamedTuple):
     """How many take part at a site."""

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from fedci.effect import POPULATIONS, Effect, EffectSums
-from fedci.report import plots
+from fedci.report import checklists, manuscript, plots
 from fedci.report.parts import Figure, Grid, Part, Section, Table
 from fedci.report.slots import Curve, Interval, Slots
 from fedci.report.svg import number
@@ -56,7 +56,8 @@ def sections(result: Result, extra: Extra, alpha: float) -> list[Section]:
         *(_with_verdicts(section, extra.slots) for section in (
             _balance(_labelled(extra.slots, result.study)), _overlap(extra.slots),
             _heterogeneity(extra.slots, effect_on), sensitivity, _refuters(extra.slots), _fit(result, extra.slots))),
-        _left(result, extra.ledgers), _assumptions(result, extra.slots), _made(result)]
+        *manuscript.sections(result, alpha), _left(result, extra.ledgers), _assumptions(result, extra.slots),
+        _made(result), *checklists.sections(result, alpha)]
 
 
 def _labelled(slots: Slots, study: Study) -> Slots:

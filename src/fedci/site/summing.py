@@ -121,7 +121,7 @@ def _with_noise(party: Party, run: Run, request: Step, ask: Ask, part: Part) -> 
     if ask.name == PRODUCTS and (known := describing.noise_on_sums(party, run)) and run.prepared:
         draw = known.drawn("products", digest_of_numbers(ask.arrays["point"], *_units(run.prepared)))
         return part._replace(sums=run.prepared.model.noised_products(ask.arrays, part.sums, draw))
-    noise = site_noise(run.study, run.contract.options, run.table, party.secret)
+    noise = site_noise(run.study, run.contract.options, run.table, party.noise_secret)
     if noise is None:
         return part
     if _is_of_effects(ask) and policy.noises("effects"):
@@ -186,9 +186,15 @@ def _prepared(site: str, run: Run, opened: Opening) -> Prepared:
 
 
 def _check_near(site: str, model: Family, x: np.ndarray, w: np.ndarray, y: np.ndarray) -> None:
-    """What the noise is measured by: nobody is farther from the site's own levels than it takes them to be."""
+    """What the noise is measured by: nobody is farther from the site's own levels than it takes them to be, and the
+    common units are not smaller than people are apart (a site that tells false squares could make them so)."""
+    both = np.column_stack([x, y])
+    if both.std(0).max() > sum_noise.WIDE:
+        raise DisclosureError(
+            f"site '{site}': the noise on sums (policy.sum_noise) is in the common units, and a column of this site "
+            f"spreads more than {sum_noise.WIDE:g} times as wide. Leave the site out, or the column that differs")
     for arm in (0, 1):
-        some = np.column_stack([x, y])[w == arm]
+        some = both[w == arm]
         if len(some) < model.arm_needed or np.abs(some.mean(0)).max() > sum_noise.AWAY:
             raise DisclosureError(
                 f"site '{site}': the noise on sums (policy.sum_noise) is measured for sites with {model.arm_needed} "

@@ -29,6 +29,7 @@ from fedci.errors import OutputError, StudyError
 from fedci.plain import Shown, named
 from fedci.study import outcomes
 from fedci.study.coding import TREATMENT_KEYS, Coding, Name, name_of, sources, with_codings
+from fedci.study.estimand import Estimand
 from fedci.study.identity import RULE, check_format
 from fedci.study.omop import Omop
 from fedci.study.options import FitOptions, Options, first_problem, nearest, with_noise
@@ -263,6 +264,8 @@ class Study(Shown, _Stated):
     seed: Annotated[int, Field(strict=True, ge=0, lt=2**32)] = 0
     source: SharedQuery | None = None
     """A query that sites with the same tables may use."""
+    estimand: Estimand | None = None
+    """The question in words, and the trial that it stands for."""
     _agreed_policy: Policy | None = PrivateAttr(default=None)
     """As all parties hold it, where a site's floors have made `policy` stricter."""
     _floors: Policy | None = PrivateAttr(default=None)
@@ -280,6 +283,7 @@ class Study(Shown, _Stated):
                      preset: str = ..., options: Mapping[str, Any] = ..., sites: Iterable[str] = ...,
                      quorum: int | None = ..., runs: int = ..., seed: int = ...,
                      source: SharedQuery | Mapping[str, Any] | None = ...,
+                     estimand: Estimand | Mapping[str, Any] | None = ...,
                      ) -> None: ...
 
     @model_validator(mode="before")
@@ -545,7 +549,7 @@ class Study(Shown, _Stated):
         else:
             agreed["source"] = self.source.model_dump(exclude_none=True)
         agreed["coding"] = {name: coding.plain() for name, coding in self.coding.items()}
-        for key in ("coding", "rows_without", "cluster"):  # nor does what a study does not say change its hash
+        for key in ("coding", "rows_without", "cluster", "estimand"):  # what a study does not say leaves its hash
             if agreed[key] == type(self).model_fields[key].default:
                 del agreed[key]
         # a study has the hash that it had before there were other types
@@ -574,7 +578,7 @@ class Study(Shown, _Stated):
         """The study as a file: `Study.read` of it is equal to this study."""
         changes = self.policy.changes()
         top = self.model_dump(exclude={"covariates", "linkage", "diagnostics", "policy", "options", "source",
-                                       *OF_TYPES, "coding"})
+                                       "estimand", *OF_TYPES, "coding"})
         top = {key: value for key, value in top.items() if value is not None}
         if self.rows_without == "refuse":
             del top["rows_without"]
@@ -594,6 +598,8 @@ class Study(Shown, _Stated):
             tables["diagnostics"] = diagnostics
         if self.source:
             tables["source"] = self.source.model_dump(exclude_none=True)
+        if self.estimand:
+            tables |= self.estimand.tables()
         if changes:
             tables["policy"] = {"name": self.policy.name, **changes}
         else:

@@ -1,7 +1,7 @@
 """Outcomes of 0 and 1, times and counts, measured: what docs/benchmarks/outcomes.md is made from.
 
     python -m fedci.benchmark.run.outcome_grid --kinds binary --people 100 --replications 20 --methods FedCI --out DIR
-    taskset -c 3 python -m fedci.benchmark.run.outcome_grid --out DIR --part 3/16        a share of it, a process of its own
+    taskset -c 3 python -m fedci.benchmark.run.outcome_grid --out DIR --part 3/16        a share, a process of its own
 
 A cell is one method on one replication of one data set. Cells are kept, a file for each part: the same command goes on
 where it stopped. Replications come first, so that what was stopped has as many of each data set.
@@ -113,7 +113,8 @@ def read(folder: Path) -> list[Cell]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="python -m fedci.benchmark.run.outcome_grid", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog="python -m fedci.benchmark.run.outcome_grid",
+                                     description=__doc__.splitlines()[0])
     parser.add_argument("--kinds", nargs="+", choices=list(KINDS), default=list(KINDS))
     parser.add_argument("--people", type=int, nargs="+", default=[], help="of a site")
     parser.add_argument("--sets", nargs="+", default=[])

@@ -280,7 +280,9 @@ def wordless(problem: BaseException) -> str:
     parts = []
     seen: BaseException | None = problem
     while seen is not None:
-        parts.append(f"{''.join(traceback.format_tb(seen.__traceback__))}{type(seen).__name__}")
+        frames = traceback.extract_tb(seen.__traceback__)
+        parts.append("\n".join([*(f"  {at.filename}, line {at.lineno}, in {at.name}" for at in frames),
+                                type(seen).__name__]))
         seen = seen.__cause__ or (None if seen.__suppress_context__ else seen.__context__)
     return "\nwhile handling\n".join(parts)
 

@@ -66,6 +66,9 @@ class Release:
     refuter's run, which the study's own has counted."""
     sites: tuple[str, ...] = ()
     """Whose people are summed with them."""
+    part: bool = False
+    """Whether it is a subgroup of the people that the run was let tell of: one more cohort that combines with others,
+    and none of those that `max_cohorts` counts."""
 
 
 class Cohort(NamedTuple):
@@ -166,6 +169,7 @@ class Accountant:
             about = {"kind": "release", "cohort": same, "site": release.site, "run": release.run,
                      "study": release.study, "columns": sorted(release.columns), "outcome": release.outcome,
                      "per_person": release.per_person, "sites": sorted(release.sites), "apart": self.apart}
+            about |= {"part": True} if release.part else {}
             if not any({**line, **about} == line for line in self._releases):
                 self.store.add({**about, "time": store.now()})
             self._look()
@@ -173,7 +177,8 @@ class Accountant:
     def _check(self, release: Release, cohort: Cohort, same: int | None, policy: Policy) -> None:
         """Column by column: sums of different columns do not combine. Without `min_difference` all but that holds."""
         self._check_hidden(release, policy)
-        self._check_count(release, cohort, policy.max_cohorts)
+        if not release.part:
+            self._check_count(release, cohort, policy.max_cohorts)
         self._check_numbers(release, cohort, same, policy.numbers_per_person)
         if not policy.min_difference:
             return
@@ -182,7 +187,7 @@ class Accountant:
         self._check_comparable(release.site, cohort, frozenset().union(*cohorts_by_column))
         for numbers in cohorts_by_column:
             if numbers and same not in numbers:
-                _check_span(release.site, cohort, [self._cohorts[number] for number in sorted(numbers)], policy)
+                check_span(release.site, cohort, [self._cohorts[number] for number in sorted(numbers)], policy)
 
     def _check_comparable(self, site: str, cohort: Cohort, numbers: Iterable[int]) -> None:
         if self.apart or all(cohort.prints.keys() & self._cohorts[number].prints.keys() for number in numbers):
@@ -204,7 +209,7 @@ class Accountant:
 
     def _check_count(self, release: Release, cohort: Cohort, most: int) -> None:
         different = {self._cohorts[line["cohort"]].whom for line in self._releases
-                     if line["outcome"] == release.outcome}
+                     if line["outcome"] == release.outcome and not line.get("part")}
         if len(different) >= most and cohort.whom not in different:
             raise DisclosureError(
                 f"site '{release.site}': it has told of {len(different)} different cohorts with the outcome "
@@ -248,7 +253,7 @@ class Accountant:
     def counts(self) -> Counts:
         with self._locked():
             numbers = np.zeros(len(self._cohorts), np.int64)
-            for number, run in {(line["cohort"], line["run"]) for line in self._releases}:
+            for number, run in {(line["cohort"], line["run"]) for line in self._releases if not line.get("part")}:
                 numbers[number] += self._numbers[run]
             each = _per_person(self._cohorts, numbers)
             return Counts(cohorts=len(self._cohorts), people=len(each), runs=len(self.runs),
@@ -286,7 +291,7 @@ class Accountant:
 
 
 def release(*, site: str, run: str, agreed: Study, study: Study, whole: Table, rows: np.ndarray,
-            w: np.ndarray, per_person: float = 0.0, sites: tuple[str, ...] = ()) -> Release:
+            w: np.ndarray, per_person: float = 0.0, sites: tuple[str, ...] = (), part: bool = False) -> Release:
     """What a run tells of: these rows of the site's whole table, in these arms.
 
     agreed    the study of all parties; `study` is it, or while a refuter runs, the refuter's
@@ -294,7 +299,7 @@ def release(*, site: str, run: str, agreed: Study, study: Study, whole: Table, r
     columns = (*(covariate.name for covariate in study.covariates), study.treatment, study.outcome)
     return Release(site=site, run=run, study=agreed.hash(), columns=columns, outcome=study.outcome,
                    people=_records(agreed, whole, rows), w=np.asarray(w), per_person=per_person,
-                   sites=sites)
+                   sites=sites, part=part)
 
 
 def _records(agreed: Study, whole: Table, rows: np.ndarray) -> dict[str, list[bytes]]:
@@ -328,7 +333,7 @@ def _read_cohort(line: Line) -> Cohort:
     return Cohort(prints, np.unpackbits(arms, count=line["count"]).astype(bool))
 
 
-def _check_span(site: str, cohort: Cohort, earlier: Sequence[Cohort], policy: Policy) -> None:
+def check_span(site: str, cohort: Cohort, earlier: Sequence[Cohort], policy: Policy) -> None:
     """DisclosureError where sums over this cohort and the earlier ones would tell of few, in either way of knowing
     people."""
     checked: str | None = None

@@ -86,7 +86,7 @@ def test_the_shapes_of_a_fit_are_the_models(draws):
     model = model_of(study(preset="default").fit_options().model, 4, 3, 2)
     thetas = np.zeros((draws, model.size))
     assert shapes(model, Ask("AskStatistics", {"thetas": thetas})) == evidence.shapes(model, draws) | {"failed": ()}
-    assert shapes(model, Ask("PullBack", {"thetas": thetas})) == {"gradient": thetas.shape}
+    assert shapes(model, Ask("PullBack", {"thetas": thetas})) == {"gradient": thetas.shape, "failed": ()}
     ask = Ask("AskSharedEffects", {"thetas": thetas, "betas": np.zeros((draws, 8, 2)), "correlations": np.zeros(4)})
     assert shapes(model, ask)["cate_mean"] == (8 * draws, 3)
     assert shapes(model, ask)["ite_mean"] == (2 * draws, 4, 3)

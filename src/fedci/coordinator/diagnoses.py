@@ -15,6 +15,7 @@ import numpy as np
 from fedci.coordinator.talk import GIVEN_UP, Talk, Total
 from fedci.diagnostics import (
     balance,
+    described,
     fit,
     heterogeneity,
     missingness,
@@ -63,6 +64,7 @@ def summary(talk: Talk, contract: Contract, opened: Opening, model: Propensity |
     effects = {name: heterogeneity.Sums(*map(float, own["effect"])) for name, own in outcome.sites.items()}
     everyone = _pooled_fit(opened, outcome.sums)
     made, failed = tried({
+        "described": lambda: _described(talk, contract, opened, names),
         "balance": lambda: _balance(talk, names),
         "overlap": lambda: _overlap(talk, opened, model, names),
         "missingness": lambda: _missingness(talk, contract),
@@ -90,6 +92,19 @@ def _balance(talk: Talk, names: tuple[str, ...]) -> balance.Balance | None:
         return None
     sites = {name: balance.arm_moments(own) for name, own in moments.sites.items() if "size" in own}
     return balance.summary(balance.arm_moments(moments.sums), sites, names)
+
+
+def _described(talk: Talk, contract: Contract, opened: Opening, names: tuple[str, ...]) -> described.Described | None:
+    """None where noise for privacy is in the sums it is made of."""
+    study, moments = contract.study, _of(talk, "balance")
+    if study.policy.noises("moments"):
+        return None
+    arms = described.columns_of(balance.arm_moments(moments.sums), names, opened.centre,
+                                opened.spread) if moments.sums else ()
+    exposure = talk.totals["AskExposure"].sums["exposure"] if study.exposure else None
+    return described.summary(study.outcome_type, talk.totals["AskMeans"].sums,
+                             float(talk.totals["AskSpreads"].sums["y_square"]), exposure,
+                             study.policy.outcome_noise > 0, arms)
 
 
 def _missingness(talk: Talk, contract: Contract) -> missingness.Missingness | None:

@@ -15,6 +15,7 @@ from pydantic import Field, ValidationError
 
 from fedci.bounded import text_file
 from fedci.diagnostics.balance import Balance
+from fedci.diagnostics.described import Described
 from fedci.diagnostics.fit import Fitting
 from fedci.diagnostics.heterogeneity import Heterogeneity
 from fedci.diagnostics.missingness import Missingness
@@ -40,6 +41,8 @@ class Diagnostics(Plain):
     """What a study says of its own effects, section by section; `print` shows the verdicts in words."""
 
     format: Annotated[int, Field(ge=0, lt=10**6)] = FORMAT
+    described: Described | None = None
+    """Table 1, and the outcome unadjusted. None: of a version without it."""
     balance: Balance | None = None
     overlap: Overlap | None = None
     missingness: Missingness | None = None
@@ -81,8 +84,9 @@ class Diagnostics(Plain):
         """Without anything that tells the effect: what a blinded study shows."""
         rows = tuple(row.model_copy(update={"estimate": None, "reference": None}) for row in self.refuters)
         plausible = self.plausibility.sealed() if self.plausibility is not None else None
+        described = self.described.sealed() if self.described is not None else None
         return self.model_copy(update=dict.fromkeys(SEALED) | {"refuters": rows, "plausibility": plausible,
-                                                               "blinded": True})
+                                                               "described": described, "blinded": True})
 
     def __repr__(self) -> str:
         """The headline and what is a problem; `print` has all of it."""

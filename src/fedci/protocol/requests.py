@@ -387,7 +387,8 @@ _ROWS = (
                 Array("log_det", ("draws",), "size of the site's own covariance"), _FAILED)),
     Request(name="PullBack", message=Step, phase="fit", summed=True, draws=_each_round,
             words="first round", answer=(
-                Array("gradient", ("draws", "parameters"), "slope of the objective in the model's parameters"),)),
+                Array("gradient", ("draws", "parameters"), "slope of the objective in the model's parameters"),
+                _FAILED)),
     Request(name="AskProducts", message=Step, phase="fit", summed=True, form=RELATIVE, notes=("jitter",),
             draws=_told_products, words="first round", answer=(
                 Array("gram", ("dictionary_products",), "products of the dictionary's columns, weighted"),

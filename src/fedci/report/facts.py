@@ -7,16 +7,16 @@ What a section needs and the result does not hold is said in a sentence, so that
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from markupsafe import Markup
 
 from fedci.effect import POPULATIONS, Effect, EffectSums
-from fedci.report import plots
+from fedci.report import checklists, manuscript, plots
 from fedci.report.forest import Row, forest
+from fedci.report.parts import Figure, Grid, Part, Section, Table
 from fedci.report.slots import Curve, Interval, Slots
 from fedci.report.svg import number
 from fedci.result.result import Result
@@ -39,38 +39,6 @@ DIAGNOSTICS = ("It is shown here when the study asks for it (docs/diagnostics.md
 
 
 @dataclass(frozen=True)
-class Table:
-    heads: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    caption: str = ""
-
-
-@dataclass(frozen=True)
-class Figure:
-    svg: Markup
-    caption: str
-    numbers: Table | None = None
-    """The text alternative: the numbers that the plot shows."""
-
-
-@dataclass(frozen=True)
-class Grid:
-    """Small plots beside each other."""
-
-    figures: Sequence[Figure]
-
-
-Part = str | Table | Figure | Grid
-
-
-@dataclass(frozen=True)
-class Section:
-    id: str
-    title: str
-    parts: list[Part] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
 class Extra:
     """What a report may be given beside its result."""
 
@@ -90,7 +58,8 @@ def sections(result: Result, extra: Extra, alpha: float) -> list[Section]:
         *(_with_verdicts(section, extra.slots) for section in (
             _balance(_labelled(extra.slots, result.study)), _overlap(extra.slots),
             _heterogeneity(extra.slots, effect_on), sensitivity, _refuters(extra.slots), _fit(result, extra.slots))),
-        _left(result, extra.ledgers), _assumptions(result, extra.slots), _made(result)]
+        *manuscript.sections(result, alpha), _left(result, extra.ledgers), _assumptions(result, extra.slots),
+        _made(result), *checklists.sections(result, alpha)]
 
 
 def _labelled(slots: Slots, study: Study) -> Slots:

@@ -23,6 +23,7 @@ from fedci.plain import Shown, named
 from fedci.study import outcomes
 from fedci.study.assignment import Design
 from fedci.study.coding import TREATMENT_KEYS, Coding, Name, name_of, sources, with_codings
+from fedci.study.estimand import Estimand
 from fedci.study.identity import RULE, check_format
 from fedci.study.omop import Omop
 from fedci.study.options import FitOptions, nearest, with_noise
@@ -246,6 +247,8 @@ class Study(Shown, _Stated):
     seed: Annotated[int, Field(strict=True, ge=0, lt=2**32)] = 0
     source: SharedQuery | None = None
     """A query that sites with the same tables may use."""
+    estimand: Estimand | None = None
+    """The question in words, and the trial that it stands for."""
     _agreed_policy: Policy | None = PrivateAttr(default=None)
     """As all parties hold it, where a site's floors have made `policy` stricter."""
     _floors: Policy | None = PrivateAttr(default=None)
@@ -266,6 +269,7 @@ class Study(Shown, _Stated):
                      preset: str = ..., options: Mapping[str, Any] = ..., sites: Iterable[str] = ...,
                      quorum: int | None = ..., runs: int = ..., seed: int = ...,
                      source: SharedQuery | Mapping[str, Any] | None = ...,
+                     estimand: Estimand | Mapping[str, Any] | None = ...,
                      ) -> None: ...
 
     @model_validator(mode="before")
@@ -561,8 +565,8 @@ class Study(Shown, _Stated):
         else:
             agreed["source"] = self.source.model_dump(exclude_none=True)
         agreed["coding"] = {name: coding.plain() for name, coding in self.coding.items()}
-        for key in ("coding", "rows_without", "cluster", "subgroups", "design"):  # nor what a study does not say
-            if getattr(self, key) == type(self).model_fields[key].default:
+        for key in ("coding", "rows_without", "cluster", "subgroups", "design", "estimand"):
+            if getattr(self, key) == type(self).model_fields[key].default:  # what a study does not say is no part of it
                 del agreed[key]
         # a study has the hash that it had before there were other types
         agreed = {key: value for key, value in agreed.items() if key not in OF_TYPES
@@ -590,7 +594,7 @@ class Study(Shown, _Stated):
         """The study as a file: `Study.read` of it is equal to this study."""
         changes = self.policy.changes()
         top = self.model_dump(exclude={"covariates", "linkage", "diagnostics", "policy", "options", "source",
-                                       *OF_TYPES, "coding", "subgroups", "design"})
+                                       "estimand", *OF_TYPES, "coding", "subgroups", "design"})
         top = {key: value for key, value in top.items() if value is not None}
         if self.rows_without == "refuse":
             del top["rows_without"]
@@ -613,6 +617,8 @@ class Study(Shown, _Stated):
         tables |= {f"subgroups.{toml_key(name)}": one.plain() for name, one in self.subgroups.items()}
         if self.source:
             tables["source"] = self.source.model_dump(exclude_none=True)
+        if self.estimand:
+            tables |= self.estimand.tables()
         if changes:
             tables["policy"] = {"name": self.policy.name, **changes}
         else:

@@ -158,6 +158,12 @@ def taken_part(terminal: Terminal) -> None:
     site.ended()
 
 
+def has_answered(terminal: Terminal) -> None:
+    simulated(terminal)
+    kit_sent(terminal)
+    taken_part(terminal)
+
+
 def kit_lent(terminal: Terminal) -> None:
     kit_sent(terminal)
     taken_part(terminal)
@@ -214,7 +220,7 @@ PREPARED = {
     "a study of few rounds with the sites": few_rounds, "the other sites have answered": others_answered,
     "letters have gone back and forth until the result": back_and_forth,
     "a study with the sites": simulated, "the coordinator has sent the kit": kit_sent,
-    "the site has taken part": taken_part, "the store is lost": store_lost,
+    "a site has taken part": has_answered, "the site has taken part": taken_part, "the store is lost": store_lost,
     "the coordinator has sent the result": result_sent,
     "the site lyon has taken part, and lends its kit's ledger": kit_lent,
 }

@@ -239,6 +239,7 @@ def _resumable(plan: Study, tables: list[Table], out: Path, seed: int, quiet: bo
     from fedci.cli.progress import round_progress
     from fedci.coordinator.refits import checkpoints
     from fedci.estimator import FedCI
+    from fedci.protocol.forecast import Clock
 
     place = out.absolute()
     checkpoint = place.with_name(f".{place.name}.checkpoint-{_fingerprint(tables)}.npz")
@@ -246,7 +247,7 @@ def _resumable(plan: Study, tables: list[Table], out: Path, seed: int, quiet: bo
     if checkpoint.exists():
         typer.echo(f"going on from {checkpoint}", err=True)
     try:
-        with round_progress(quiet) as progress:
+        with round_progress(quiet, clock=Clock(plan.fit_options().optimiser, len(tables))) as progress:
             result = FedCI(plan, seed=seed).fit_tables(tables, progress=progress, checkpoint=checkpoint)
     except KeyboardInterrupt:
         reached = f"What was reached is kept in {checkpoint}. " if checkpoint.exists() else ""

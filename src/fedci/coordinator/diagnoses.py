@@ -23,6 +23,7 @@ from fedci.diagnostics import (
     plausibility,
     sameness,
     sensitivity,
+    trial,
 )
 from fedci.diagnostics.findings import Diagnostics
 from fedci.diagnostics.propensity import Propensity
@@ -75,9 +76,10 @@ def summary(talk: Talk, contract: Contract, opened: Opening, model: Propensity |
         "heterogeneity": lambda: heterogeneity.summary(effects, {name: _site_effect(fitted.sums[name])
                                                                  for name in effects if name in fitted.sums}),
         "sameness": lambda: sameness.summary(outcome.sums["sameness"]) if "sameness" in outcome.sums else None,
+        "trial": lambda: _trial(talk, contract, opened, fitted),
         "sensitivity": lambda: _sensitivity(fitted, opened, len(names),
                                             outcome.sums.get("treated_share", np.zeros(2)))})
-    return Diagnostics(notes=talk.notes + failed, **made)
+    return trial.of_lot(Diagnostics(notes=talk.notes + failed, **made), contract.study.design, fitted.people)
 
 
 def _of(talk: Talk, kind: str) -> Total:
@@ -219,6 +221,23 @@ def _sensitivity(fitted: Fitted, opened: Opening, columns: int, share: np.ndarra
     return sensitivity.summary(
         effect=effect.mean, se=effect.sd, low=low, high=high, outcome_sd=opened.outcome[1], dof=dof, mean_e=treated,
         noise_sd=noise_sd, correlations=_correlations(sums, fitted.correlations))
+
+
+def _trial(talk: Talk, contract: Contract, opened: Opening, fitted: Fitted) -> trial.Trial | None:
+    """None where treatment was not drawn by lot."""
+    design = contract.study.design
+    if not design.randomised:
+        return None
+    effect = EffectSums((fitted.total,)).expected()
+    model = (effect.mean, *effect.interval())
+    if opened.model.outcome == "survival":
+        told, people = talk.totals["AskTimes"].sums, np.array([opened.people - opened.treated, opened.treated])
+        return trial.of_times(told["events"], told["censored"], people, model, effect.sd, design)
+    sums = _of(talk, "trial").sums
+    if not sums:
+        return None
+    unit, centre = (opened.scales.y_sd, opened.scales.y_mean) if opened.model.outcome == "numeric" else (1.0, 0.0)
+    return trial.summary(sums["arms"], sums["strata"], unit, centre, model, effect.sd, design)
 
 
 def _correlations(sums: EffectSums, correlations: np.ndarray) -> tuple[sensitivity.NoiseCorrelation, ...]:

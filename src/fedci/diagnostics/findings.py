@@ -24,15 +24,16 @@ from fedci.diagnostics.plausibility import Plausibility
 from fedci.diagnostics.refuters import Refuter
 from fedci.diagnostics.sameness import Sameness
 from fedci.diagnostics.sensitivity import Sensitivity
+from fedci.diagnostics.trial import Trial
 from fedci.diagnostics.verdict import FINE, LOOK, PROBLEM, UNKNOWN, Plain, Verdict
 from fedci.errors import OutputError
 
 FORMAT = 1
 TITLES = {"balance": "Balance", "overlap": "Overlap", "missingness": "Missing values", "fit": "Fit",
           "plausibility": "Plausibility", "heterogeneity": "Heterogeneity", "sameness": "Same effect for all",
-          "sensitivity": "Sensitivity", "refuters": "Refuters"}
+          "trial": "The lot", "sensitivity": "Sensitivity", "refuters": "Refuters"}
 """In the order in which they are read: what is known before the effects comes first."""
-SEALED = ("heterogeneity", "sameness", "sensitivity")
+SEALED = ("heterogeneity", "sameness", "trial", "sensitivity")
 """Sections that tell the effect."""
 
 
@@ -53,6 +54,8 @@ class Diagnostics(Plain):
     """None: one site, or blinded."""
     sameness: Sameness | None = None
     """How probable it is that the effect is the same for everybody. None: no site tells, or blinded."""
+    trial: Trial | None = None
+    """The plain difference of a randomised study. None: it is not randomised, or blinded."""
     sensitivity: Sensitivity | None = None
     """None: blinded."""
     refuters: tuple[Refuter, ...] = ()

@@ -68,6 +68,9 @@ class Release:
     """Whose people are summed with them."""
     hidden: tuple[str, ...] = ()
     """Columns of the table that are told as outcomes only; none: the outcome."""
+    part: bool = False
+    """Whether it is a subgroup of the people that the run was let tell of: one more cohort that combines with others,
+    and none of those that `max_cohorts` counts."""
 
 
 class Cohort(NamedTuple):
@@ -168,6 +171,7 @@ class Accountant:
             about = {"kind": "release", "cohort": same, "site": release.site, "run": release.run,
                      "study": release.study, "columns": sorted(release.columns), "outcome": release.outcome,
                      "per_person": release.per_person, "sites": sorted(release.sites), "apart": self.apart}
+            about |= {"part": True} if release.part else {}
             if release.hidden:
                 about["hidden"] = sorted(release.hidden)
             if not any({**line, **about} == line for line in self._releases):
@@ -177,7 +181,8 @@ class Accountant:
     def _check(self, release: Release, cohort: Cohort, same: int | None, policy: Policy) -> None:
         """Column by column: sums of different columns do not combine. Without `min_difference` all but that holds."""
         self._check_hidden(release, policy)
-        self._check_count(release, cohort, policy.max_cohorts)
+        if not release.part:
+            self._check_count(release, cohort, policy.max_cohorts)
         self._check_numbers(release, cohort, same, policy.numbers_per_person)
         if not policy.min_difference:
             return
@@ -186,7 +191,7 @@ class Accountant:
         self._check_comparable(release.site, cohort, frozenset().union(*cohorts_by_column))
         for numbers in cohorts_by_column:
             if numbers and same not in numbers:
-                _check_span(release.site, cohort, [self._cohorts[number] for number in sorted(numbers)], policy)
+                check_span(release.site, cohort, [self._cohorts[number] for number in sorted(numbers)], policy)
 
     def _check_comparable(self, site: str, cohort: Cohort, numbers: Iterable[int]) -> None:
         if self.apart or all(cohort.prints.keys() & self._cohorts[number].prints.keys() for number in numbers):
@@ -209,7 +214,7 @@ class Accountant:
 
     def _check_count(self, release: Release, cohort: Cohort, most: int) -> None:
         different = {self._cohorts[line["cohort"]].whom for line in self._releases
-                     if line["outcome"] == release.outcome}
+                     if line["outcome"] == release.outcome and not line.get("part")}
         if len(different) >= most and cohort.whom not in different:
             raise DisclosureError(
                 f"site '{release.site}': it has told of {len(different)} different cohorts with the outcome "
@@ -253,7 +258,7 @@ class Accountant:
     def counts(self) -> Counts:
         with self._locked():
             numbers = np.zeros(len(self._cohorts), np.int64)
-            for number, run in {(line["cohort"], line["run"]) for line in self._releases}:
+            for number, run in {(line["cohort"], line["run"]) for line in self._releases if not line.get("part")}:
                 numbers[number] += self._numbers[run]
             each = _per_person(self._cohorts, numbers)
             return Counts(cohorts=len(self._cohorts), people=len(each), runs=len(self.runs),
@@ -291,7 +296,7 @@ class Accountant:
 
 
 def release(*, site: str, run: str, agreed: Study, study: Study, whole: Table, rows: np.ndarray,
-            w: np.ndarray, per_person: float = 0.0, sites: tuple[str, ...] = ()) -> Release:
+            w: np.ndarray, per_person: float = 0.0, sites: tuple[str, ...] = (), part: bool = False) -> Release:
     """What a run tells of: these rows of the site's whole table, in these arms.
 
     agreed    the study of all parties; `study` is it, or while a refuter runs, the refuter's
@@ -302,7 +307,7 @@ def release(*, site: str, run: str, agreed: Study, study: Study, whole: Table, r
     hidden = tuple(column for column in whole.origin(study.outcome).columns if column not in told)
     return Release(site=site, run=run, study=agreed.hash(), columns=tuple(dict.fromkeys((*told, *outcome))),
                    outcome=whole.origin(study.outcome).name, people=_records(agreed, whole, rows), w=np.asarray(w),
-                   per_person=per_person, sites=sites, hidden=() if hidden == (study.outcome,) else hidden)
+                   per_person=per_person, sites=sites, hidden=() if hidden == (study.outcome,) else hidden, part=part)
 
 
 def _only_outcome(hidden: Iterable[str] | None, outcome: str) -> set[str]:
@@ -363,7 +368,7 @@ def _read_cohort(line: Line) -> Cohort:
     return Cohort(prints, np.unpackbits(arms, count=line["count"]).astype(bool))
 
 
-def _check_span(site: str, cohort: Cohort, earlier: Sequence[Cohort], policy: Policy) -> None:
+def check_span(site: str, cohort: Cohort, earlier: Sequence[Cohort], policy: Policy) -> None:
     """DisclosureError where sums over this cohort and the earlier ones would tell of few, in either way of knowing
     people."""
     checked: str | None = None

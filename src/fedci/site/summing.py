@@ -15,14 +15,15 @@ from fedci.model.family import Ask, Family, Sums
 from fedci.model.rows import RiskSums, Rows, SiteEffects, SurvivalSums, on_device
 from fedci.model.shared import sum_noise
 from fedci.model.shared.few_family import PRODUCTS
+from fedci.privacy import secure_sum
 from fedci.protocol import course as courses
 from fedci.protocol import stages
 from fedci.protocol.ask import shapes
 from fedci.protocol.course import READY, Opening, Place
 from fedci.protocol.messages import AskMaskKey, OpenSum, Reply, Step, TakeCheckKey, TakeMaskKeys
-from fedci.protocol.packing import JITTERED, POWERS, form_of, from_units, in_units, units_of, with_jitter
+from fedci.protocol.packing import JITTERED, POWERS, flat, form_of, from_units, in_units, units_of, with_jitter
 from fedci.protocol.requests import MASKED, OWN, REQUESTS
-from fedci.site import describing, diagnosing
+from fedci.site import describing, diagnosing, grouping
 from fedci.site.admission import admit, situation
 from fedci.site.describing import Part
 from fedci.site.masking import SiteSums, digest
@@ -208,6 +209,8 @@ def _answer(party: Party, run: Run, place: Place, ask: Ask) -> tuple[Run, Part]:
         return replace(run, described=True), DESCRIBED[ask.name](party, run, ask.arrays)
     ready = required(party.name, run.prepared, "the common units")
     kind = REQUESTS[ask.name].kind
+    if kind in grouping.KINDS:
+        return run, grouping.KINDS[kind](party, run, ready)
     if kind:
         return run, diagnosing.answer(_here(run, ready), kind, ask.arrays)
     return (_effects if _is_of_effects(ask) else _round)(party, run, ready, ask)
@@ -233,7 +236,19 @@ def _round(party: Party, run: Run, ready: Prepared, ask: Ask) -> tuple[Run, Part
     answer = ready.model.answer(ask.name, ask.arrays, rows, run.memory)
     answer = required(party.name, answer, "statistics that are finite")
     sums = {name: np.asarray(part) for name, part in answer.sums.items()}
+    if not _is_summable(run, ready, ask, sums):
+        sums = {name: np.zeros_like(part) for name, part in sums.items()} | {"failed": np.ones(())}
     return replace(run, memory=answer.memory), Part(sums, jitter=_raised(ready, answer.jitter))
+
+
+def _is_summable(run: Run, ready: Prepared, ask: Ask, sums: Mapping[str, np.ndarray]) -> bool:
+    """Whether all sites' numbers of this size would have a sum under masks; without masks alike, so that both go one
+    way. At the far end of a step too long they do not."""
+    numbers = flat(in_units(sums, units_of(ready.model, ask, ready.units.y_sd, ready.people)))
+    if not (run.masked or ready.model.options.standardise):  # in the data's own units, whatever these are
+        return bool(np.isfinite(numbers).all())
+    return secure_sum.fits(numbers, len(run.contract.sites), len(run.table.y) / ready.people,
+                           form_of(ready.model, ask.name))
 
 
 def _raised(ready: Prepared, jitter: float) -> float | None:

@@ -25,6 +25,7 @@ from fedci.model.rows import (
     Scalar,
     SiteEffects,
     Vector,
+    Weighed,
     on_device,
 )
 
@@ -92,6 +93,9 @@ class CompletedRows(NamedTuple):
 
     def effects(self, model: Any, vector: Vector, draws: Draws, correlations: Vector, jitter: Scalar) -> SiteEffects:
         return joined([rows.effects(model, vector, one, correlations, jitter) for rows, one in self._each(draws)])
+
+    def weighed(self, model: Any, vector: Vector, draws: Draws, weights: Vector, jitter: Scalar) -> Weighed:
+        return joined([rows.weighed(model, vector, one, weights, jitter) for rows, one in self._each(draws)])
 
     def realised(self, model: Any, vector: Vector, draws: Draws, correlations: Vector, jitter: Scalar,
                  known: KnownCopies | None = None) -> Iterator[tuple[np.ndarray, Moments]]:

@@ -28,6 +28,9 @@ MEASURED: Mapping[str, tuple[str, Callable[[np.ndarray], int]]] = {
     "thetas": ("draws", len),
     "betas": ("draws", lambda betas: math.prod(betas.shape[:2])),
     "completing": ("draws", len),
+    "told_draws": ("draws", int),
+    "groups": ("groups", int),
+    "levels": ("levels", int),
 }
 """Array that is asked → the size of the answer that it gives; draws of β, where it has any, in place of θ's."""
 

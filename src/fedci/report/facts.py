@@ -14,12 +14,14 @@ from typing import Any
 import numpy as np
 
 from fedci.effect import POPULATIONS, Effect, EffectSums
-from fedci.report import plots
+from fedci.report import checklists, manuscript, plots
+from fedci.report.forest import Row, forest
 from fedci.report.parts import Figure, Grid, Part, Section, Table
 from fedci.report.slots import Curve, Interval, Slots
 from fedci.report.svg import number
 from fedci.result.result import Result
-from fedci.result.words import by_when, of_people, thresholds
+from fedci.result.subgroup_effects import said
+from fedci.result.words import by_when, of_people, plain_difference, thresholds
 from fedci.site import ledger
 from fedci.site.release import numbers_told
 from fedci.study.study import Study
@@ -56,7 +58,8 @@ def sections(result: Result, extra: Extra, alpha: float) -> list[Section]:
         *(_with_verdicts(section, extra.slots) for section in (
             _balance(_labelled(extra.slots, result.study)), _overlap(extra.slots),
             _heterogeneity(extra.slots, effect_on), sensitivity, _refuters(extra.slots), _fit(result, extra.slots))),
-        _left(result, extra.ledgers), _assumptions(result, extra.slots), _made(result)]
+        *manuscript.sections(result, alpha), _left(result, extra.ledgers), _assumptions(result, extra.slots),
+        _made(result), *checklists.sections(result, alpha)]
 
 
 def _labelled(slots: Slots, study: Study) -> Slots:
@@ -76,6 +79,7 @@ def _with_verdicts(section: Section, slots: Slots, kind: str | None = None) -> S
 
 def _effects(result: Result, extra: Extra, effect_on: str, alpha: float) -> list[Section]:
     return [_answer(result, alpha), _sources(result, extra, effect_on), _sites(result, alpha, effect_on),
+            *_subgroups(result, effect_on, alpha),
             _with_verdicts(_people(extra.aggregates, effect_on), extra.slots, "sameness")]
 
 
@@ -113,7 +117,9 @@ def _answer(result: Result, alpha: float) -> Section:
     risks: list[Part] = [_risks_table(result, alpha)] if result.of_risks else []
     risks += [_rates_table(result, alpha)] if result.of_rates else []
     risks += _curves(result, alpha) if result.of_times else []
-    return Section("answer", TITLES["answer"], [words, figure, *risks,
+    lot = result.diagnostics.trial if result.diagnostics is not None else None
+    by_lot = [] if lot is None else [plain_difference(lot)]
+    return Section("answer", TITLES["answer"], [words, *by_lot, figure, *risks,
                                                 *[f"Note: {text}" for text in result.warnings()]])
 
 
@@ -234,6 +240,41 @@ def _sites(result: Result, alpha: float, effect_on: str) -> Section:
                     "The average effect over each site's own people, and over all (diamond). Sites share what the "
                     "model learns, so that small sites borrow from the others.", _effects_table(result, alpha))
     return Section("sites", TITLES["sites"], [figure])
+
+
+def _subgroups(result: Result, effect_on: str, alpha: float) -> list[Section]:
+    """Of a study that names some and was told of them."""
+    if not result.outcome.effects.subgroups:
+        return []
+    found, level, ate = result.groups, f"{100 * (1 - alpha):g}%", result.ate()
+    if not found.groups:
+        return [Section("subgroups", "In whom", ["No subgroup of the study is told of: too few people are in each."])]
+    table, against = found.table(alpha), found.contrasts(alpha)
+    two = "untreated" in table
+    rows: list[Row] = []
+    for name, part in table.groupby("subgroup", sort=False):
+        own = against[against.subgroup == name]
+        rows.append(Row(str(name), p=float(own.p.min()) if len(own) else None))
+        rows += [Row(row.group, row.people, row.mean, row.low, row.high,
+                     f"{number(row.untreated)} / {number(row.treated)}" if two else "") for row in part.itertuples()]
+    overall = Row("everybody", result.outcome.layout.rows, ate.mean, *ate.interval(alpha))
+    kind = "rates" if result.of_rates else "risks"
+    figure = Figure(forest(rows, overall, effect_on.capitalize(), f"{kind} without / with" if two else "", level),
+                    f"The effect in each subgroup that the study named beforehand, with {level} intervals; the dashed "
+                    f"line marks the effect over everybody. p is of the largest difference within a definition, "
+                    f"adjusted for how many were looked at.",
+                    Table(["group", "people", "sites", "effect", f"{level} interval", "interval that holds for all"],
+                          [[row.group, f"{row.people:,}", str(row.sites), number(row.mean),
+                            f"{number(row.low)} to {number(row.high)}",
+                            f"{number(row.all_low)} to {number(row.all_high)}"] for row in table.itertuples()]))
+    differences = Table(["group", "against", "difference of effects", f"{level} interval",
+                         "interval that holds for all", "p, adjusted"],
+                        [[row.group, row.against, number(row.mean), f"{number(row.low)} to {number(row.high)}",
+                          f"{number(row.all_low)} to {number(row.all_high)}", f"{row.p:.2g}"]
+                         for row in against.itertuples()], "How the effect differs between subgroups")
+    untold = ([f"Not told, for too few people: {', '.join(group.name for group in found.untold)}."]
+              if found.untold else [])
+    return [Section("subgroups", "In whom", [*said(found, alpha), figure, differences, *untold])]
 
 
 # ── who profits ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -459,12 +500,16 @@ def _numbers(result: Result) -> str:
     people = sum(site.rows for site in layout.people.values())
     numbers = numbers_told(result.study, options.model_copy(update={"optimiser": asked}), layout.model, people,
                            len(_names(result)), len(layout.indicators))
-    noise = result.study.policy.outcome_noise
+    policy = result.study.policy
+    noise, on_sums = policy.outcome_noise, policy.sum_noise if layout.model.noises_sums else 0.0
     return (f"Numbers told in all sums: about {numbers:,}, {numbers / people:,.3g} for each of {people:,} people. "
             + (f"Some outcomes were flipped at their sites, once and for ever, by a rule of strength {noise:g} "
                f"(outcome_noise); the model knows how many on average." if noise and result.of_risks else
                f"To each outcome its site added noise of {noise:g} standard deviations, once and for ever; the model "
-               f"knows it." if noise else "No noise was added to outcomes."))
+               f"knows it." if noise else "No noise was added to outcomes.")
+            + (f" The sums of people's values have noise, drawn at the sites, so that whoever knows all else learns a "
+               f"number of a person to ± {on_sums:g} standard deviations at best (sum_noise); the model knows it."
+               if on_sums else ""))
 
 
 def _phase(total: ledger.Total, run: str) -> str:
@@ -483,8 +528,10 @@ def _assumptions(result: Result, slots: Slots) -> Section:
     probed = f" Probed: {said['refuters']}." if "refuters" in said else ""
     links = (f"Checked: linkage found and left out {sum(result.outcome.excluded.values()):,} repeated entries."
              if result.study.links else "Not checked: the study names no ids, so a person at two sites counts twice.")
+    lot = result.study.design.randomised
     rows = [
         ["Unconfoundedness: given the covariates, treatment does not depend on the potential outcomes",
+         f"Given by the design: treatment was drawn by lot.{probed}" if lot else
          "Cannot be checked by any data. It fails if something that drives both treatment and outcome was not "
          f"measured. How strong that would have to be: the section on what if an assumption is wrong.{probed}"],
         ["Stable unit treatment value: one version of the treatment, and nobody's treatment changes another's outcome",

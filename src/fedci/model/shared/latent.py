@@ -41,6 +41,7 @@ from fedci.model.rows import (
     Scalar,
     SufficientSums,
     Vector,
+    Weighed,
     merged,
     on_device,
     same_shape,
@@ -125,6 +126,15 @@ class LatentRows(NamedTuple):
         normals = on_device(antithetic(int(self.index), draws.beta.shape, self.rows.y.shape[0]))
         every = draws, local, normals
         return RiskSums(merged(over_draws(lambda part: _risks(model, self, *part, weights, jitter), every)))
+
+    def weighed(self, model: SharedModel, vector: Vector, draws: SharedDraws, weights: Vector,
+                jitter: Scalar) -> Weighed:
+        """With the draws of the function that the sums over everyone have."""
+        local, placed = self.given(model, draws), self.rows.placed(weights)
+        normals = on_device(antithetic(int(self.index), draws.beta.shape, self.rows.y.shape[0]))
+        every = draws, local, normals
+        sums = merged(over_draws(lambda part: _risks(model, self, *part, placed, jitter), every))
+        return Weighed(sums, nothing_left(sums))
 
     def _weights(self) -> Array:
         return on_device(person_weights(np.asarray(self.rows.w), np.asarray(self.rows.mask)))
@@ -303,6 +313,11 @@ def _seen_by(model: SharedModel, site: Any, found: LogOdds, theta: Array, matche
 
 
 # --- risks of the site's own people
+
+
+def nothing_left(sums: Any) -> Array:
+    """Covariances within a draw that gives risks."""
+    return jnp.zeros((1, sums.shape[-1], sums.shape[-1]))
 
 
 def antithetic(index: int, betas: tuple[int, ...], rows: int) -> np.ndarray:

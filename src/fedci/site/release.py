@@ -77,7 +77,7 @@ class Release(Shown):
 
     def shown(self) -> str:
         return (f"Release of site '{self.site}': {len(self.moments)} columns, {len(self.sums)} sums, at most "
-                f"{self.told_per_person:,.0f} numbers per person; .plain() has all of it")
+                f"{self.told_per_person:,.3g} numbers per person; .plain() has all of it")
 
     @property
     def told_per_person(self) -> float:

@@ -239,6 +239,14 @@ def _diagnostics(study: Study) -> Iterator[str | Table]:
     if asked.negative_control:
         yield f"Negative control: the study is fitted to {study.label(asked.negative_control)} as well, which " \
               f"treatment cannot change."
+    if asked.negative_controls:
+        yield f"{len(asked.negative_controls)} negative controls " \
+              f"({', '.join(map(study.label, asked.negative_controls))}): " \
+              "the study is fitted to each; the mean and spread of their effects beyond chance calibrate the " \
+              "interval of " \
+              "the study's own effect, which is reported beside the plain one. They are believed to share the " \
+              "outcome's " \
+              f"sources of bias because: {FOR_AUTHORS}."
     yield ("Blinded: effects stay sealed until somebody has read the diagnostics and opens them, by name (fedci "
            "unblind)."
            if asked.blinded else "Not blinded: effects are seen together with the diagnostics.")

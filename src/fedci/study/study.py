@@ -136,6 +136,8 @@ class Linkage(_Stated):
 
 
 REFUTERS = ("placebo", "random-cause", "subset")
+FEWEST_CONTROLS = 5
+"""Negative controls from which a spread of errors is learnt at all."""
 
 
 class Diagnosing(_Stated):
@@ -148,6 +150,9 @@ class Diagnosing(_Stated):
     """Each a fit of its own, of rows that the sites change; true: all of them."""
     negative_control: Name | None = None
     """A column of an outcome that treatment cannot change; the study is fitted to it as well."""
+    negative_controls: Annotated[tuple[Name, ...], Field(max_length=200)] = ()
+    """Many such columns: what their effects come to tells how wrong such studies are, and intervals are widened by it.
+    """
 
     @staticmethod
     def _place(data: Any) -> str:
@@ -160,12 +165,21 @@ class Diagnosing(_Stated):
 
     @model_validator(mode="after")
     def _nothing_without_diagnostics(self) -> Self:
-        for key in ("blinded", "refute", "negative_control"):
+        for key in ("blinded", "refute", "negative_control", "negative_controls"):
             if not self.enabled and getattr(self, key):
                 raise StudyError(f"diagnostics.{key} needs the diagnostics. Set enabled = true, or remove {key}")
         if len(set(self.refute)) < len(self.refute):
             raise StudyError("diagnostics.refute holds the same refuter twice; each stands once")
+        if 0 < len(self.negative_controls) < FEWEST_CONTROLS:
+            raise StudyError(f"diagnostics.negative_controls: {len(self.negative_controls)} are too few to tell how "
+                             "wrong "
+                             f"studies are: name {FEWEST_CONTROLS} or more, better 30; of one, write negative_control")
         return self
+
+    @property
+    def controls(self) -> tuple[str, ...]:
+        """All columns of negative controls."""
+        return (*((self.negative_control,) if self.negative_control else ()), *self.negative_controls)
 
 
 class SharedQuery(_Stated):
@@ -325,7 +339,7 @@ class Study(Shown, _Stated):
         if self.quorum is not None and self.sites and self.quorum > len(self.sites):
             raise StudyError(f"quorum = {self.quorum} is more than the {len(self.sites)} sites of the study")
         outcomes.check(self.outcome_type, self.time, self.horizons, self.cuts, self.exposure,
-                       self.diagnostics.negative_control)
+                       next(iter(self.diagnostics.controls), None))
         self._check_roles()
         self._check_coding()
         self._check_cluster()
@@ -352,8 +366,8 @@ class Study(Shown, _Stated):
         yield from (("ids", column) for column in self.ids)
         if self.cluster is not None:
             yield "cluster", self.cluster
-        if self.diagnostics.negative_control is not None:
-            yield "diagnostics.negative_control", self.diagnostics.negative_control
+        for column in self.diagnostics.controls:
+            yield f"diagnostics.negative_control{'s' * (column in self.diagnostics.negative_controls)}", column
         for covariate in self.covariates:
             yield from (("covariates", column) for column in {covariate.name, *covariate.design_columns()})
 
@@ -378,9 +392,8 @@ class Study(Shown, _Stated):
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns of the study, whatever a site calls them."""
-        control = self.diagnostics.negative_control
         return (self.treatment, *self.outcome_columns, *(c.name for c in self.covariates), *self.ids,
-                *((control,) if control else ()), *((self.cluster,) if self.cluster else ()))
+                *self.diagnostics.controls, *((self.cluster,) if self.cluster else ()))
 
     def reads(self, names: Iterable[str] | None = None) -> tuple[str, ...]:
         """The columns of a table that these columns of the study (none: all) are made from."""
@@ -602,6 +615,8 @@ class Study(Shown, _Stated):
             del agreed["policy"]["sum_noise"]
             for key in ("sum_noise", "noise_masked"):
                 agreed["fit"]["model"].pop(key, None)
+        if not self.diagnostics.negative_controls:  # nor before there were many of them
+            del agreed["diagnostics"]["negative_controls"]
         agreed["format"] = HASH_FORMAT
         agreed["ids_rule"] = RULE
         return hashlib.sha256(json.dumps(agreed, sort_keys=True).encode()).hexdigest()

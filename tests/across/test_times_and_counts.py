@@ -118,7 +118,7 @@ def test_a_fit_that_was_interrupted_goes_on_to_the_same_bits(outcome, tmp_path, 
 
 @pytest.mark.parametrize("outcome", [TIMED, COUNTED])
 def test_a_study_by_files_gives_the_same_bits(outcome, tmp_path, timed, counted):
-    """Sites that start anew for every letter: codec, door, ledger and mail, and the in-process fit of the same study."""
+    """Sites that start anew for every letter (codec, door, ledger, mail), and the same study in this process."""
     agreed = plan(outcome, sites=SITES, options=FEW | {"optimiser": {"rounds": 2, "draws": 4}})
     mailed = Mailed(tmp_path, agreed, {site: table(number) for number, site in enumerate(SITES)})
     mailed.go()

@@ -56,7 +56,8 @@ app = typer.Typer(add_completion=True, pretty_exceptions_enable=False, rich_mark
                   context_settings={"help_option_names": ["-h", "--help"]})
 for name, commands in parties.APPS.items():
     app.add_typer(commands, name=name)
-app.command()(office.protocol)
+for command in (office.protocol, office.show):
+    app.command()(command)
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:

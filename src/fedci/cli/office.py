@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fedci.cli import parties
-from fedci.cli.arguments import Json, StudyFile
+from fedci.cli.arguments import Alpha, Json, ResultFolder, StudyFile
 from fedci.cli.screen import as_json as told_as_json
 from fedci.cli.stores import StoreFolder
 from fedci.errors import OutputError
@@ -137,3 +137,19 @@ def _write_unit(own: Kit, words: list[str], writes: list[Path], out: Path | None
     flag = " --user" if user else ""
     typer.echo(f"Written: {out}. Put it at {where}/{name}, then: systemctl{flag} daemon-reload && systemctl{flag} "
                f"enable --now {name}. Its log: journalctl{flag} -u {name}; where it stands: fedci {own.role} status")
+
+
+# --- a result, as other programs read it
+
+
+def show(result: ResultFolder, alpha: Alpha = 0.05, as_json: Json = False) -> None:
+    """A result in words, or as JSON for other programs: averages with their intervals, how they were reached, warnings.
+
+    Example: `fedci show result`, or `fedci show result --json`
+    """
+    from fedci.cli.screen import result_in_words
+    from fedci.result.result import Result
+
+    found = Result.load(result)
+    typer.echo(told_as_json({**found.plain(alpha), "study_hash": found.study.hash(), "made": found.made,
+                             "versions": dict(found.versions)}) if as_json else result_in_words(found, result))

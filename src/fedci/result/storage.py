@@ -90,7 +90,7 @@ def _arrays(o: Outcome) -> dict[str, np.ndarray]:
     arrays = {"theta": o.fit.theta, "u": layout.u, "pooled_u": layout.pooled_u, "indicators": layout.indicators,
               "withheld": layout.withheld, "timing": layout.timing,
               "columns": layout.columns.values, "columns_count": layout.columns.count,
-              "people": np.array([layout.people[site] for site in layout.sites]),
+              "people": np.array([layout.people[site].counts for site in layout.sites]),
               **{f"draws/{name}": value for name, value in drawn.draws.items()},
               **{f"scales/{name}": np.asarray(value) for name, value in layout.scales._asdict().items()}}
     arrays |= {f"total/{name}": value for name, value in (drawn.total or {}).items()}
@@ -169,7 +169,7 @@ def _outcome(study: Study, facts: dict[str, Any], arrays: dict[str, np.ndarray],
     sites, described = tuple(facts["sites"]), len(design_columns(study)[0])
     timing = arrays.get("timing", np.zeros(0))  # absent where there were numbers only
     model = model_of(options.model, described + len(arrays["indicators"]), described, len(sites),
-                     study.outcome_type, len(timing) if study.outcome_type == "survival" else 0)
+                     study.outcome_type, len(timing) if study.outcome_type == "survival" else 0, study.arm_count)
     scales = Scales(arrays["scales/x_mean"], arrays["scales/x_sd"],
                     float(arrays["scales/y_mean"]), float(arrays["scales/y_sd"]))
     layout = Layout(sites=sites, model=model, scales=scales, u=arrays["u"], pooled_u=arrays["pooled_u"],
@@ -196,7 +196,7 @@ def _below(arrays: dict[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
 def _opened(arrays: dict[str, np.ndarray], sites: tuple[str, ...], described: int) -> dict[str, Any]:
     """What the opening told: how many people, and the pooled columns. Version 0.1.0 kept each site's moments."""
     if "people" in arrays:
-        people = {site: AtSite(*map(int, counts)) for site, counts in zip(sites, arrays["people"], strict=True)}
+        people = {site: AtSite.of(counts) for site, counts in zip(sites, arrays["people"], strict=True)}
         return {"people": people, "withheld": arrays["withheld"],
                 "columns": Moments(arrays["columns"], arrays["columns_count"])}
     own = {site: _below(arrays, f"moments/{site}/") for site in sites}
@@ -219,7 +219,7 @@ def _read_people(study: Study, outcome: Outcome, index: int, path: Path) -> Peop
     names, kinds = design_columns(study)
     table = Table(site=outcome.layout.sites[index], x=x, missing=np.isnan(x), w=w, y=y, columns=names, kinds=kinds,
                   ids=None, warnings=(), added=float(saved.get("added", 0.0)),  # absent in results of 0.1.0
-                  cluster=saved.get("cluster"), time=saved.get("time"))
+                  cluster=saved.get("cluster"), time=saved.get("time"), arms=study.arm_count)
     return fitted_people(outcome, table, rows, jitter)
 
 

@@ -14,7 +14,7 @@ from fedci.effect import Effect, Rates, Risks
 from fedci.model import predict
 from fedci.model.family import Family
 from fedci.model.likelihood import BINARY, COUNT
-from fedci.model.rows import Draws, Known, Rows
+from fedci.model.rows import Draws, Known, Moments, Rows
 from fedci.model.shared.interval_rows import curves_at
 from fedci.site.prepared import Prepared
 from fedci.table.table import Table
@@ -26,6 +26,9 @@ each of which takes longer than the padding."""
 
 CURVES = (8, 64)
 """The same where each of them has a row for each interval."""
+Pair = tuple[int, int]
+"""(the arm that is compared with, the arm): (untreated, treated) where there are two."""
+PAIR: Pair = (0, 1)
 
 
 @dataclass(frozen=True)
@@ -57,24 +60,25 @@ class People:
         """What predictions need of the site's rows; of a large site's it is work."""
         return self.ready.rows.known(self.ready.model, self.q.draws, self.q.jitter)
 
-    def cate(self, x: np.ndarray | None = None, outcome_noise: bool = False) -> Effect:
+    def cate(self, x: np.ndarray | None = None, outcome_noise: bool = False, pair: Pair = PAIR) -> Effect:
         """τ(x) of new people (raw covariates [p, d]) or, without x, of the site's own; of risks their difference."""
         ready, q = self.ready, self.q
         if ready.model.outcome != "numeric":
-            return self.risks(x).difference
+            return self.risks(x, pair).difference
         x = ready.units.covariates(self.table.x if x is None else x)
-        return stream_cate(ready.model, q.vector, self.known, q.draws, x, q.jitter, ready.units.y_sd, outcome_noise)
+        return stream_cate(ready.model, q.vector, self.known, q.draws, x, q.jitter, ready.units.y_sd, outcome_noise,
+                           pair)
 
-    def risks(self, x: np.ndarray | None = None) -> Rates:
+    def risks(self, x: np.ndarray | None = None, pair: Pair = PAIR) -> Rates:
         """Risks (or rates) of new people (raw covariates [p, d]) or, without x, of the site's own."""
         ready, q = self.ready, self.q
         if ready.model.intervals:
-            return by_the_end(self.curves(x))
+            return by_the_end(self.curves(x), pair)
         x = ready.units.covariates(self.table.x if x is None else x)
-        return stream_risks(ready.model, q.vector, self.known, q.draws, x, q.jitter, rate=ready.rate)
+        return stream_risks(ready.model, q.vector, self.known, q.draws, x, q.jitter, rate=ready.rate, pair=pair)
 
     def curves(self, x: np.ndarray | None = None) -> np.ndarray:
-        """[L, p, J, 2] survival of new people or, without x, of the site's own."""
+        """[L, p, J, A] survival of new people or, without x, of the site's own."""
         ready = self.ready
         x = ready.units.covariates(self.table.x if x is None else x)
         return stream_curves(ready.model, self.known, x, int(ready.rows.index))
@@ -130,13 +134,13 @@ def _squeezed(effect: Effect) -> Effect:
     return Effect(effect.means[:, 0], effect.variances[:, 0])
 
 
-def by_the_end(curves: np.ndarray) -> Risks:
-    """Risks by the last horizon, from curves [L, p, J, 2]."""
-    return Risks(1.0 - curves[:, :, -1, 0], 1.0 - curves[:, :, -1, 1])
+def by_the_end(curves: np.ndarray, pair: Pair = PAIR) -> Risks:
+    """Risks by the last horizon, from curves [L, p, J, A]."""
+    return Risks(*(1.0 - curves[:, :, -1, arm] for arm in pair))
 
 
 def stream_curves(model: Any, known: Any, x: np.ndarray, index: int, drawn: bool = True) -> np.ndarray:
-    """[L, p, J, 2] survival of any number of people for every draw of (θ, β), with the site's own function drawn from
+    """[L, p, J, A] survival of any number of people for every draw of (θ, β), with the site's own function drawn from
     its law, or at its mean."""
     chunk = next((size for size in CURVES if len(x) <= size), CURVES[-1])
     key = jax.random.fold_in(jax.random.PRNGKey(9), index)
@@ -149,7 +153,7 @@ def stream_curves(model: Any, known: Any, x: np.ndarray, index: int, drawn: bool
 
 
 def stream_risks(model: Family, vector: np.ndarray, known: Known, draws: Draws, x: np.ndarray, jitter: float,
-                 drawn: bool = True, rate: float = 1.0) -> Rates:
+                 drawn: bool = True, rate: float = 1.0, pair: Pair = PAIR) -> Rates:
     """r₀ and r₁ of any number of people for every draw of (θ, β): σ of log odds (or e to the log rates) drawn from
     their law, or its mean."""
     parts, chunk = [], next((size for size in SIZES if len(x) <= size), SIZES[-1])
@@ -158,6 +162,8 @@ def stream_risks(model: Family, vector: np.ndarray, known: Known, draws: Draws, 
         padded = np.pad(part, ((0, chunk - len(part)), (0, 0)))
         mean, cov = (np.asarray(law)[:, :len(part)]
                      for law in predict.outcomes_at(model, vector, known, draws, padded, jitter))
+        if model.arms > 2:
+            mean, cov = mean[..., list(pair)], cov[..., list(pair), :][..., list(pair)]
         var = np.maximum(np.diagonal(cov, axis1=-2, axis2=-1), 0.0)
         if model.outcome == "count":
             parts.append(rate * (np.exp(_drawn(mean, cov)) if drawn else COUNT.risk(mean, var)))
@@ -178,15 +184,23 @@ def _drawn(mean: np.ndarray, cov: np.ndarray) -> np.ndarray:
 
 
 def stream_cate(model: Family, vector: np.ndarray, known: Known, draws: Draws, x: np.ndarray, jitter: float,
-                y_sd: float, outcome_noise: bool) -> Effect:
+                y_sd: float, outcome_noise: bool, pair: Pair = PAIR) -> Effect:
     """τ(x) for any number of people, in chunks of one shape; with outcome noise it is a person's realised effect."""
     parts, chunk = [], next((size for size in SIZES if len(x) <= size), SIZES[-1])
     for start in range(0, max(len(x), 1), chunk):
         part = x[start:start + chunk]
         padded = np.pad(part, ((0, chunk - len(part)), (0, 0)))
-        moments = predict.cate_at(model, vector, known, draws, padded, jitter)
+        moments = (predict.cate_at(model, vector, known, draws, padded, jitter) if model.arms == 2 else
+                   _contrast(predict.outcomes_at(model, vector, known, draws, padded, jitter), pair))
         parts.append(jax.tree.map(lambda leaf, n=len(part): np.asarray(leaf)[:, :n], moments))
     mean, var = (np.concatenate([getattr(p, k) for p in parts], axis=1) for k in ("mean", "var"))
     if outcome_noise:
-        var = var + np.asarray(predict.noise_variance(model, vector, draws))[:, None]
+        var = var + np.asarray(predict.noise_variance(model, vector, draws, pair))[:, None]
     return Effect(mean, var).scaled(y_sd)
+
+
+def _contrast(arms: Any, pair: Pair) -> Moments:
+    """Of one of more arms against another."""
+    (mean, cov), (against, arm) = map(np.asarray, arms), pair
+    var = cov[..., arm, arm] + cov[..., against, against] - 2.0 * cov[..., arm, against]
+    return Moments(mean[..., arm] - mean[..., against], np.maximum(var, 0.0))

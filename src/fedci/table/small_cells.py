@@ -21,7 +21,8 @@ FEW = 12
 
 
 def withheld(x: np.ndarray, w: np.ndarray, least: int) -> np.ndarray:
-    """[d] columns of two values, one of them held by someone in an arm, but by fewer than `least` there."""
+    """[d] columns of two values, one of them held by someone in an arm, but by fewer than `least` there. `w` [n]:
+    the arm of each person."""
     return np.array([_is_small(_pair(column), column, w, least) for column in x.T], bool)
 
 
@@ -33,7 +34,7 @@ def varies(x: np.ndarray, least: int) -> np.ndarray:
 def gaps(x: np.ndarray, w: np.ndarray, least: int) -> np.ndarray:
     """[d] columns that lack a value of someone in an arm, but of fewer than `least` there."""
     missing = np.isnan(x)
-    counts = np.stack([missing[w == arm].sum(0) for arm in (0, 1)])
+    counts = np.stack([missing[w == arm].sum(0) for arm in _arms(w)])
     return np.any((counts > 0) & (counts < least), axis=0)
 
 
@@ -82,8 +83,13 @@ def _is_small(value: float | None, column: np.ndarray, w: np.ndarray, least: int
         return False
     holds, known = column == value, ~np.isnan(column)
     two = len(np.unique(column[known])) == 2
-    cells = [np.sum(side & (w == arm)) for arm in (0, 1) for side in ((holds, known & ~holds) if two else (holds,))]
+    cells = [np.sum(side & (w == arm)) for arm in _arms(w) for side in ((holds, known & ~holds) if two else (holds,))]
     return any(0 < count < least for count in cells)
+
+
+def _arms(w: np.ndarray) -> range:
+    """Those that somebody here got, and two at least."""
+    return range(max(int(np.max(w, initial=1)) + 1, 2))
 
 
 def _apart(column: np.ndarray) -> int:

@@ -15,7 +15,7 @@ from fedci.model.families import model_of
 from fedci.model.shared import basis, evidence, exchanges, inducing
 from fedci.model.shared.evidence import SharedDraws, Statistics
 from fedci.model.shared.shared import noise_sd, own_root
-from fedci.site.accountant import Cohort, _check_span, _read_cohort, _written
+from fedci.site.accountant import Cohort, _read_cohort, _written, check_span
 from fedci.study.options import SharedOptions
 from fedci.study.policy import policy
 from fedci.table import small_cells
@@ -278,6 +278,8 @@ def test_a_study_of_more_arms_is_written_and_read():
     ({"preset": "few", "options": {}}, "Choose the preset 'default'"),
     ({"treatment": TREATMENT | {"treated": "low"}}, "treated and untreated are of two arms"),
     ({"diagnostics": {"refute": True}}, "refuters and negative controls"),
+    ({"design": "randomised"}, "design is of two arms"),
+    ({"subgroups": {"old": {"by": "a", "cuts": [0.0]}}}, "subgroups is of two arms"),
 ])
 def test_what_two_arms_alone_have_is_refused_in_words(changes, words):
     with pytest.raises(StudyError, match=words):
@@ -317,9 +319,9 @@ def test_the_store_knows_who_was_in_which_of_three_arms():
     moved = arm.copy()
     moved[[10, 20]] = 2, 1
     limits = policy({"name": "custom", "min_cell": 5, "min_difference": 5})
-    _check_span("s0", Cohort({"row": prints}, arm), [Cohort({"row": prints}, arm)], limits)
+    check_span("s0", Cohort({"row": prints}, arm), [Cohort({"row": prints}, arm)], limits)
     with pytest.raises(Exception, match="min_cell"):
-        _check_span("s0", Cohort({"row": prints}, moved), [Cohort({"row": prints}, arm)], limits)
+        check_span("s0", Cohort({"row": prints}, moved), [Cohort({"row": prints}, arm)], limits)
 
 
 def test_each_row_picks_its_arm():

@@ -13,6 +13,7 @@ from fedci.coordinator.checkpoint import Checkpoint, Mark
 from fedci.coordinator.coordinator import run_study
 from fedci.coordinator.talk import PlainSums, Talk
 from fedci.errors import AwayError, FederationError, FloorError, HandshakeError, MessageError, UsageError
+from fedci.model.shared import exchanges
 from fedci.privacy import agreement, secure_sum
 from fedci.protocol.codec import decode, encode
 from fedci.protocol.course import Contract
@@ -53,6 +54,24 @@ def test_a_masked_round_of_the_model_shared_is_the_plain_one():
     found = [one_round(*prepared(policy, preset="default")) for policy in (SECURE, PLAIN)]
     assert found[0][0] == pytest.approx(found[1][0], rel=1e-7)
     np.testing.assert_allclose(found[0][1], found[1][1], rtol=1e-4, atol=1e-5 * np.abs(found[1][1]).max())
+
+
+@pytest.mark.parametrize("away, fails", [(2.0, False), (5.2, True), (5.5, True), (400.0, True)])
+def test_a_step_too_long_fails_alike_with_masks_and_without_and_stops_nothing(away, fails, monkeypatch):
+    """With a pooled covariance e^away times as large statistics leave the range of the secure sum, first all sites'
+    together, then one site's; in the end they are not finite. The optimiser is told −∞, in the clear as well, and steps
+    back."""
+    def far(model, beta, beginning=exchanges.beginning):
+        means, widths = np.split(beginning(model, beta), 2)
+        theta = model.unravel(means)
+        return np.concatenate([model.ravel(theta | {"pooled": theta["pooled"] + away}), widths])
+
+    monkeypatch.setattr(exchanges, "beginning", far)
+    found = [one_round(*prepared(policy, preset="default")) for policy in (SECURE, PLAIN)]
+    assert [not np.isfinite(objective) for objective, *_ in found] == [fails, fails]
+    assert [gradient.any() for _, gradient, _ in found] == [not fails, not fails]
+    if not fails:
+        assert found[0][0] == pytest.approx(found[1][0], rel=1e-6)  # statistics are larger than at the start
 
 
 def test_the_unit_of_the_outcome_does_not_matter_to_masked_effects():

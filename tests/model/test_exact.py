@@ -103,3 +103,14 @@ def test_one_cluster_is_none():
     _, one, *_ = clustered(np.zeros(24, int))
     for a, b in zip(*(rows.statistics(model, on_device(model.prior[0]), 0.0) for rows in (none, one)), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-12)
+
+
+def test_weighed_sums_are_those_of_the_populations_for_their_weights(make, model, site, draws):
+    """And covariances: of a sum with itself its variance, of everybody with the arms what adds up."""
+    vector = make.theta(model)
+    people, treated = np.ones(6), np.asarray(site.w)[:6].astype(float)
+    found = site.weighed(model, vector, draws, np.stack([people, treated, people - treated]), 0.0)
+    cate = site.effects(model, vector, draws, np.array([0.0]), 0.0).cate
+    np.testing.assert_allclose(found.sums[:, 0], cate.mean, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(np.diagonal(found.cov, axis1=1, axis2=2), cate.var, rtol=1e-8, atol=1e-12)
+    np.testing.assert_allclose(found.cov[:, 0, 0], found.cov[:, 1:, 1:].sum((1, 2)), rtol=1e-8)

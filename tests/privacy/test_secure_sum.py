@@ -77,6 +77,20 @@ def test_parts_of_a_whole_may_be_as_large_as_the_whole():
         ss.encode(np.array([256.0]), 3, ss.COMPACT)
 
 
+@given(st.lists(st.floats(1e-6, 1.0), min_size=3, max_size=40), st.sampled_from([ss.BOUNDED, ss.COMPACT, ss.RELATIVE]))
+def test_a_sum_of_numbers_that_fit_is_in_the_range(people, form):
+    """However few of the sites hold nearly all people: the sum is below `largest`, beyond which it is garbage; and a
+    site may have its share of half the range."""
+    shares = np.array(people) / np.sum(people)
+    parts = np.array([1.0 / len(shares) if ss.width(form) == 64 else 0.5 * max(share, 1.0 / len(shares))
+                      for share in shares]) * ss.largest(form)
+    for share, part in zip(shares, parts, strict=True):
+        assert ss.fits(np.array([-np.nextafter(part, 0), 0.0]), len(shares), share, form)
+        assert not any(ss.fits(np.array([0.0, bad]), len(shares), share, form)
+                       for bad in (np.nextafter(part, np.inf), -np.inf, np.nan))
+    assert parts.sum() <= ss.largest(form) * (1.0 + 1e-12)
+
+
 @given(st.integers(0, 2**32 - 1), st.integers(0, 20), st.sampled_from([ss.COMPACT, ss.RELATIVE]))
 def test_what_travels_in_fewer_bits_is_the_same_sum(seed, count, form):
     """Masks, sums and signs in the lowest bits alone: to the bit."""

@@ -23,7 +23,7 @@ from fedci.protocol.codec import decode, encode
 from fedci.protocol.course import Contract
 from fedci.protocol.messages import TYPES, AskMaskKey, Message, Refusal, Reply, Step
 from fedci.protocol.requests import MASKED, NO_PHASE, OWN, REQUESTS, SIZES, Array, Request, asked, row_of
-from fedci.site import diagnosing
+from fedci.site import diagnosing, grouping
 from fedci.site.describing import Part
 from fedci.site.door import Door, check_leaving
 from fedci.site.ledger import Ledger, read
@@ -55,8 +55,8 @@ def test_every_step_has_a_row_and_something_that_computes_it():
     assert {type(model) for model in models} == set(FAMILIES.values())
     asks = {name for model in models for name in model.asks}
     assert steps == {*DESCRIBED, course.READY, course.BEGIN, *asks,
-                     *(f"AskDiagnostic.{kind}" for kind in diagnosing.KINDS)}
-    assert {row.kind for row in REQUESTS.values()} == {"", *diagnosing.KINDS}
+                     *(f"AskDiagnostic.{kind}" for kind in (*diagnosing.KINDS, *grouping.KINDS))}
+    assert {row.kind for row in REQUESTS.values()} == {"", *diagnosing.KINDS, *grouping.KINDS}
     assert {name for name, row in REQUESTS.items() if row.optional} == {name for name in steps if "." in name}
 
 
@@ -87,7 +87,7 @@ def test_the_shapes_of_a_fit_are_the_models(draws):
     model = model_of(study(preset="default").fit_options().model, 4, 3, 2)
     thetas = np.zeros((draws, model.size))
     assert shapes(model, Ask("AskStatistics", {"thetas": thetas})) == evidence.shapes(model, draws) | {"failed": ()}
-    assert shapes(model, Ask("PullBack", {"thetas": thetas})) == {"gradient": thetas.shape}
+    assert shapes(model, Ask("PullBack", {"thetas": thetas})) == {"gradient": thetas.shape, "failed": ()}
     ask = Ask("AskSharedEffects", {"thetas": thetas, "betas": np.zeros((draws, 8, 2)), "correlations": np.zeros(4)})
     assert shapes(model, ask)["cate_mean"] == (8 * draws, 3)
     assert shapes(model, ask)["ite_mean"] == (2 * draws, 4, 3)

@@ -9,7 +9,7 @@ from fedci.report.svg import number
 from support.reported import Names
 
 SECTIONS = ["answer", "sources", "sites", "people", "balance", "overlap", "heterogeneity", "sensitivity", "refuters",
-            "fit", "left", "assumptions", "made"]
+            "fit", "question", "studied", "left", "assumptions", "made", "target", "strobe"]
 
 
 def test_the_answer_stands_first_in_the_results_own_numbers(folder, page):

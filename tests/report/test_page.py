@@ -64,6 +64,22 @@ def test_the_command_writes_the_page(folder, tmp_path, capsys):
     assert "3 sources (result)" in (tmp_path / "page.html").read_text()
 
 
+def test_word_and_tables_hold_the_numbers_of_the_page(folder, page, tmp_path):
+    word = pytest.importorskip("docx")
+    made = write_report(folder, tmp_path / "report.docx", form="docx", tables=tmp_path / "numbers")
+    opened = word.Document(str(made))
+    said = "\n".join([p.text for p in opened.paragraphs] +
+                     [cell.text for table in opened.tables for row in table.rows for cell in row.cells])
+    shown = " ".join(Names(page).text)
+    result = Result.load(folder)
+    for text in (number(result.ate().mean), result.study.hash(), "Table 1" if result.diagnostics else "table 1"):
+        assert text in said
+        assert text in shown
+    effects = pd.read_csv(tmp_path / "numbers" / "sites-1.csv", dtype=str)
+    assert number(result.ate().mean) in effects["effect"].tolist()
+    assert len(list((tmp_path / "numbers").glob("*.csv"))) > 15
+
+
 def test_results_of_one_name_are_told_apart_and_must_ask_the_same(folder, tmp_path):
     for place in ("a", "b"):
         shutil.copytree(folder, tmp_path / place / "result")

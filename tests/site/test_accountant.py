@@ -2,6 +2,8 @@
 doors with real ledgers; the kits are new each time, the site's store is not."""
 
 import base64
+import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from itertools import count
 
@@ -25,6 +27,7 @@ from fedci.site.ledger import Ledger
 from fedci.site.site import Site
 from fedci.site.store import FILE
 from fedci.study.policy import POLICIES, policy
+from fedci.table.table import located
 from fedci.version import __version__
 from support.stored import CONTEXT, admitting, release
 from tests_support import STANDARD_OTHERWISE, frame, study
@@ -225,6 +228,91 @@ def test_numbers_add_up_over_cohorts_of_sites(tmp_path):
         account.admit(replace(asked, sites=sites, run=run), POLICIES["standard"])
     with pytest.raises(DisclosureError, match="numbers for each were told"):
         account.admit(replace(asked, sites=("a", "b", "d"), run="third"), POLICIES["standard"])
+
+
+# --- the same columns under other names
+
+
+RENAMED = {"treatment": {"name": "v", "column": "w"}, "outcome": {"name": "z", "column": "y"},
+           "covariates": {"years": {"column": "age"}, "mass": {"column": "bmi"},
+                          "female": {"type": "binary", "column": "sex"}}}
+
+
+def test_a_study_that_calls_the_same_columns_otherwise_is_about_the_same(tmp_path):
+    """A study's author writes names and codings: one patient more, or another study, is seen all the same."""
+    rows = frame(101, 0)
+    renamed = study(policy=STANDARD, **RENAMED)
+    assert isinstance(told(tmp_path, rows.iloc[:100]), Reply)
+    assert isinstance(told(tmp_path, rows.iloc[:100], renamed), Reply)
+    assert "would tell of 1 people as much as a mean over 1 does" in why(tmp_path, rows, renamed)
+    few = limited(rows.iloc[:100])
+    assert isinstance(told(tmp_path, rows.iloc[:100], few, keep="b"), Reply)
+    again = limited(rows.iloc[:100], **RENAMED)
+    assert "numbers for each were told in 1 other studies" in why(tmp_path, rows.iloc[:100], again, keep="b")
+
+
+@pytest.mark.parametrize("covariates", [
+    {"age": {"factor": 1.000001}, "bmi": {}, "sex": {"type": "binary"}},
+    {"age": {}, "bmi": {"columns": ["bmi", "sex"], "combine": "sum"}, "sex": {"type": "binary"}}])
+def test_whom_a_coding_changes_nobody_can_compare_and_they_are_refused(tmp_path, covariates):
+    """A factor near 1 would make everybody another person, and so one patient more none of those told of before."""
+    rows = frame(101, 0)
+    assert isinstance(told(tmp_path, rows.iloc[:100]), Reply)
+    changed = study(policy=STANDARD, covariates=covariates)
+    assert "cannot tell whether they are of the same people" in why(tmp_path, rows, changed)
+    assert isinstance(told(tmp_path, rows, changed, keep="b"), Reply)
+    assert isinstance(told(tmp_path, rows, changed, keep="b"), Reply)
+
+
+def test_an_outcome_is_no_covariate_under_another_name_either(tmp_path):
+    rows = with_ids(frame(120, 0)).assign(z=frame(120, 1).y)
+    same = {"ids": ("id",), "linkage": {"enabled": False}, "policy": STANDARD}
+    assert isinstance(told(tmp_path, rows, study(**same)), Reply)
+    covariates = {"age": {}, "other": {"column": "y", "factor": 2}}
+    found = why(tmp_path, rows, study(**same, outcome="z", covariates=covariates))
+    assert "'y' was told of as an outcome, with noise" in found
+
+
+def test_a_change_since_a_baseline_hides_the_later_value_alone(tmp_path):
+    """The baseline is a covariate too, and was told without noise: a later study may have it."""
+    rows = with_ids(frame(120, 0)).assign(before=frame(120, 1).y, z=frame(120, 2).y)
+    same = {"ids": ("id",), "linkage": {"enabled": False}, "policy": STANDARD, "covariates": {"age": {}, "before": {}}}
+    change = {"name": "change", "columns": ["y", "before"], "combine": "difference"}
+    assert isinstance(told(tmp_path, rows, study(**same | {"outcome": change})), Reply)
+    assert isinstance(told(tmp_path, rows, study(**same, outcome="z")), Reply)
+    later = same | {"covariates": {"age": {}, "y": {}}}
+    assert "'y' was told of as an outcome" in why(tmp_path, rows, study(**later, outcome="z"))
+
+
+def test_one_time_corrected_is_refused(tmp_path):
+    rows = frame(120, 0).assign(died=lambda rows: (rows.y > 2.5).astype(int), days=lambda rows: 1.0 + rows.bmi)
+    outcome = {"time": "days", "event": "died", "type": "survival", "horizons": [30.0]}
+    loose = {"outcome_noise": 0.0, "statistics_per_row": 1e9, "max_parameters_per_row": 1e9}
+    agreed = study(policy=STANDARD | loose, outcome=outcome, preset="default")
+    assert isinstance(told(tmp_path, rows, agreed), Reply)
+    assert isinstance(told(tmp_path, rows, agreed), Reply)
+    assert "a few corrected rows" in why(tmp_path, rows.assign(days=rows.days.where(rows.index != 7, 2.0)), agreed)
+
+
+def test_by_what_a_query_of_the_study_gives_people_are_known_in_that_query_alone(tmp_path, monkeypatch):
+    """Its author may call columns and ids as he likes, and change values a little."""
+    pytest.importorskip("sqlalchemy", reason="the extra `sql` is not installed")
+    rows = with_ids(frame(101, 0))
+    with closing(sqlite3.connect(tmp_path / "a.db")) as connection:
+        rows.to_sql("cohort", connection, index=False)
+    monkeypatch.setenv("FEDCI_DATABASE_URL", f"sqlite:///{tmp_path / 'a.db'}")
+
+    def asked(query, names):
+        treatment, outcome, age = names
+        agreed = study(policy=STANDARD, treatment=treatment, outcome=outcome, covariates={age: {}}, ids=("id",),
+                       linkage={"enabled": False}, source={"query": query})
+        return agreed, located("sql:", "a", agreed)
+
+    first = asked("SELECT id, w, y, age FROM cohort LIMIT 100", ("w", "y", "age"))
+    assert isinstance(told(tmp_path, first[1], first[0]), Reply)
+    assert isinstance(told(tmp_path, first[1], first[0]), Reply)
+    other = asked("SELECT id || 'x' AS id, w AS v, y + 1e-9 AS z, age AS a FROM cohort", ("v", "z", "a"))
+    assert "cannot tell whether they are of the same people" in why(tmp_path, other[1], other[0])
 
 
 # --- what noise on outcomes hides

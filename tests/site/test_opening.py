@@ -108,3 +108,17 @@ def test_linkage_comes_before_the_first_sums_in_a_study_with_ids():
     for turn in ((site.party, replace(run, described=True)), (made().party, hello(made()))):
         with pytest.raises(SiteError, match="linkage comes before the first sums, in a study with ids"):
             opening.link(*turn, request)
+
+
+def test_the_words_of_a_handshake_hold_no_count_of_rows_that_are_left_out():
+    """Before the accountant has looked: of two studies, or two tables, they could differ by one person."""
+    words = []
+    for missing, least in ((20, 10), (21, 10), (20, 0)):
+        rows = frame(100, 0)
+        rows.loc[: missing - 1, "y"] = float("nan")
+        agreed = study(rows_without="drop", policy={"name": "custom", "min_cell": least})
+        site = Site(agreed, Source("a", rows).read(agreed))
+        reply = opening.hello(site.party, site.run, greeting(agreed))[1]
+        words.append([told for told in reply.notes["warnings"] if "left out" in told])
+    assert words[0] == words[1] == []
+    assert words[2] == ["site 'a': left out as the study says: 20 rows without outcome"]

@@ -82,11 +82,17 @@ def test_a_duckdb_query_reaches_nothing_but_its_database(tmp_path, monkeypatch):
     duckdb.connect(str(path)).close()
     secret.write_text("a\n1\n")
     monkeypatch.setenv(ADDRESS, f"duckdb:///{path}")
-    for text in (f"SELECT * FROM read_csv('{secret}')", f"SELECT * FROM '{secret}'"):
+    hidden = f"SELECT * FROM read_csv(''{secret}'')"
+    for text in (f"SELECT * FROM read_csv('{secret}')", f"SELECT * FROM '{secret}'", f"SELECT * FROM query('{hidden}')",
+                 "SELECT * FROM query('SELECT 1 AS a')", "SELECT * FROM Query_Table('t')",
+                 "SELECT * FROM json_execute_serialized_sql(json_serialize_sql('SELECT 1 AS a'))",
+                 f"SELECT * FROM enable_logging(storage='file', storage_path='{tmp_path}')",
+                 f"SELECT * FROM enable_profiling(save_location='{tmp_path / 'p'}')"):
         (tmp_path / "q.sql").write_text(text)
         with pytest.raises(Exception, match="site|query") as problem:
             Source.at(STUDY, "lyon", f"sql:{tmp_path / 'q.sql'}").read(STUDY)
         assert type(problem.value).__name__ == "SourceError"
+    assert sorted(tmp_path.iterdir()) == [path, tmp_path / "q.sql", secret]
 
 
 def test_sql_servers_words():

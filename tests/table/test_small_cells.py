@@ -33,6 +33,22 @@ def test_a_column_of_two_values_is_withheld_exactly_where_a_cell_of_an_arm_is_sm
         assert small_cells.is_small_outcome(np.array(column), np.array(w), LEAST) == expected
 
 
+def test_a_column_that_one_value_fills_is_withheld_where_few_of_an_arm_have_another():
+    """A dose that thirteen people have, each another, and of the treated one: its sum over them is that person's."""
+    w, doses = np.repeat([0, 1], 50), np.zeros(100)
+    doses[:12] = np.arange(1, 13)
+    assert not small_cells.withheld(doses[:, None], w, 10).any()  # nobody of the treated has any
+    doses[60] = 40.0
+    assert len(np.unique(doses)) > small_cells.FEW
+    assert small_cells.withheld(doses[:, None], w, 10).all()
+    assert small_cells.is_small_outcome(doses, w, 10)
+    doses[61:70] = 41.0 + np.arange(9)
+    assert not small_cells.withheld(doses[:, None], w, 10).any()
+    assert not small_cells.is_small_outcome(doses, w, 10)
+    measured = np.random.default_rng(0).normal(size=100)
+    assert not small_cells.withheld(measured[:, None], w, 10).any()
+
+
 def test_gaps_are_small_exactly_where_few_of_an_arm_lack_a_value():
     for column, w in TABLES:
         lacking = [sum(v != v and arm == group for v, group in zip(column, w, strict=True)) for arm in (0, 1)]

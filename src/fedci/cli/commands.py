@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from fedci.cli import parties
+from fedci.cli import office, parties
 from fedci.cli.arguments import (
     RESULT,
     Alpha,
@@ -56,6 +56,7 @@ app = typer.Typer(add_completion=True, pretty_exceptions_enable=False, rich_mark
                   context_settings={"help_option_names": ["-h", "--help"]})
 for name, commands in parties.APPS.items():
     app.add_typer(commands, name=name)
+app.command()(office.protocol)
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -469,16 +470,23 @@ def report(result: ResultFolder,
                "each, in the order they were added.")] = None,
            ledgers: Annotated[list[Path] | None, typer.Option(
                "--ledger", metavar="DIR", help="A site's folder, to list what left it; once for each.")] = None,
+           form: office.DocumentFormat = None,
+           tables: Annotated[Path | None, typer.Option("--tables", metavar="DIR", help="For the numbers of every table "
+                                                       "and plot, as CSV files.")] = None,
            alpha: Alpha = 0.05, as_json: Json = False) -> None:
-    """The result as a document: one HTML file with plots, readable on a phone, printable, without a network.
+    """The result as a document: one HTML file with plots, readable on a phone, printable, without a network; or Word.
 
     Example: `fedci report result --out report.html`
+
+    For a manuscript: `fedci report result --format docx --tables numbers`
     """
     from fedci.cli.progress import count_progress
+    from fedci.report.documents import format_of
     from fedci.report.page import STEPS, write_report
 
     with count_progress("effects along the covariates", STEPS, as_json) as done:
-        made = write_report(result, out, others or (), ledgers or (), alpha, done=done or (lambda steps: None))
+        made = write_report(result, out, others or (), ledgers or (), alpha, done=done or (lambda steps: None),
+                            form=format_of(out or Path("report.html"), form), tables=tables)
     typer.echo(_as_json({"report": str(made), "bytes": made.stat().st_size}) if as_json else f"Written: {made}")
 
 

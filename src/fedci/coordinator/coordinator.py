@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,7 +21,7 @@ import numpy as np
 from fedci.coordinator import diagnoses, masked_sums
 from fedci.coordinator.checkpoint import Checkpoint, Mark, load
 from fedci.coordinator.linkage import Linked, link
-from fedci.coordinator.talk import PlainSums, Talk, Terms
+from fedci.coordinator.talk import GIVEN_UP, PlainSums, Talk, Terms
 from fedci.diagnostics.findings import Diagnostics
 from fedci.diagnostics.fit import Step
 from fedci.diagnostics.propensity import Propensity
@@ -144,6 +144,9 @@ class Effects:
     all."""
     total: dict[str, np.ndarray] | None = None
     """The same summed over sites, under secure sums; none: `sums` has all."""
+    subgroups: Mapping[str, np.ndarray] = field(default_factory=dict)
+    """Sums over the people of each subgroup that the study names (`result.subgroup_effects`); none: it names none, or
+    they were given up."""
     beta: BetaLaw | None = None
     """Model `shared`: β's law for each θ, which the checks need; not saved."""
 
@@ -298,7 +301,15 @@ def gather_effects(talk: Talk, contract: Contract, opened: Opening, model: Prope
     drawn = talk.follow(course.closing(contract, opened, model, fit.theta, fit.anchor))
     total = next(total for name, total in talk.totals.items() if REQUESTS[name].phase == "effects")
     return Effects(drawn.draws, {name: dict(part) for name, part in total.sites.items()},
-                   dict(total.sums) if talk.secure else None, drawn.law)
+                   dict(total.sums) if talk.secure else None, _subgroups(talk, opened), drawn.law)
+
+
+def _subgroups(talk: Talk, opened: Opening) -> dict[str, np.ndarray]:
+    """In the outcome's units."""
+    told = talk.totals.get(course.SUBGROUPS, GIVEN_UP).sums
+    unit = float(opened.timing[0]) if opened.model.outcome == "count" else opened.scales.y_sd
+    powers = {"effects": 1, "effects_cov": 2}
+    return {name: np.asarray(part) * unit ** powers.get(name, 0) for name, part in told.items()}
 
 
 class _Clock:

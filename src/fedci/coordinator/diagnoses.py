@@ -13,7 +13,18 @@ from typing import Any
 import numpy as np
 
 from fedci.coordinator.talk import GIVEN_UP, Talk, Total
-from fedci.diagnostics import balance, fit, heterogeneity, missingness, overlap, plausibility, sameness, sensitivity
+from fedci.diagnostics import (
+    balance,
+    described,
+    fit,
+    heterogeneity,
+    missingness,
+    overlap,
+    plausibility,
+    sameness,
+    sensitivity,
+    trial,
+)
 from fedci.diagnostics.findings import Diagnostics
 from fedci.diagnostics.propensity import Propensity
 from fedci.effect import EffectSums
@@ -53,6 +64,7 @@ def summary(talk: Talk, contract: Contract, opened: Opening, model: Propensity |
     effects = {name: heterogeneity.Sums(*map(float, own["effect"])) for name, own in outcome.sites.items()}
     everyone = _pooled_fit(opened, outcome.sums)
     made, failed = tried({
+        "described": lambda: _described(talk, contract, opened, names),
         "balance": lambda: _balance(talk, names),
         "overlap": lambda: _overlap(talk, opened, model, names),
         "missingness": lambda: _missingness(talk, contract),
@@ -64,9 +76,10 @@ def summary(talk: Talk, contract: Contract, opened: Opening, model: Propensity |
         "heterogeneity": lambda: heterogeneity.summary(effects, {name: _site_effect(fitted.sums[name])
                                                                  for name in effects if name in fitted.sums}),
         "sameness": lambda: sameness.summary(outcome.sums["sameness"]) if "sameness" in outcome.sums else None,
+        "trial": lambda: _trial(talk, contract, opened, fitted),
         "sensitivity": lambda: _sensitivity(fitted, opened, len(names),
                                             outcome.sums.get("treated_share", np.zeros(2)))})
-    return Diagnostics(notes=talk.notes + failed, **made)
+    return trial.of_lot(Diagnostics(notes=talk.notes + failed, **made), contract.study.design, fitted.people)
 
 
 def _of(talk: Talk, kind: str) -> Total:
@@ -79,6 +92,19 @@ def _balance(talk: Talk, names: tuple[str, ...]) -> balance.Balance | None:
         return None
     sites = {name: balance.arm_moments(own) for name, own in moments.sites.items() if "size" in own}
     return balance.summary(balance.arm_moments(moments.sums), sites, names)
+
+
+def _described(talk: Talk, contract: Contract, opened: Opening, names: tuple[str, ...]) -> described.Described | None:
+    """None where noise for privacy is in the sums it is made of."""
+    study, moments = contract.study, _of(talk, "balance")
+    if study.policy.noises("moments"):
+        return None
+    arms = described.columns_of(balance.arm_moments(moments.sums), names, opened.centre,
+                                opened.spread) if moments.sums else ()
+    exposure = talk.totals["AskExposure"].sums["exposure"] if study.exposure else None
+    return described.summary(study.outcome_type, talk.totals["AskMeans"].sums,
+                             float(talk.totals["AskSpreads"].sums["y_square"]), exposure,
+                             study.policy.outcome_noise > 0, arms)
 
 
 def _missingness(talk: Talk, contract: Contract) -> missingness.Missingness | None:
@@ -195,6 +221,23 @@ def _sensitivity(fitted: Fitted, opened: Opening, columns: int, share: np.ndarra
     return sensitivity.summary(
         effect=effect.mean, se=effect.sd, low=low, high=high, outcome_sd=opened.outcome[1], dof=dof, mean_e=treated,
         noise_sd=noise_sd, correlations=_correlations(sums, fitted.correlations))
+
+
+def _trial(talk: Talk, contract: Contract, opened: Opening, fitted: Fitted) -> trial.Trial | None:
+    """None where treatment was not drawn by lot."""
+    design = contract.study.design
+    if not design.randomised:
+        return None
+    effect = EffectSums((fitted.total,)).expected()
+    model = (effect.mean, *effect.interval())
+    if opened.model.outcome == "survival":
+        told, people = talk.totals["AskTimes"].sums, np.array([opened.people - opened.treated, opened.treated])
+        return trial.of_times(told["events"], told["censored"], people, model, effect.sd, design)
+    sums = _of(talk, "trial").sums
+    if not sums:
+        return None
+    unit, centre = (opened.scales.y_sd, opened.scales.y_mean) if opened.model.outcome == "numeric" else (1.0, 0.0)
+    return trial.summary(sums["arms"], sums["strata"], unit, centre, model, effect.sd, design)
 
 
 def _correlations(sums: EffectSums, correlations: np.ndarray) -> tuple[sensitivity.NoiseCorrelation, ...]:

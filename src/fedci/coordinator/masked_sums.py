@@ -120,7 +120,7 @@ def _seeds(sites: tuple[str, ...], opened: Mapping[str, Mapping[str, str]]) -> d
 
 def _check_sane(sums: Mapping[str, np.ndarray], form: Form) -> None:
     """Masks hide who sent what: of garbage only the sum shows, beyond what honest sites send."""
-    most = 2.0 ** (secure_sum.spare(form) - form[0])
+    most = secure_sum.largest(form)
     for name, value in sums.items():
         if value.size and not np.abs(value).max() < most:
             raise FederationError(f"the sum of {name!r} is absurd: a site sent garbage under its mask, and which one "

@@ -15,6 +15,7 @@ from pydantic import Field, ValidationError
 
 from fedci.bounded import text_file
 from fedci.diagnostics.balance import Balance
+from fedci.diagnostics.described import Described
 from fedci.diagnostics.fit import Fitting
 from fedci.diagnostics.heterogeneity import Heterogeneity
 from fedci.diagnostics.missingness import Missingness
@@ -23,15 +24,16 @@ from fedci.diagnostics.plausibility import Plausibility
 from fedci.diagnostics.refuters import Refuter
 from fedci.diagnostics.sameness import Sameness
 from fedci.diagnostics.sensitivity import Sensitivity
+from fedci.diagnostics.trial import Trial
 from fedci.diagnostics.verdict import FINE, LOOK, PROBLEM, UNKNOWN, Plain, Verdict
 from fedci.errors import OutputError
 
 FORMAT = 1
 TITLES = {"balance": "Balance", "overlap": "Overlap", "missingness": "Missing values", "fit": "Fit",
           "plausibility": "Plausibility", "heterogeneity": "Heterogeneity", "sameness": "Same effect for all",
-          "sensitivity": "Sensitivity", "refuters": "Refuters"}
+          "trial": "The lot", "sensitivity": "Sensitivity", "refuters": "Refuters"}
 """In the order in which they are read: what is known before the effects comes first."""
-SEALED = ("heterogeneity", "sameness", "sensitivity")
+SEALED = ("heterogeneity", "sameness", "trial", "sensitivity")
 """Sections that tell the effect."""
 
 
@@ -39,6 +41,8 @@ class Diagnostics(Plain):
     """What a study says of its own effects, section by section; `print` shows the verdicts in words."""
 
     format: Annotated[int, Field(ge=0, lt=10**6)] = FORMAT
+    described: Described | None = None
+    """Table 1, and the outcome unadjusted. None: of a version without it."""
     balance: Balance | None = None
     overlap: Overlap | None = None
     missingness: Missingness | None = None
@@ -50,6 +54,8 @@ class Diagnostics(Plain):
     """None: one site, or blinded."""
     sameness: Sameness | None = None
     """How probable it is that the effect is the same for everybody. None: no site tells, or blinded."""
+    trial: Trial | None = None
+    """The plain difference of a randomised study. None: it is not randomised, or blinded."""
     sensitivity: Sensitivity | None = None
     """None: blinded."""
     refuters: tuple[Refuter, ...] = ()
@@ -78,8 +84,9 @@ class Diagnostics(Plain):
         """Without anything that tells the effect: what a blinded study shows."""
         rows = tuple(row.model_copy(update={"estimate": None, "reference": None}) for row in self.refuters)
         plausible = self.plausibility.sealed() if self.plausibility is not None else None
+        described = self.described.sealed() if self.described is not None else None
         return self.model_copy(update=dict.fromkeys(SEALED) | {"refuters": rows, "plausibility": plausible,
-                                                               "blinded": True})
+                                                               "described": described, "blinded": True})
 
     def __repr__(self) -> str:
         """The headline and what is a problem; `print` has all of it."""

@@ -36,7 +36,9 @@ from fedci.model.rows import (
     SiteEffects,
     SufficientSums,
     Vector,
+    Weighed,
     merged,
+    on_device,
     same_shape,
 )
 
@@ -136,6 +138,14 @@ class ExactRows(NamedTuple):
         if model.arms > 2:
             return arm_sums(model, vector, self, draws, weights, jitter)
         return weighted_effects(model, vector, self, draws, weights, correlations, jitter)
+
+    def weighed(self, model: Any, vector: Vector, draws: Draws, weights: Vector, jitter: Scalar) -> Weighed:
+        return Weighed(*weighed_effects(model, vector, self, draws, self.placed(weights), jitter))
+
+    def placed(self, weights: Vector) -> Float[Array, "e n"]:
+        """Weights of people as weights of rows: padding has none."""
+        given = np.asarray(weights)
+        return on_device(np.pad(given, ((0, 0), (0, self.mask.shape[0] - given.shape[1]))))
 
     def realised(self, model: Any, vector: Vector, draws: Draws, correlations: Vector, jitter: Scalar,
                  known: Any = None) -> Iterator[tuple[np.ndarray, Moments]]:
@@ -276,6 +286,22 @@ def _expected_sums(site: ExactRows, given: Conditioned, weights: Float[Array, "e
     scale = contrast[1] - contrast[0]
     return same_shape(prior_mean @ weights.T + given.alpha @ q.T,
                       jnp.maximum(scale * _quadratic(weights, given.k) - _explained(given.chol, q), 0.0))
+
+
+@partial(jax.jit, static_argnames="model")
+def weighed_effects(model: Any, vector: Vector, site: ExactRows, draws: Draws, weights: Float[Array, "e n"],
+                    jitter: Scalar) -> tuple[Float[Array, "L 1 e"], Float[Array, "l e e"]]:
+    """(Σ t τ(x) of each draw, their covariances within a draw)."""
+    def of_draw(draw: Draws) -> tuple[Array, Array]:
+        given = condition(model.law(vector, draw, site.index), site, jitter)
+        contrast = given.phi[1] - given.phi[0]
+        q = contrast[site.w][None] * (weights @ given.k) * site.mask[None]
+        white = solve_triangular(given.chol, q.T, lower=True)
+        means = (given.means[..., 1] - given.means[..., 0]) @ weights.T + given.alpha @ q.T
+        return means[:, None], (contrast[1] - contrast[0]) * (weights @ given.k @ weights.T) - white.T @ white
+
+    means, cov = jax.lax.map(of_draw, draws)
+    return merged(means), cov
 
 
 def _realised_sums(site: ExactRows, mis: Missing, weights: Float[Array, "e n"]) -> Moments:

@@ -73,6 +73,15 @@ class SurvivalSums(NamedTuple):
     """Σ_i t_i S_a(t_j | x_i) of each draw, arm and interval's end."""
 
 
+class Weighed(NamedTuple):
+    """Sums over the site's own people with weights t_e that may be any numbers: of a subgroup 1 and 0."""
+
+    sums: Float[Array, "L a e"]
+    """Of each draw: Σ_i t_ei τ(x_i), a = 1; of what is no number Σ_i t_ei r_a(x_i) without and with treatment."""
+    cov: Float[Array, "l e e"]
+    """Of Σ t_e τ and Σ t_f τ within a draw (of θ); none is left where a draw gives risks."""
+
+
 class BetaLaw(NamedTuple):
     """β̃ | y, θ_l ~ N(mean, P⁻¹); of a family without β̃, with q = 0."""
 
@@ -170,6 +179,10 @@ class Rows(Protocol):
     def effects(self, model: Any, vector: Vector, draws: Draws, correlations: Vector,
                 jitter: Scalar) -> SiteEffects | ArmSums | RiskSums | SurvivalSums:
         """Sums over everyone, the treated, the controls; of more arms over everyone, and who got each."""
+        ...
+
+    def weighed(self, model: Any, vector: Vector, draws: Draws, weights: Vector, jitter: Scalar) -> Weighed:
+        """weights [e, people], in the order of the rows as they were given."""
         ...
 
     def realised(self, model: Any, vector: Vector, draws: Draws, correlations: Vector, jitter: Scalar,

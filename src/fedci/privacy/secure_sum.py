@@ -85,13 +85,25 @@ def derived(secret: bytes, about: bytes, length: int = SEED_BYTES) -> bytes:
 # --- numbers as integers
 
 
+def largest(form: Form) -> float:
+    """Every sum is below it."""
+    return 2.0 ** (spare(form) - form[0])
+
+
+def fits(values: np.ndarray, sites: int, share: float, form: Form) -> bool:
+    """Whether numbers of a site that holds this share of all people may be summed: where every site of the cohort keeps
+    to it the sum is below `largest`. Statistics grow with a site's people, so it may have its share of the range."""
+    part = 1.0 / sites if width(form) == 64 else 0.5 * max(share, 1.0 / sites)
+    return not values.size or bool(np.abs(values).max() < largest(form) * part)  # NaN too
+
+
 def encode(values: np.ndarray, sites: int, form: Form) -> np.ndarray:
     """[len(form) · k] int64 of [k] floats, the coarsest parts first; NumericalError where one is not finite or the sum
     could overflow."""
     rest = np.asarray(values, float).ravel()
     if not np.isfinite(rest).all():
         raise NumericalError("a number to be summed is not finite")
-    most = 2.0 ** (spare(form) - form[0]) / (sites if width(form) == 64 else 1)
+    most = largest(form) / (sites if width(form) == 64 else 1)
     if rest.size and np.abs(rest).max() >= most:
         raise NumericalError(f"a number to be summed is beyond ±{most:.3g}, the range of the secure sum of {sites} "
                              f"sites. Look for extreme values, or standardise (model.standardise = true)")

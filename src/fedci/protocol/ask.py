@@ -28,6 +28,9 @@ MEASURED: Mapping[str, tuple[str, Callable[[np.ndarray], int]]] = {
     "phi_roots": ("draws", len),
     "thetas": ("draws", len),
     "betas": ("draws", lambda betas: math.prod(betas.shape[:2])),
+    "told_draws": ("draws", int),
+    "groups": ("groups", int),
+    "levels": ("levels", int),
 }
 """Array that is asked → the size of the answer that it gives; draws of β, where it has any, in place of θ's."""
 
@@ -38,7 +41,7 @@ def sizes(arrays: Mapping[str, np.ndarray], model: Family | None = None) -> dict
     follows = {"described": measured["columns"] + 3} if "columns" in measured else {}
     if model is not None and "laws" in arrays:
         follows |= model.dictionary(int(arrays["laws"]))
-    return {"arms": 2} | model_sizes(model) | measured | follows
+    return model_sizes(model) | measured | follows
 
 
 @lru_cache(maxsize=64)

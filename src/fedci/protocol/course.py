@@ -34,6 +34,7 @@ from fedci.table.design import design_columns
 from fedci.table.moments import Moments, Scales, pool
 
 OPENING, DESIGN, START, ROUND, CLOSING, OVER = "opening", "design", "start", "round", "closing", "over"
+SUBGROUPS = diagnostic("subgroups")
 READY, BEGIN = "Prepare", "Begin"
 """Steps that ask for nothing: the one before them is told, and what it leads to holds. Where exchanges are few the next
 step is enough for that."""
@@ -286,8 +287,15 @@ def closing(contract: Contract, opened: Opening, model: propensity.Propensity | 
                  "slopes": np.zeros(0) if model is None else model.slopes,
                  "beta_mean": np.asarray(law.mean), "beta_root": np.asarray(law.root)}
         for name in diagnostics_in("checks", contract.study):
-            yield Ask(name, dict(known))
+            yield Ask(name, known | (subgroups_asked(contract.study, drawn.draws) if name == SUBGROUPS else {}))
     return drawn
+
+
+def subgroups_asked(study: Study, draws: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """How many numbers are told of subgroups."""
+    betas = draws.get("betas")
+    count = len(next(iter(draws.values()))) if betas is None else betas.shape[0] * betas.shape[1]
+    return {"told_draws": np.array(count), "groups": np.array(len(study.groups)), "levels": np.array(study.levels)}
 
 
 def _edges(opened: Opening) -> np.ndarray:

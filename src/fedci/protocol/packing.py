@@ -42,7 +42,7 @@ POWERS = {"cate_mean": 1, "ite_mean": 1, "ite_sd": 1, "cate_var": 2, "ite_var": 
 def units_of(model: Family | None, ask: Ask, outcome: float, people: int) -> dict[str, np.ndarray]:
     """Of the sums that have one while they are masked, so that the range of the secure sum depends neither on whether
     an outcome is in years or in cents (`outcome`: one in model units, in its own), nor on how many people there are."""
-    fitted = model.units(ask, people) if model and form_of(model, ask.name) in (COMPACT, RELATIVE) else {}
+    fitted = model.units(ask, people) if model and form_of(model, ask.name) in (BOUNDED, COMPACT, RELATIVE) else {}
     return {name: np.asarray(outcome**power) for name, power in POWERS.items()} | fitted
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from fedci.diagnostics import balance, fit, missingness, overlap, propensity, sameness
+from fedci.diagnostics import balance, fit, missingness, overlap, propensity, sameness, trial
 from fedci.effect import REALISED, told_of_realised
 from fedci.privacy.secure_sum import BOUNDED, COMPACT, RAW, RELATIVE, SHARE_BYTES, WIDE, Form
 from fedci.protocol import stages, timing
@@ -68,6 +68,8 @@ SIZES = {
     "arms": "arms of the treatment: two, or as many as the study names",
     "populations": "everybody, the treated, the untreated; of more arms everybody, and who got each",
     "intervals": "J, intervals of a time to an event",
+    "groups": "subgroups of the study",
+    "levels": "1, or of what is no number 2: the untreated and the treated",
 }
 """What the lengths of answers are named by; all of them are known before anything is asked (`fedci check`)."""
 
@@ -393,7 +395,8 @@ _ROWS = (
                 Array("log_det", ("draws",), "size of the site's own covariance"), _FAILED)),
     Request(name="PullBack", message=Step, phase="fit", summed=True, draws=_each_round,
             words="first round", answer=(
-                Array("gradient", ("draws", "parameters"), "slope of the objective in the model's parameters"),)),
+                Array("gradient", ("draws", "parameters"), "slope of the objective in the model's parameters"),
+                _FAILED)),
     Request(name="AskProducts", message=Step, phase="fit", summed=True, form=RELATIVE, notes=("jitter",),
             draws=_told_products, words="first round", answer=(
                 Array("gram", ("dictionary_products",), "products of the dictionary's columns, weighted"),
@@ -462,6 +465,17 @@ _ROWS = (
                 _positive("treated_share", (2,), "people, and sum of their propensities"),
                 Array("sameness", (sameness.POWERS, sameness.POWERS),
                       "sums of products of doubly robust effects and expected ones"))),
+    Request(name=diagnostic("trial"), message=Step, phase="checks", summed=True, optional=True, in_full=True,
+            asks=lambda study: study.design.randomised and study.outcome_type != "survival", words="plain difference",
+            answer=(
+                Array("arms", (2, trial.MOMENTS), "people of an arm, sums of outcomes, exposures and their products"),
+                Array("strata", (3,), "the site's own plain difference, weighted, and its variance"))),
+    Request(name=diagnostic("subgroups"), message=Step, phase="checks", summed=True, optional=True, in_full=True,
+            asks=lambda study: bool(study.subgroups), draws=_last_draws, words="subgroups", slow=True, answer=(
+                _counted("told", ("groups",), "sites that tell of a subgroup: not where few are in it, or in all else"),
+                _counted("people", ("groups",), "people in it there"),
+                Array("effects", ("draws", "levels", "groups"), "sum of their expected effects, or of their risks"),
+                Array("effects_cov", ("groups", "groups"), "its covariances within a draw, averaged over draws"))),
 )
 REQUESTS: dict[str, Request] = {row.name: row for row in _ROWS}
 """In the order of a study's phases, but for the design, which is asked before the fit and told after it."""

@@ -7,19 +7,21 @@ What a section needs and the result does not hold is said in a sentence, so that
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from markupsafe import Markup
 
 from fedci.effect import POPULATIONS, Effect, EffectSums
-from fedci.report import plots
+from fedci.report import checklists, manuscript, plots
+from fedci.report.forest import Row, forest
+from fedci.report.parts import Figure, Grid, Part, Section, Table
 from fedci.report.slots import Curve, Interval, Slots
 from fedci.report.svg import number
 from fedci.result.result import Result
-from fedci.result.words import by_when, of_people, thresholds
+from fedci.result.subgroup_effects import said
+from fedci.result.words import by_when, of_people, plain_difference, thresholds
 from fedci.site import ledger
 from fedci.site.release import numbers_told
 from fedci.study.study import Study
@@ -34,38 +36,6 @@ SCALES = {"numeric": "Gaussian noise", "binary": "log odds", "survival": "log od
 OVER = {population.estimand: population.who for population in POPULATIONS}
 DIAGNOSTICS = ("It is shown here when the study asks for it (docs/diagnostics.md) and its diagnostics lie beside the "
                "result (diagnostics.json).")
-
-
-@dataclass(frozen=True)
-class Table:
-    heads: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    caption: str = ""
-
-
-@dataclass(frozen=True)
-class Figure:
-    svg: Markup
-    caption: str
-    numbers: Table | None = None
-    """The text alternative: the numbers that the plot shows."""
-
-
-@dataclass(frozen=True)
-class Grid:
-    """Small plots beside each other."""
-
-    figures: Sequence[Figure]
-
-
-Part = str | Table | Figure | Grid
-
-
-@dataclass(frozen=True)
-class Section:
-    id: str
-    title: str
-    parts: list[Part] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -88,7 +58,8 @@ def sections(result: Result, extra: Extra, alpha: float) -> list[Section]:
         *(_with_verdicts(section, extra.slots) for section in (
             _balance(_labelled(extra.slots, result.study)), _overlap(extra.slots),
             _heterogeneity(extra.slots, effect_on), sensitivity, _refuters(extra.slots), _fit(result, extra.slots))),
-        _left(result, extra.ledgers), _assumptions(result, extra.slots), _made(result)]
+        *manuscript.sections(result, alpha), _left(result, extra.ledgers), _assumptions(result, extra.slots),
+        _made(result), *checklists.sections(result, alpha)]
 
 
 def _labelled(slots: Slots, study: Study) -> Slots:
@@ -108,6 +79,7 @@ def _with_verdicts(section: Section, slots: Slots, kind: str | None = None) -> S
 
 def _effects(result: Result, extra: Extra, effect_on: str, alpha: float) -> list[Section]:
     return [_answer(result, alpha), _sources(result, extra, effect_on), _sites(result, alpha, effect_on),
+            *_subgroups(result, effect_on, alpha),
             _with_verdicts(_people(extra.aggregates, effect_on), extra.slots, "sameness")]
 
 
@@ -145,7 +117,9 @@ def _answer(result: Result, alpha: float) -> Section:
     risks: list[Part] = [_risks_table(result, alpha)] if result.of_risks else []
     risks += [_rates_table(result, alpha)] if result.of_rates else []
     risks += _curves(result, alpha) if result.of_times else []
-    return Section("answer", TITLES["answer"], [words, figure, *risks,
+    lot = result.diagnostics.trial if result.diagnostics is not None else None
+    by_lot = [] if lot is None else [plain_difference(lot)]
+    return Section("answer", TITLES["answer"], [words, *by_lot, figure, *risks,
                                                 *[f"Note: {text}" for text in result.warnings()]])
 
 
@@ -266,6 +240,41 @@ def _sites(result: Result, alpha: float, effect_on: str) -> Section:
                     "The average effect over each site's own people, and over all (diamond). Sites share what the "
                     "model learns, so that small sites borrow from the others.", _effects_table(result, alpha))
     return Section("sites", TITLES["sites"], [figure])
+
+
+def _subgroups(result: Result, effect_on: str, alpha: float) -> list[Section]:
+    """Of a study that names some and was told of them."""
+    if not result.outcome.effects.subgroups:
+        return []
+    found, level, ate = result.groups, f"{100 * (1 - alpha):g}%", result.ate()
+    if not found.groups:
+        return [Section("subgroups", "In whom", ["No subgroup of the study is told of: too few people are in each."])]
+    table, against = found.table(alpha), found.contrasts(alpha)
+    two = "untreated" in table
+    rows: list[Row] = []
+    for name, part in table.groupby("subgroup", sort=False):
+        own = against[against.subgroup == name]
+        rows.append(Row(str(name), p=float(own.p.min()) if len(own) else None))
+        rows += [Row(row.group, row.people, row.mean, row.low, row.high,
+                     f"{number(row.untreated)} / {number(row.treated)}" if two else "") for row in part.itertuples()]
+    overall = Row("everybody", result.outcome.layout.rows, ate.mean, *ate.interval(alpha))
+    kind = "rates" if result.of_rates else "risks"
+    figure = Figure(forest(rows, overall, effect_on.capitalize(), f"{kind} without / with" if two else "", level),
+                    f"The effect in each subgroup that the study named beforehand, with {level} intervals; the dashed "
+                    f"line marks the effect over everybody. p is of the largest difference within a definition, "
+                    f"adjusted for how many were looked at.",
+                    Table(["group", "people", "sites", "effect", f"{level} interval", "interval that holds for all"],
+                          [[row.group, f"{row.people:,}", str(row.sites), number(row.mean),
+                            f"{number(row.low)} to {number(row.high)}",
+                            f"{number(row.all_low)} to {number(row.all_high)}"] for row in table.itertuples()]))
+    differences = Table(["group", "against", "difference of effects", f"{level} interval",
+                         "interval that holds for all", "p, adjusted"],
+                        [[row.group, row.against, number(row.mean), f"{number(row.low)} to {number(row.high)}",
+                          f"{number(row.all_low)} to {number(row.all_high)}", f"{row.p:.2g}"]
+                         for row in against.itertuples()], "How the effect differs between subgroups")
+    untold = ([f"Not told, for too few people: {', '.join(group.name for group in found.untold)}."]
+              if found.untold else [])
+    return [Section("subgroups", "In whom", [*said(found, alpha), figure, differences, *untold])]
 
 
 # ── who profits ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -515,8 +524,10 @@ def _assumptions(result: Result, slots: Slots) -> Section:
     probed = f" Probed: {said['refuters']}." if "refuters" in said else ""
     links = (f"Checked: linkage found and left out {sum(result.outcome.excluded.values()):,} repeated entries."
              if result.study.links else "Not checked: the study names no ids, so a person at two sites counts twice.")
+    lot = result.study.design.randomised
     rows = [
         ["Unconfoundedness: given the covariates, treatment does not depend on the potential outcomes",
+         f"Given by the design: treatment was drawn by lot.{probed}" if lot else
          "Cannot be checked by any data. It fails if something that drives both treatment and outcome was not "
          f"measured. How strong that would have to be: the section on what if an assumption is wrong.{probed}"],
         ["Stable unit treatment value: one version of the treatment, and nobody's treatment changes another's outcome",

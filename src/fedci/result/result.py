@@ -25,6 +25,7 @@ from fedci.protocol import optimise
 from fedci.protocol.engine import Traffic
 from fedci.result import words
 from fedci.result.curves import Survival
+from fedci.result.subgroup_effects import Subgroups, subgroups_of
 from fedci.site.people import PAIR, Pair, People, by_the_end, stream_cate, stream_curves, stream_risks
 from fedci.site.prepared import Units
 from fedci.study.study import Study
@@ -213,12 +214,6 @@ class Result(Shown):
         """'Lev+5FU vs Obs'."""
         names = self.study.arm_names
         return f"{names[pair[1]]} vs {names[pair[0]]}"
-
-    def contrasts(self, alpha: float = 0.05) -> pd.DataFrame:
-        """Every arm against every other, those with the reference first: `table` of each, one below the other, with the
-        columns arm and against. Its ATE is over everybody, its ATT over who got `arm`, its ATC over who got `against`.
-        """
-        return self._by_contrast(lambda one: one.table(alpha))
 
     def _by_contrast(self, table: Callable[[Result], pd.DataFrame]) -> pd.DataFrame:
         import pandas as pd
@@ -708,6 +703,32 @@ class Result(Shown):
                          "low": low, "high": high, "person_sd": self._sums().person_sd(correlation)})
         return pd.DataFrame(rows)
 
+    def subgroups(self, alpha: float = 0.05) -> pd.DataFrame:
+        """The effect in each subgroup that the study names, one row each: people, sites that tell of it, mean, sd, its
+        interval (low, high) and one that holds for all rows at once (all_low, all_high)."""
+        return self.groups.table(alpha)
+
+    def contrasts(self, alpha: float = 0.05) -> pd.DataFrame:
+        """Of subgroups: how the effect differs between the groups of each definition, with intervals and with those
+        that hold for all rows at once.
+
+        Of more than two arms: every arm against every other, those with the reference first; `table` of each, one below
+        the other, with the columns arm and against. Its ATE is over everybody, its ATT over who got `arm`, its ATC over
+        who got `against`.
+        """
+        return self._by_contrast(lambda one: one.table(alpha)) if self.many else self.groups.contrasts(alpha)
+
+    @property
+    def groups(self) -> Subgroups:
+        """Effects in the study's subgroups, draw by draw: `.table`, `.contrasts`, `.effect(name)`."""
+        self._check_open()
+        if not self.study.subgroups:
+            raise UsageError("the study names no subgroups: write them under [subgroups] (docs/decisions.md)")
+        found = subgroups_of(self.study.groups, self.outcome.effects.subgroups)
+        if found is None:
+            raise UsageError("the study's subgroups were not told: print(result.diagnostics) says why")
+        return found
+
     def warnings(self) -> tuple[str, ...]:
         """Everything a reader of the effects should know before trusting them."""
         return words.warnings(self.study, self.outcome, self.diagnostics)
@@ -731,7 +752,23 @@ class Result(Shown):
                 **({"arms": list(self.study.arms),
                     "arm_table": None if self.blinded else self.arm_table(alpha).to_dict("records")}
                    if self.many else {}),
+                **self._plain_subgroups(alpha), **self._plain_trial(),
                 "warnings": list(self.warnings())}
+
+    def _plain_trial(self) -> dict[str, Any]:
+        """Of a randomised study: the difference of its arms without a model."""
+        if not self.study.design.randomised:
+            return {}
+        found = self.diagnostics.trial if self.diagnostics is not None else None
+        return {"trial": None if found is None else found.model_dump(exclude={"verdicts"})}
+
+    def _plain_subgroups(self, alpha: float) -> dict[str, Any]:
+        """Of a study that names some."""
+        if not self.study.subgroups:
+            return {}
+        if self.blinded or not self.outcome.effects.subgroups:
+            return {"subgroups": None, "contrasts": None}
+        return {"subgroups": _without_nan(self.subgroups(alpha)), "contrasts": _without_nan(self.contrasts(alpha))}
 
     def save(self, folder: Path | str, force: bool = False) -> None:
         """Write the result to a folder; each local site's private part goes to sites/NAME with mode 0600."""

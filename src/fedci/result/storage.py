@@ -4,6 +4,8 @@
     effects.csv   ATE, ATT, ATC, all and per site                              trace.csv    one line per round
     risks.csv     of an outcome of 0 and 1, both risks and what is made of them (`Result.risk_table`)
     rates.csv     of a count (`Result.rate_table`)
+    arms.csv      of more than two arms what is expected in each (`Result.arm_table`)
+    subgroups.csv, contrasts.csv   where the study names subgroups
     survival.csv  of a time to an event, both curves and their differences (`Result.survival_table`)
     diagnostics.json   all diagnostics, readable without JAX (`diagnostics.findings`)
     sites/NAME/   rows.npz (the site's rows) and people.csv (its people's effects): mode 0600, the site's own
@@ -60,12 +62,17 @@ def _write_all(result: Result, folder: Path) -> None:
     np.savez(folder / "arrays.npz", allow_pickle=False, **_arrays(result.outcome))
     if not result.blinded:
         result.table().to_csv(folder / "effects.csv", index=False)
+        if result.many:
+            result.arm_table().to_csv(folder / "arms.csv", index=False)
         if result.of_risks:
             result.risk_table().to_csv(folder / "risks.csv", index=False)
         if result.of_rates:
             result.rate_table().to_csv(folder / "rates.csv", index=False)
         if result.of_times:
             result.survival_table().to_csv(folder / "survival.csv", index=False)
+        if result.outcome.effects.subgroups:
+            result.subgroups().to_csv(folder / "subgroups.csv", index=False)
+            result.contrasts().to_csv(folder / "contrasts.csv", index=False)
     if result.diagnostics is not None:
         result.diagnostics.write(folder / "diagnostics.json")
     _write_trace(result.outcome.fit.rounds, folder / "trace.csv")
@@ -94,6 +101,7 @@ def _arrays(o: Outcome) -> dict[str, np.ndarray]:
               **{f"draws/{name}": value for name, value in drawn.draws.items()},
               **{f"scales/{name}": np.asarray(value) for name, value in layout.scales._asdict().items()}}
     arrays |= {f"total/{name}": value for name, value in (drawn.total or {}).items()}
+    arrays |= {f"subgroups/{name}": value for name, value in drawn.subgroups.items()}
     if o.diagnostics is not None:
         arrays["diagnostics"] = np.frombuffer(o.diagnostics.to_json().encode(), np.uint8)
     for site in layout.sites:
@@ -177,7 +185,8 @@ def _outcome(study: Study, facts: dict[str, Any], arrays: dict[str, np.ndarray],
     fit = Fit(theta=arrays["theta"], verdict=facts["verdict"], objective=facts["objective"],
               rounds=_read_trace(trace), jitters=facts["jitters"])
     sums = {name: own for name in sites if (own := _below(arrays, f"sums/{name}/"))}
-    effects = Effects(_below(arrays, "draws/"), sums, _below(arrays, "total/") or None)
+    effects = Effects(_below(arrays, "draws/"), sums, _below(arrays, "total/") or None,
+                      _below(arrays, "subgroups/"))
     return Outcome(run=facts["run"], seed=facts["seed"], options=options, layout=layout, fit=fit, effects=effects,
                    warnings=tuple(map(plain, facts["warnings"])), seconds=facts["seconds"],
                    excluded=facts.get("excluded", {}), diagnostics=_diagnostics(arrays))

@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from fedci.coordinator.coordinator import Outcome
 from fedci.diagnostics.findings import Diagnostics
+from fedci.diagnostics.trial import Trial
 from fedci.effect import Effect
 from fedci.protocol import optimise
 from fedci.result import account
+from fedci.result import subgroup_effects as grouped
+from fedci.result.subgroup_effects import subgroups_of
 from fedci.study.study import Study
 
 if TYPE_CHECKING:
@@ -40,6 +43,7 @@ def summary(result: Result, alpha: float) -> str:
         f"{sum(outcome.seconds.values()):.1f} s, seed {outcome.seed}.",
         "",
         *told[1],
+        *((*trial(result), *subgroups(result, alpha)) if degenerate is None else ()),
         *account.in_words(study, outcome),
         *(_sensitivity(result, alpha) if degenerate is None else ()),
     ]
@@ -89,6 +93,32 @@ def average(result: Result, alpha: float) -> str:
     low, high = effect.interval(alpha)
     return (f"On average the outcome changes by {effect.mean:.4g}{f' {unit}' if unit else ''} "
             f"({100 * (1 - alpha):g}% interval {low:.4g} to {high:.4g}).")
+
+
+def trial(result: Result) -> list[str]:
+    """'Without a model, treated and untreated differ by …', of a randomised study."""
+    found = result.diagnostics.trial if result.diagnostics is not None else None
+    if found is None:
+        return []
+    return [f"{plain_difference(found)}", ""]
+
+
+def plain_difference(found: Trial) -> str:
+    """In one or two sentences, without the model."""
+    plain, within = found.plain, found.within_sites
+    more = (f" Compared within sites: {within.mean:.4g} ({within.low:.4g} to {within.high:.4g})."
+            if within is not None else "")
+    return (f"Treatment was drawn by lot. Without any model the arms differ by {plain.mean:.4g} (95% interval "
+            f"{plain.low:.4g} to {plain.high:.4g}): {found.means[1]:.4g} with treatment, {found.means[0]:.4g} "
+            f"without.{more}")
+
+
+def subgroups(result: Result, alpha: float) -> list[str]:
+    """Of a study that names some."""
+    if not result.study.subgroups:
+        return []
+    found = subgroups_of(result.study.groups, result.outcome.effects.subgroups)
+    return grouped.in_words(found, len(result.sites), alpha)
 
 
 def of_people(result: Result, alpha: float) -> str:

@@ -34,9 +34,9 @@ from fedci.privacy.secure_sum import derived, info
 from fedci.site import store
 from fedci.site.store import Line, Store
 from fedci.study.identity import RULE
+from fedci.study.origin import Origin
 from fedci.study.policy import Policy
 from fedci.study.study import Study
-from fedci.table.design import design_columns
 from fedci.table.table import Table, id_records
 
 BEFORE = frozenset({"handshake", "linkage", "keys"})
@@ -56,7 +56,7 @@ class Release:
     study: str
     """Its hash."""
     columns: tuple[str, ...]
-    """Names in the site's table: covariates, treatment, outcome."""
+    """Names in the site's table: covariates, treatment, outcome, with its time or exposure."""
     outcome: str
     people: Mapping[str, Sequence[bytes]]
     """Way of knowing people → one record for each; the same order in each way."""
@@ -67,6 +67,11 @@ class Release:
     refuter's run, which the study's own has counted."""
     sites: tuple[str, ...] = ()
     """Whose people are summed with them."""
+    hidden: tuple[str, ...] = ()
+    """Columns of the table that are told as outcomes only; none: the outcome."""
+    part: bool = False
+    """Whether it is a subgroup of the people that the run was let tell of: one more cohort that combines with others,
+    and none of those that `max_cohorts` counts."""
 
 
 class Cohort(NamedTuple):
@@ -167,6 +172,9 @@ class Accountant:
             about = {"kind": "release", "cohort": same, "site": release.site, "run": release.run,
                      "study": release.study, "columns": sorted(release.columns), "outcome": release.outcome,
                      "per_person": release.per_person, "sites": sorted(release.sites), "apart": self.apart}
+            about |= {"part": True} if release.part else {}
+            if release.hidden:
+                about["hidden"] = sorted(release.hidden)
             if not any({**line, **about} == line for line in self._releases):
                 self.store.add({**about, "time": store.now()})
             self._look()
@@ -174,7 +182,8 @@ class Accountant:
     def _check(self, release: Release, cohort: Cohort, same: int | None, policy: Policy) -> None:
         """Column by column: sums of different columns do not combine. Without `min_difference` all but that holds."""
         self._check_hidden(release, policy)
-        self._check_count(release, cohort, policy.max_cohorts)
+        if not release.part:
+            self._check_count(release, cohort, policy.max_cohorts)
         self._check_numbers(release, cohort, same, policy.numbers_per_person)
         if not policy.min_difference:
             return
@@ -183,7 +192,7 @@ class Accountant:
         self._check_comparable(release.site, cohort, frozenset().union(*cohorts_by_column))
         for numbers in cohorts_by_column:
             if numbers and same not in numbers:
-                _check_span(release.site, cohort, [self._cohorts[number] for number in sorted(numbers)], policy)
+                check_span(release.site, cohort, [self._cohorts[number] for number in sorted(numbers)], policy)
 
     def _check_comparable(self, site: str, cohort: Cohort, numbers: Iterable[int]) -> None:
         if self.apart or all(cohort.prints.keys() & self._cohorts[number].prints.keys() for number in numbers):
@@ -196,7 +205,8 @@ class Accountant:
 
     def _check_hidden(self, release: Release, policy: Policy) -> None:
         """An outcome that noise hides is no covariate of another study, where it would be told without."""
-        hidden = (set(release.columns) - {release.outcome}) & {line["outcome"] for line in self._releases}
+        hidden = (set(release.columns) - _only_outcome(release.hidden, release.outcome)) & set().union(
+            *(_only_outcome(line.get("hidden"), line["outcome"]) for line in self._releases))
         if hidden and policy.outcome_noise:
             raise DisclosureError(
                 f"site '{release.site}': {', '.join(map(repr, sorted(hidden)))} was told of as an outcome, with noise "
@@ -205,7 +215,7 @@ class Accountant:
 
     def _check_count(self, release: Release, cohort: Cohort, most: int) -> None:
         different = {self._cohorts[line["cohort"]].whom for line in self._releases
-                     if line["outcome"] == release.outcome}
+                     if line["outcome"] == release.outcome and not line.get("part")}
         if len(different) >= most and cohort.whom not in different:
             raise DisclosureError(
                 f"site '{release.site}': it has told of {len(different)} different cohorts with the outcome "
@@ -249,7 +259,7 @@ class Accountant:
     def counts(self) -> Counts:
         with self._locked():
             numbers = np.zeros(len(self._cohorts), np.int64)
-            for number, run in {(line["cohort"], line["run"]) for line in self._releases}:
+            for number, run in {(line["cohort"], line["run"]) for line in self._releases if not line.get("part")}:
                 numbers[number] += self._numbers[run]
             each = _per_person(self._cohorts, numbers)
             return Counts(cohorts=len(self._cohorts), people=len(each), runs=len(self.runs),
@@ -288,30 +298,60 @@ class Accountant:
 
 
 def release(*, site: str, run: str, agreed: Study, study: Study, whole: Table, rows: np.ndarray,
-            w: np.ndarray, per_person: float = 0.0, sites: tuple[str, ...] = ()) -> Release:
+            w: np.ndarray, per_person: float = 0.0, sites: tuple[str, ...] = (), part: bool = False) -> Release:
     """What a run tells of: these rows of the site's whole table, in these arms.
 
     agreed    the study of all parties; `study` is it, or while a refuter runs, the refuter's
     """
-    columns = (*(covariate.name for covariate in study.covariates), study.treatment, study.outcome)
-    return Release(site=site, run=run, study=agreed.hash(), columns=columns, outcome=study.outcome,
-                   people=_records(agreed, whole, rows), w=np.asarray(w), per_person=per_person,
-                   sites=sites)
+    told = [column for name in (*(covariate.name for covariate in study.covariates), study.treatment)
+            for column in whole.origin(name).columns]
+    outcome = [column for name in study.outcome_columns for column in whole.origin(name).columns]
+    hidden = tuple(column for column in whole.origin(study.outcome).columns if column not in told)
+    return Release(site=site, run=run, study=agreed.hash(), columns=tuple(dict.fromkeys((*told, *outcome))),
+                   outcome=whole.origin(study.outcome).name, people=_records(agreed, whole, rows), w=np.asarray(w),
+                   per_person=per_person, sites=sites, hidden=() if hidden == (study.outcome,) else hidden, part=part)
+
+
+def _only_outcome(hidden: Iterable[str] | None, outcome: str) -> set[str]:
+    """Columns that were told as outcomes only."""
+    return set(hidden or (outcome,))
 
 
 def _records(agreed: Study, whole: Table, rows: np.ndarray) -> dict[str, list[bytes]]:
-    """Each person by ids, where the study names them, and by the row: columns by name, so that their order is none."""
-    names = [*design_columns(agreed)[0], agreed.treatment, agreed.outcome]
+    """Each person by ids, where the study names them, and by the row: columns by their origin, so that neither their
+    order nor what a study calls them makes another person. By what a query of the study's author gives as ids people
+    are known within that query alone."""
+    names, table = _names(agreed, whole), whole.take(rows)
+    values = np.column_stack([table.x, table.w, table.y, *([] if table.time is None else [table.time])])
     order = sorted(range(len(names)), key=lambda k: names[k])
-    table = whole.take(rows)
-    values = np.column_stack([table.x, table.w, table.y])[:, order].astype("<f8") + 0.0  # no −0
+    values = values[:, order].astype("<f8") + 0.0  # no −0
     values[np.isnan(values)] = np.nan
     ways = {f"row {json.dumps(sorted(names))}": [row.tobytes() for row in values]}
     if agreed.ids:
         everybody = id_records(agreed, whole)
-        way = f"ids {RULE} {json.dumps([agreed.ids, sorted(agreed.linkage.dates.items())])}"
-        ways[way] = [everybody[row] for row in rows]
+        whose = [whole.origin(name) for name in agreed.ids]
+        about = [agreed.ids, sorted(agreed.linkage.dates.items())]
+        if any(made != Origin((name,)) for name, made in zip(agreed.ids, whose, strict=True)):
+            about = [[made.name for made in whose], about[1], *([] if _from_cdm(agreed) else [m.how for m in whose])]
+        ways[f"ids {RULE} {json.dumps(about)}"] = [everybody[row] for row in rows]
     return ways
+
+
+def _names(agreed: Study, whole: Table) -> list[str]:
+    """Of the columns of a row: covariates in their design, treatment, outcome and, if it has one, its time."""
+    def called(name: str, level: str = "") -> str:
+        made = whole.origin(name)
+        return f"{made.name}{level}{made.how}"
+
+    made = [called(covariate.name, column.removeprefix(covariate.name)) for covariate in agreed.covariates
+            for column in covariate.design_columns()]
+    return [*made, called(agreed.treatment), *(called(name) for name in agreed.outcome_columns[:1]),
+            *([] if whole.time is None else [" ".join(map(called, agreed.outcome_columns[1:]))])]
+
+
+def _from_cdm(agreed: Study) -> bool:
+    """Whether ids are those of a common data model, which a study's author does not choose."""
+    return agreed.source is not None and agreed.source.omop is not None
 
 
 def fingerprints(people: Sequence[bytes], key: bytes, way: str = "") -> np.ndarray:
@@ -342,7 +382,7 @@ def _by_arm(cohort: Cohort, people: np.ndarray) -> list[np.ndarray]:
     return [people[cohort.arm == arm] for arm in range(max(int(cohort.arm.max(initial=0)) + 1, 2))]
 
 
-def _check_span(site: str, cohort: Cohort, earlier: Sequence[Cohort], policy: Policy) -> None:
+def check_span(site: str, cohort: Cohort, earlier: Sequence[Cohort], policy: Policy) -> None:
     """DisclosureError where sums over this cohort and the earlier ones would tell of few, in either way of knowing
     people."""
     checked: str | None = None

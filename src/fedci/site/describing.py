@@ -34,7 +34,8 @@ def columns(party: Party, run: Run, arrays: Arrays) -> Part:
     t, least = run.table, run.study.policy.min_cell
     if small_cells.is_small_outcome(true_outcomes(party, run), t.w, least):
         raise DisclosureError(f"site '{party.name}': fewer people of an arm than the policy's min_cell hold one of the "
-                              f"outcome's two values. More people, or an outcome that is less rare, can be summed")
+                              f"outcome's two values, or any but its commonest. More people, or an outcome that is "
+                              f"less rare, can be summed")
     flags = {"withheld": small_cells.withheld(t.x, t.w, least), "varies": small_cells.varies(t.x, least),
              "incomplete": np.isnan(t.x).any(0), "gaps_withheld": small_cells.gaps(t.x, t.w, least)}
     return Part({name: flag.astype(float) for name, flag in flags.items()})
@@ -67,7 +68,7 @@ def spreads(party: Party, run: Run, arrays: Arrays) -> Part:
 
 
 def noise_on_sums(party: Party, run: Run) -> SumNoise | None:
-    return sum_noise_of(run.study, run.contract.noises_sums, len(run.contract.sites), run.table, party.secret)
+    return sum_noise_of(run.study, run.contract.noises_sums, run.contract.sites, run.table, party.noise_secret)
 
 
 def _spreads_here(run: Run) -> np.ndarray:
@@ -122,7 +123,7 @@ def moments(party: Party, run: Run) -> SiteMoments:
     """Of all columns, exactly, or with the noise of differential privacy. Where too few values are missing to say how
     many, all people count as known."""
     t, policy = run.table, run.study.policy
-    noise = site_noise(run.study, run.contract.options, t, party.secret)
+    noise = site_noise(run.study, run.contract.options, t, party.noise_secret)
     if noise is not None and policy.noises("moments"):
         return noise.moments(t)
     x = describe(t.x)

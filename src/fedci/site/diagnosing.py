@@ -6,6 +6,8 @@
     missingness  people without a value, in each arm           small counts hidden
     outcome      slopes, law of β̃ → sums of ψ, residuals, places, calibration bins
 
+    trial        sums of outcomes and of their squares in each arm, of a randomised study
+
 Which arrays answer a kind, which of them are told of each site and how often it is asked, `protocol.requests` says.
 """
 
@@ -16,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedci.diagnostics import balance, counts, fit, heterogeneity, missingness, overlap, sameness
+from fedci.diagnostics import balance, counts, fit, heterogeneity, missingness, overlap, sameness, trial
 from fedci.diagnostics import propensity as propensities
 from fedci.errors import SiteError
 from fedci.model.family import Arrays, Family
@@ -177,7 +179,18 @@ def _missingness(here: Here, arrays: Arrays) -> Part:
     return Part(missingness.site_sums(np.isnan(table.x), table.w, table.dropped, here.policy.min_cell, away))
 
 
+def _trial(here: Here, arrays: Arrays) -> Part:
+    """Of numbers in model units; in the plain, as the site tells outcomes."""
+    table, kind = here.table, here.model.outcome
+    y = here.units.outcome(table.y) if kind == "numeric" else table.y
+    y = _by_person(table, kind) if kind == "binary" else y
+    exposure = table.time if kind == "count" and table.time is not None else np.ones(table.rows)
+    arms = trial.arm_moments(table.w, y, exposure)
+    return Part({"arms": np.column_stack([arms[:, 0], round_digits(arms[:, 1:], here.policy.moment_digits)]),
+                 "strata": round_digits(trial.stratum(arms), here.policy.moment_digits)})
+
+
 KINDS: Mapping[str, Callable[[Here, Arrays], Part]] = {
     "propensity": _propensity, "balance": _balance, "overlap": _overlap, "missingness": _missingness,
-    "outcome": _outcome}
+    "outcome": _outcome, "trial": _trial}
 """What computes each kind; the rows of `protocol.requests` say what of it leaves."""

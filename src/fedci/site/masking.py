@@ -159,15 +159,11 @@ class SiteSums:
         return known, secure_sum.narrowed(secure_sum.masked(numbers, self.name, seed, pairs), form), sealed
 
     def _encoded(self, sums: Mapping[str, np.ndarray], form: Form) -> np.ndarray:
-        """In the order of the names. A number beyond the range counts as a failure where failures are counted."""
-        sites = len(self.cohort)
+        """In the order of the names."""
         try:
-            return secure_sum.encode(flat(sums), sites, form)
+            return secure_sum.encode(flat(sums), len(self.cohort), form)
         except NumericalError as problem:
-            if "failed" not in sums:
-                raise NumericalError(f"site '{self.name}': {problem}") from None
-        return secure_sum.encode(flat({name: np.zeros_like(part, float) for name, part in sums.items()}
-                                       | {"failed": np.ones(())}), sites, form)
+            raise NumericalError(f"site '{self.name}': {problem}") from None
 
     def _about(self, number: int, asked: str) -> bytes:
         """What every key of one sum is bound to: the round, the request; run and cohort are in the secrets."""

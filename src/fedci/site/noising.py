@@ -1,8 +1,9 @@
 """What a site adds to its answers: Gaussian noise from its own secret. Under differential privacy (`SiteNoise`), and
 where a fit at home tells its sums with noise that the model knows (`SumNoise`).
 
-The noise follows from the secret, the study and the people (and the request, in a round): the same question about the
-same people has the same answer in every run, and asking again averages nothing out.
+The noise follows from the secret of the site's store, the study, the cohort and the people (and the request, in a
+round): the same question about the same people has the same answer in every run and kit, and asking again averages
+nothing out.
 """
 
 from __future__ import annotations
@@ -79,9 +80,11 @@ class SumNoise:
     """Digest of the rows."""
     part: float
     """That a site adds of it (`sum_noise.part_of`)."""
+    sites: tuple[str, ...] = ()
+    """The cohort: the part depends on their number, and two parts of one noise would solve for the sum."""
 
     def drawn(self, kind: str, *more: str) -> Draw:
-        seed = derived(self.secret, info("sum noise", kind, self.study.hash(), self.people, *more))
+        seed = derived(self.secret, info("sum noise", kind, self.study.hash(), self.people, *self.sites, *more))
         return lambda count: dp.gaussian(seed, count)
 
     def means(self, totals: np.ndarray, sd: np.ndarray) -> np.ndarray:
@@ -99,11 +102,12 @@ class SumNoise:
         return self.part * self.study.policy.sum_noise / float(np.sqrt(sum_noise.SHARES[kind]))
 
 
-def sum_noise_of(study: Study, noises: bool, sites: int, table: Table, secret: bytes) -> SumNoise | None:
+def sum_noise_of(study: Study, noises: bool, sites: tuple[str, ...], table: Table, secret: bytes) -> SumNoise | None:
     """None where sums are told as they are."""
     if not noises:
         return None
-    return SumNoise(study, secret, digest_of(table), sum_noise.part_of(sites, study.policy.secures(sites)))
+    part = sum_noise.part_of(len(sites), study.policy.secures(len(sites)))
+    return SumNoise(study, secret, digest_of(table), part, sites)
 
 
 def digest_of(table: Table) -> str:

@@ -46,12 +46,12 @@ def noisy(table: Table, study: Study, key: bytes, scale: Scale) -> Table:
     if not delta or study.outcome_type in ("survival", "count"):  # such a study is refused (`limits.check_noise`)
         return table
     noise = flipped if study.outcome_type == "binary" else noised
-    y, added = noise(table.y, study.outcome, delta, key, scale)
+    y, added = noise(table.y, table.origin(study.outcome).name, delta, key, scale)
     table = replace(table, y=y, added=added)
     control = study.diagnostics.negative_control
     if table.control is None or not control:
         return table
-    y, added = noise(table.control, control, delta, key, scale)
+    y, added = noise(table.control, table.origin(control).name, delta, key, scale)
     return replace(table, control=y, control_added=added)
 
 

@@ -173,7 +173,8 @@ def _sums(study: Study, options: FitOptions, model: Family, sizes: Sizes) -> Ite
     for request in REQUESTS.values():
         if _is_asked(request, study, model):
             for draws, times in request.occasions(options):
-                here = {**sizes, "draws": draws, **model.dictionary(draws)}
+                here = {**sizes, "draws": draws, "groups": len(study.groups), "levels": study.levels,
+                        **model.dictionary(draws)}
                 for array in (*request.answer, *(() if request.averaged else request.own)):
                     yield Sum(request.phase, array.name, array.at(here), times, array.meaning)
             told = study.policy.site_effects and not model.noises_sums

@@ -44,7 +44,9 @@ class Party:
     """The same as sums see them: with the site's noise on their outcomes (`site.outcome_noise`)."""
     credentials: Credentials = field(repr=False)
     secret: bytes = field(repr=False)
-    """What its masks and its noise follow from."""
+    """What its masks follow from: it is the kit's."""
+    noise_secret: bytes = field(repr=False)
+    """What its noise follows from: the store's, so that a new kit does not draw another noise on the same sums."""
     accountant: Accountant | None = None
     """Knows of which people the site has told before; none: one person holds all rows, and nobody need remember."""
 

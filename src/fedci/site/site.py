@@ -46,8 +46,9 @@ class Site:
                  accountant: Accountant | None = None):
         credentials = credentials or Credentials()
         secret = site_secret(credentials)
+        noise = secret if accountant is None else accountant.secret("noise on sums")
         self.party = Party(name=table.site, agreed=study, whole=table, noisy=_noisy(study, table, secret, accountant),
-                           credentials=credentials, secret=secret, accountant=accountant)
+                           credentials=credentials, secret=secret, noise_secret=noise, accountant=accountant)
         self.run = first_run(self.party)
         self._people: People | None = None
 

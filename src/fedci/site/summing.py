@@ -15,14 +15,15 @@ from fedci.model.family import Ask, Family, Sums
 from fedci.model.rows import ArmSums, RiskSums, Rows, SiteEffects, SurvivalSums, on_device
 from fedci.model.shared import sum_noise
 from fedci.model.shared.few_family import PRODUCTS
+from fedci.privacy import secure_sum
 from fedci.protocol import course as courses
 from fedci.protocol import stages
 from fedci.protocol.ask import shapes
 from fedci.protocol.course import READY, Opening, Place
 from fedci.protocol.messages import AskMaskKey, OpenSum, Reply, Step, TakeCheckKey, TakeMaskKeys
-from fedci.protocol.packing import JITTERED, POWERS, form_of, from_units, in_units, units_of, with_jitter
+from fedci.protocol.packing import JITTERED, POWERS, flat, form_of, from_units, in_units, units_of, with_jitter
 from fedci.protocol.requests import MASKED, OWN, REQUESTS
-from fedci.site import describing, diagnosing
+from fedci.site import describing, diagnosing, grouping
 from fedci.site.admission import admit, situation
 from fedci.site.describing import Part
 from fedci.site.masking import SiteSums, digest
@@ -120,7 +121,7 @@ def _with_noise(party: Party, run: Run, request: Step, ask: Ask, part: Part) -> 
     if ask.name == PRODUCTS and (known := describing.noise_on_sums(party, run)) and run.prepared:
         draw = known.drawn("products", digest_of_numbers(ask.arrays["point"], *_units(run.prepared)))
         return part._replace(sums=run.prepared.model.noised_products(ask.arrays, part.sums, draw))
-    noise = site_noise(run.study, run.contract.options, run.table, party.secret)
+    noise = site_noise(run.study, run.contract.options, run.table, party.noise_secret)
     if noise is None:
         return part
     if _is_of_effects(ask) and policy.noises("effects"):
@@ -188,9 +189,15 @@ def _prepared(site: str, run: Run, opened: Opening) -> Prepared:
 
 
 def _check_near(site: str, model: Family, x: np.ndarray, w: np.ndarray, y: np.ndarray) -> None:
-    """What the noise is measured by: nobody is farther from the site's own levels than it takes them to be."""
+    """What the noise is measured by: nobody is farther from the site's own levels than it takes them to be, and the
+    common units are not smaller than people are apart (a site that tells false squares could make them so)."""
+    both = np.column_stack([x, y])
+    if both.std(0).max() > sum_noise.WIDE:
+        raise DisclosureError(
+            f"site '{site}': the noise on sums (policy.sum_noise) is in the common units, and a column of this site "
+            f"spreads more than {sum_noise.WIDE:g} times as wide. Leave the site out, or the column that differs")
     for arm in (0, 1):
-        some = np.column_stack([x, y])[w == arm]
+        some = both[w == arm]
         if len(some) < model.arm_needed or np.abs(some.mean(0)).max() > sum_noise.AWAY:
             raise DisclosureError(
                 f"site '{site}': the noise on sums (policy.sum_noise) is measured for sites with {model.arm_needed} "
@@ -205,6 +212,8 @@ def _answer(party: Party, run: Run, place: Place, ask: Ask) -> tuple[Run, Part]:
         return replace(run, described=True), DESCRIBED[ask.name](party, run, ask.arrays)
     ready = required(party.name, run.prepared, "the common units")
     kind = REQUESTS[ask.name].kind
+    if kind in grouping.KINDS:
+        return run, grouping.KINDS[kind](party, run, ready)
     if kind:
         return run, diagnosing.answer(_here(run, ready), kind, ask.arrays)
     return (_effects if _is_of_effects(ask) else _round)(party, run, ready, ask)
@@ -230,7 +239,19 @@ def _round(party: Party, run: Run, ready: Prepared, ask: Ask) -> tuple[Run, Part
     answer = ready.model.answer(ask.name, ask.arrays, rows, run.memory)
     answer = required(party.name, answer, "statistics that are finite")
     sums = {name: np.asarray(part) for name, part in answer.sums.items()}
+    if not _is_summable(run, ready, ask, sums):
+        sums = {name: np.zeros_like(part) for name, part in sums.items()} | {"failed": np.ones(())}
     return replace(run, memory=answer.memory), Part(sums, jitter=_raised(ready, answer.jitter))
+
+
+def _is_summable(run: Run, ready: Prepared, ask: Ask, sums: Mapping[str, np.ndarray]) -> bool:
+    """Whether all sites' numbers of this size would have a sum under masks; without masks alike, so that both go one
+    way. At the far end of a step too long they do not."""
+    numbers = flat(in_units(sums, units_of(ready.model, ask, ready.units.y_sd, ready.people)))
+    if not (run.masked or ready.model.options.standardise):  # in the data's own units, whatever these are
+        return bool(np.isfinite(numbers).all())
+    return secure_sum.fits(numbers, len(run.contract.sites), len(run.table.y) / ready.people,
+                           form_of(ready.model, ask.name))
 
 
 def _raised(ready: Prepared, jitter: float) -> float | None:

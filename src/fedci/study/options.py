@@ -297,15 +297,20 @@ class FitOptions(Options):
     prediction: PredictionOptions = PredictionOptions()
 
 
+LEAST_BINARY_SD = 0.5
+"""Of a 0/1 column in model units, where sums have noise."""
+
+
 def with_noise(options: FitOptions, noise: float, masked: bool | str) -> FitOptions:
     """As a fit at home is done with noise on its sums: straight, in one message of products, for what is told of a
     person adds up, and grows with the columns. A site's own function is a level of each arm, so that a person's part
-    in the products is its own row's, and one inducing input is exact."""
+    in the products is its own row's, and one inducing input is exact. 0/1 columns span two units at most: noise of s
+    units would hide less of what is further apart than it says."""
     model = options.model
     if not isinstance(model, SharedOptions) or model.rounds_tell != "products" or not noise:
         return options
     fewer = {"sum_noise": noise, "noise_masked": masked, "directions": 0, "landmarks": 0, "kernel": "constant(scale)",
-             "inducing": 1}
+             "inducing": 1, "binary_sd": max(model.binary_sd or 0.0, LEAST_BINARY_SD)}
     return options.model_copy(update={"model": model.model_copy(update=fewer),
                                       "optimiser": options.optimiser.model_copy(update={"rounds": 1})})
 

@@ -16,25 +16,22 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from pydantic import (
-    Field,
-    ModelWrapValidatorHandler,
-    PrivateAttr,
-    ValidationError,
-    field_validator,
-    model_validator,
-)
+from pydantic import Field, PrivateAttr, field_validator, model_validator
 
 from fedci.errors import OutputError, StudyError
 from fedci.plain import Shown, named
 from fedci.study import outcomes
+from fedci.study.assignment import Design
 from fedci.study.coding import TREATMENT_KEYS, Coding, Name, name_of, sources, with_codings
+from fedci.study.estimand import Estimand
 from fedci.study.identity import RULE, check_format
 from fedci.study.omop import Omop
-from fedci.study.options import FitOptions, Options, first_problem, nearest, with_noise
+from fedci.study.options import FitOptions, nearest, with_noise
 from fedci.study.options import preset as preset_options
 from fedci.study.outcomes import OutcomeType
 from fedci.study.policy import Policy, policy
+from fedci.study.stated import Stated as _Stated
+from fedci.study.subgroups import Group, Subgroup, groups_of, read
 from fedci.study.toml import lines, parsed, reason, text_of, toml_key
 
 SITE_ID = re.compile(r"[a-z0-9-]{1,40}")
@@ -58,23 +55,6 @@ def is_name(text: str) -> bool:
 Limit = Annotated[float, Field(strict=True)]
 Missing = Literal["refuse", "impute"]
 RowsWithout = Literal["refuse", "drop"]
-
-
-class _Stated(Options):
-    """Options whose problems are told as StudyError, whether they come from a file or from Python."""
-
-    @model_validator(mode="wrap")
-    @classmethod
-    def _told_plainly(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
-        try:
-            return handler(data)
-        except ValidationError as problem:
-            raise StudyError(f"{cls._place(data)}: {first_problem(cls, problem)}") from None
-
-    @staticmethod
-    def _place(data: Any) -> str:
-        """Where in the study `data` stands, for the message."""
-        return "study"
 
 
 class Covariate(_Stated):
@@ -251,6 +231,10 @@ class Study(Shown, _Stated):
     coding: dict[str, Coding] = {}
     """Column → how it comes from a site's cells; in a file also by the same keys in the column's own table."""
     diagnostics: Diagnosing = Diagnosing()
+    design: Design = Design()
+    """How treatment came about: 'observational', or drawn by lot, 'randomised' (`study.assignment`)."""
+    subgroups: dict[Name, Subgroup] = {}
+    """Name → of whom effects are told beside everybody's (`study.subgroups`)."""
     policy: Policy = policy("standard")
     """By name, or a dict of changes to the policy its `name` says."""
     preset: str = "default"
@@ -265,6 +249,8 @@ class Study(Shown, _Stated):
     seed: Annotated[int, Field(strict=True, ge=0, lt=2**32)] = 0
     source: SharedQuery | None = None
     """A query that sites with the same tables may use."""
+    estimand: Estimand | None = None
+    """The question in words, and the trial that it stands for."""
     _agreed_policy: Policy | None = PrivateAttr(default=None)
     """As all parties hold it, where a site's floors have made `policy` stricter."""
     _floors: Policy | None = PrivateAttr(default=None)
@@ -279,10 +265,14 @@ class Study(Shown, _Stated):
                      ids: str | Iterable[str] = ..., linkage: Linkage | Mapping[str, Any] = ..., missing: Missing = ...,
                      rows_without: RowsWithout = ..., cluster: str | None = ...,
                      coding: Mapping[str, Coding | Mapping[str, Any]] = ...,
-                     diagnostics: Diagnosing | Mapping[str, Any] = ..., policy: str | Policy | Mapping[str, Any] = ...,
+                     diagnostics: Diagnosing | Mapping[str, Any] = ...,
+                     design: str | Design | Mapping[str, Any] = ...,
+                     subgroups: Mapping[str, str | Subgroup | Mapping[str, Any]] = ...,
+                     policy: str | Policy | Mapping[str, Any] = ...,
                      preset: str = ..., options: Mapping[str, Any] = ..., sites: Iterable[str] = ...,
                      quorum: int | None = ..., runs: int = ..., seed: int = ...,
                      source: SharedQuery | Mapping[str, Any] | None = ...,
+                     estimand: Estimand | Mapping[str, Any] | None = ...,
                      ) -> None: ...
 
     @model_validator(mode="before")
@@ -300,6 +290,16 @@ class Study(Shown, _Stated):
     @classmethod
     def _one_id_needs_no_list(cls, ids: Any) -> Any:
         return (ids,) if isinstance(ids, str) else ids
+
+    @field_validator("design", mode="before")
+    @classmethod
+    def _design_by_kind(cls, value: Any) -> Any:
+        return {"kind": value} if isinstance(value, str) else value
+
+    @field_validator("subgroups", mode="before")
+    @classmethod
+    def _any_form_of_subgroups(cls, value: Any) -> Any:
+        return read(value)
 
     @field_validator("policy", mode="before")
     @classmethod
@@ -336,6 +336,7 @@ class Study(Shown, _Stated):
         self._check_level_counts()
         self._check_linkage()
         self._check_noise(self.fit_options())
+        self._check_subgroups()
         return self
 
     def _check_roles(self) -> None:
@@ -377,6 +378,9 @@ class Study(Shown, _Stated):
                              f"arms out, or make the table by a query of your own")
         if self.policy.epsilon is not None:
             raise StudyError(f"{place}: there is no differential privacy of more than two arms yet. Leave epsilon out")
+        if self.subgroups or self.design.randomised:
+            key = "subgroups" if self.subgroups else "design"
+            raise StudyError(f"{place}: {key} is of two arms yet. Leave it out, or run a study of two of the arms")
         if self.diagnostics.refute or self.diagnostics.negative_control is not None:
             raise StudyError(f"{place}: refuters and negative controls are of two arms yet. Leave them out, or run a "
                              f"study of two of the arms")
@@ -446,6 +450,25 @@ class Study(Shown, _Stated):
             if name not in made:
                 raise StudyError(f"source.omop: the study reads {name!r}, and no feature says where it comes from"
                                  f"{nearest(name, self.source.omop.features)}. Write [source.omop.features.{name}]")
+
+    def _check_subgroups(self) -> None:
+        """Of covariates of the study; and told with the diagnostics, which are sums without noise."""
+        if self.groups and not self.diagnostics.enabled:
+            raise StudyError("subgroups are told with the diagnostics. Set enabled = true under [diagnostics]")
+        if self.groups and (self.policy.epsilon is not None or self.noises_sums):
+            raise StudyError("subgroups: their effects are told without noise, and this study's sums have noise. Leave "
+                             "them out, or choose another preset and policy")
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """All subgroups, in the order of their definitions."""
+        return groups_of(self.subgroups, self.covariates)
+
+    @property
+    def levels(self) -> int:
+        """Of the sums of effects in subgroups: of numbers one, of all else risks (or rates) without and with
+        treatment."""
+        return 1 if self.outcome_type == "numeric" else 2
 
     def _check_level_counts(self) -> None:
         for covariate in self.covariates:
@@ -584,8 +607,8 @@ class Study(Shown, _Stated):
         else:
             agreed["source"] = self.source.model_dump(exclude_none=True)
         agreed["coding"] = {name: coding.plain() for name, coding in self.coding.items()}
-        for key in ("coding", "rows_without", "cluster", "arms"):  # nor does what a study does not say change its hash
-            if agreed[key] == type(self).model_fields[key].default:
+        for key in ("coding", "rows_without", "cluster", "arms", "subgroups", "design", "estimand"):
+            if getattr(self, key) == type(self).model_fields[key].default:  # what a study does not say is no part of it
                 del agreed[key]
         # a study has the hash that it had before there were other types
         agreed = {key: value for key, value in agreed.items() if key not in OF_TYPES
@@ -613,12 +636,14 @@ class Study(Shown, _Stated):
         """The study as a file: `Study.read` of it is equal to this study."""
         changes = self.policy.changes()
         top = self.model_dump(exclude={"covariates", "linkage", "diagnostics", "policy", "options", "source",
-                                       *OF_TYPES, "coding"})
+                                       "estimand", *OF_TYPES, "coding", "subgroups", "design"})
         top = {key: value for key, value in top.items() if value is not None}
         if self.rows_without == "refuse":
             del top["rows_without"]
         if arms := top.pop("arms"):
             top["treatment"] = {"name": self.treatment, "arms": list(arms)}
+        if self.design.randomised:
+            top["design"] = self.design.plain()
         coded = {name: coding.plain() for name, coding in self.coding.items()}
         if self.outcome_type != "numeric":
             top["outcome"] = outcomes.written(self.outcome, self.outcome_type, self.time, self.horizons, self.cuts,
@@ -633,8 +658,11 @@ class Study(Shown, _Stated):
             tables["linkage"] = linkage
         if diagnostics := self.diagnostics.model_dump(exclude_defaults=True):
             tables["diagnostics"] = diagnostics
+        tables |= {f"subgroups.{toml_key(name)}": one.plain() for name, one in self.subgroups.items()}
         if self.source:
             tables["source"] = self.source.model_dump(exclude_none=True)
+        if self.estimand:
+            tables |= self.estimand.tables()
         if changes:
             tables["policy"] = {"name": self.policy.name, **changes}
         else:

@@ -43,6 +43,8 @@ EXAMPLES = "postgresql://reader@db.hospital.org/cohort or sqlite:////data/cohort
 SHARED_QUERY = "the study's query"
 SHOWN = "42"
 """SQLSTATE class whose messages name tables, columns and words of the query, and never a cell."""
+HIDING = {"query", "query_table", "json_execute_serialized_sql"}
+"""Functions of DuckDB that make a query of a text."""
 SQLITE_SHOWN = re.compile("no such (table|column)|ambiguous column|near |incomplete input|You can only execute one")
 
 
@@ -237,7 +239,8 @@ def _duckdb(database: str | None, text: str, rows: int) -> Iterator[tuple[list[s
 
     if not database or not Path(database).is_file():
         raise SourceError(f"there is no DuckDB file {database!r}. Write duckdb:////absolute/path.duckdb")
-    check_select(text)
+    if hidden := sorted(HIDING.intersection(map(str.lower, check_select(text)))):
+        raise SourceError(f"the query calls {hidden[0]}, which runs a query of its own that nobody is shown. {REMEDY}")
     connection = duckdb.connect(database, read_only=True, config={
         "enable_external_access": "false", "autoinstall_known_extensions": "false",
         "autoload_known_extensions": "false", "lock_configuration": "true"})

@@ -1,6 +1,7 @@
 """Small cells, found by what a column holds and not by how it is declared.
 
     two values     people with the rarer one, in each arm                     → the column is withheld, everywhere
+    one and more   people without the one value that all others hold          → the same: who has any is such a trait
     few values     those that fewer than `least` people of an arm hold        → counted with the nearest that more hold
     gaps           people whose value is missing, in each arm                 → no column of its own says who they are
 
@@ -21,9 +22,10 @@ FEW = 12
 
 
 def withheld(x: np.ndarray, w: np.ndarray, least: int) -> np.ndarray:
-    """[d] columns of two values, one of them held by someone in an arm, but by fewer than `least` there. `w` [n]:
-    the arm of each person."""
-    return np.array([_is_small(_pair(column), column, w, least) for column in x.T], bool)
+    """[d] columns of two values, one of them held by someone in an arm, but by fewer than `least` there; or of one
+    value (a dose of 0, say) and many others, which someone of an arm has, but fewer than `least` there. `w`
+    [n]: the arm of each person."""
+    return np.array([_is_small(_pair(column), column, w, least) or _is_rare(column, w, least) for column in x.T], bool)
 
 
 def varies(x: np.ndarray, least: int) -> np.ndarray:
@@ -39,8 +41,8 @@ def gaps(x: np.ndarray, w: np.ndarray, least: int) -> np.ndarray:
 
 
 def is_small_outcome(y: np.ndarray, w: np.ndarray, least: int) -> bool:
-    """Whether an outcome of two values has a small cell in an arm."""
-    return _is_small(_pair(y), y, w, least)
+    """Whether an outcome of two values has a small cell in an arm, or few of an arm are without its commonest value."""
+    return _is_small(_pair(y), y, w, least) or _is_rare(y, w, least)
 
 
 def merged(table: Table, least: int) -> Table:
@@ -90,6 +92,15 @@ def _is_small(value: float | None, column: np.ndarray, w: np.ndarray, least: int
 def _arms(w: np.ndarray) -> range:
     """Those that somebody here got, and two at least."""
     return range(max(int(np.max(w, initial=1)) + 1, 2))
+
+
+def _is_rare(column: np.ndarray, w: np.ndarray, least: int) -> bool:
+    """Whether someone of an arm, but few, is without the commonest value."""
+    values, counts = np.unique(column[~np.isnan(column)], return_counts=True)
+    if len(values) < 2:
+        return False
+    apart = ~np.isnan(column) & (column != values[counts.argmax()])
+    return any(0 < np.sum(apart & (w == arm)) < least for arm in _arms(w))
 
 
 def _apart(column: np.ndarray) -> int:

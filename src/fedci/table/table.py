@@ -20,8 +20,10 @@ import pyarrow as pa
 
 from fedci.errors import DataError, FedciError, SizeError, UsageError
 from fedci.plain import Shown, named
+from fedci.study import origin
 from fedci.study.coding import Codings, sources
 from fedci.study.identity import records
+from fedci.study.origin import Origin, Origins
 from fedci.study.policy import Policy
 from fedci.study.study import Study, check_site_id
 from fedci.table.cdm import Attrition, attrition_of, select_of
@@ -120,6 +122,12 @@ class Table(Shown):
     """Rows of the file that are not here."""
     time: np.ndarray | None = None
     """[n] of a time to an event how long a person was followed, of a count over how long it was counted."""
+    origins: Origins = field(default_factory=dict)
+    """Columns of the study that come from others of the site's table, or not as they stand there."""
+
+    def origin(self, column: str) -> Origin:
+        """Of a column of the study."""
+        return origin.at(self.origins, column)
 
     arms: int = 2
     """How many the study has."""
@@ -189,7 +197,12 @@ class Source(Shown):
         """Everything the study asks of this site, checked; the first problem as one error."""
         study.check_site(self.name)
         with told_of(f"site {self.name!r}"):
-            return _table(study, self.name, self._read(study, study.columns))
+            origin.check(study, self._origins(study))
+            return replace(_table(study, self.name, self._read(study, study.columns)), origins=self._origins(study))
+
+    def _origins(self, study: Study) -> Origins:
+        query = self.data.text if isinstance(self.data, Query) and self.data.place == SHARED_QUERY else None
+        return origin.of_study(study, self.columns, query)
 
     def _read(self, study: Study, names: Sequence[str]) -> dict[str, Column]:
         """These columns of the study, as its codings and the site's own make them."""
@@ -247,6 +260,7 @@ def problems(study: Study, source: Source) -> list[FedciError]:
     most = study.policy.max_file_bytes
     wanted = sources(source.columns, study.reads())
     tried(study.check_site, source.name)
+    tried(origin.check, study, source._origins(study))
     names = tried(column_names, source.data, most)
     if names is not None:
         tried(check_header, names, wanted)
@@ -330,6 +344,7 @@ def _try_columns(study: Study, columns: Mapping[str, Column],
         named = [(name, "level" if covariate.type == "categorical" else covariate.type) for covariate in blocks
                  for name in covariate.design_columns()]
         tried(_check_design, np.hstack(list(blocks.values())), *zip(*named, strict=True))
+        tried(_check_types, study, np.hstack(list(blocks.values())), *zip(*named, strict=True))
     if study.links and all(name in columns for name in study.ids):
         tried(_try_ids, study, columns)
 
@@ -405,6 +420,7 @@ def _table(study: Study, site: str, columns: Mapping[str, Column]) -> Table:
     _check_level_shares(study, len(kept))
     x, missing = design(study, columns, kept)
     names, kinds = design_columns(study)
+    _check_types(study, x, names, kinds)
     copy_warnings = _check_people(study, x, w, y)
     warnings = [f"site {site!r}: {warning}" for warning in (
         *arm_warnings, *_one_outcome(study, w, y), *copy_warnings, *_check_design(x, names, kinds))]
@@ -619,6 +635,18 @@ def _check_design(x: np.ndarray, names: Sequence[str], kinds: Sequence[str]) -> 
     return [f"column {name!r} {IS_CONSTANT}" for name in _picked(names, constant)] + [
         f"columns {first!r} and {second!r} {COINCIDE}"
         for first, second in _coinciding(x[:, two_valued], _picked(names, two_valued))]
+
+
+def _check_types(study: Study, x: np.ndarray, names: Sequence[str], kinds: Sequence[str]) -> None:
+    """Noise on sums hides two values of a numeric column the less the rarer one of them is: they stand the further
+    apart in its sds."""
+    if not study.noises_sums:
+        return
+    for name, kind, column in zip(names, kinds, x.T, strict=True):
+        if kind == "numeric" and _is_two_valued(column) and not _is_constant(column):
+            refuse(DataError(f"column {name!r} holds two values and is called numeric, and noise on sums "
+                             f"(policy.sum_noise) hides less of such a column. Write type = \"binary\" in the study, "
+                             f"with values that say which is 0 and which 1"))
 
 
 def _picked(names: Sequence[str], chosen: np.ndarray) -> list[str]:

@@ -1,4 +1,4 @@
-"""The measurement of outcomes of 0 and 1: its data are what its page says, its peer is a logistic regression."""
+"""Outcomes of 0 and 1, drawn and fitted: data are what their page says, a peer is a logistic regression."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,8 @@ from scipy.special import expit, log_expit
 from fedci.benchmark.run import binary
 
 
-@pytest.mark.parametrize(("name", "events"), [("index", 0.5), ("rare", 0.15), ("null", 0.4), ("interactions", 0.5)])
+@pytest.mark.parametrize(("name", "events"), [("index", 0.5), ("rare", 0.15), ("null", 0.4), ("interactions", 0.5),
+                                              ("heterogeneous", 0.5)])
 def test_data_are_as_described(name, events):
     """Over five replications of 500 people; directions are drawn anew, so to 0.08."""
     drawn = [binary.people(name, replication)[0] for replication in range(5)]
@@ -32,10 +33,11 @@ def test_the_peer_is_a_ridge_logistic_regression_of_each_arm():
         best = minimize(lambda b, rows=rows, sign=sign, penalty=penalty:
                         -log_expit(sign * (rows @ b)).sum() + 0.5 * penalty @ b**2, np.zeros(11), tol=1e-10)
         risks.append(expit(np.column_stack([np.ones(len(at)), at]) @ best.x))
-    np.testing.assert_allclose(binary.t_learner(drawn, new.x), risks[1] - risks[0], atol=1e-4)
+    found = binary.t_learner(drawn, new, 0)
+    np.testing.assert_allclose(found.mean, risks[1] - risks[0], atol=1e-4)
+    assert np.isnan(found.low).all()
 
 
-def test_the_table_has_a_line_for_each_set(monkeypatch, capsys):
-    monkeypatch.setattr(binary, "measured", lambda *asked: binary.Row(0.5, 0.1, 0.2, 0.95, 0.4, 1.0, 9.0))
-    binary.main(["--sets", "index", "null", "--replications", "2"])
-    assert capsys.readouterr().out.splitlines()[2] == "| index | 0.500 | 0.100 | 0.200 | 0.950 | 0.400 | 1.000 | 9 |"
+def test_sites_differ_where_they_are_said_to():
+    drawn = binary.people("heterogeneous", 1, 400)[0]
+    assert np.ptp([drawn.effect[drawn.site == s].mean() for s in range(5)]) > 0.1

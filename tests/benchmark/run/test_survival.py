@@ -1,4 +1,4 @@
-"""The measurement of times to an event: its data are what its page says, and its truth is an integral of hazards."""
+"""Times to an event, drawn and fitted: data are what their page says, and their truth is an integral of hazards."""
 
 import numpy as np
 import pytest
@@ -6,16 +6,16 @@ import pytest
 from fedci.benchmark.run import survival
 
 
-@pytest.mark.parametrize("name", list(survival.SETS))
-def test_data_are_as_described(name):
-    drawn, new = survival.people(name, 0, 100)
-    assert len(drawn.w) == 500
-    assert len(new.w) == 250
-    assert (np.abs(drawn.effect) < 1e-9).all() == (name == "null")
+@pytest.mark.parametrize(("name", "events"), [("proportional", 0.58), ("crossing", 0.63), ("null", 0.58),
+                                              ("censored", 0.32), ("informative", 0.43)])
+def test_data_are_as_described(name, events):
+    """Over five replications of 500 people; directions are drawn anew, so to 0.08."""
+    drawn = [survival.people(name, replication, 100)[0] for replication in range(5)]
+    assert np.mean([one.y.mean() for one in drawn]) == pytest.approx(events, abs=0.08)
+    assert (np.abs(drawn[0].effect) < 1e-9).all() == (name == "null")
     if name == "proportional":
-        assert (drawn.effect > 0).all()
-    if name == "censored":
-        assert drawn.event.mean() < 0.45
+        assert (drawn[0].effect > 0).all()
+    assert len(survival.people(name, 0, 100)[1].w) == 250
 
 
 def test_times_are_where_the_cumulative_hazard_is_reached():
@@ -25,10 +25,6 @@ def test_times_are_where_the_cumulative_hazard_is_reached():
     np.testing.assert_allclose(cumulative, unit)
 
 
-def test_the_table_has_a_line_for_each_set(monkeypatch, capsys):
-    row = survival.Row(0.5, 0.01, 1.0, 0.4, 0.02, 0.3, 0.95, 9.0)
-    monkeypatch.setattr(survival, "measured", lambda name, replication, each: (row, 1.0))
-    survival.main(["--sets", "null", "crossing", "--replications", "2"])
-    lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 4
-    assert lines[2].startswith("| null | 1.000 | 0.500 |")
+def test_a_restricted_mean_is_the_area_under_the_steps():
+    curves = np.array([[0.5, 0.2], [1.0, 0.0]])
+    np.testing.assert_allclose(survival._restricted(curves, np.array([2.0, 12.0])), [2.0 + 8 * 0.5, 10.0])

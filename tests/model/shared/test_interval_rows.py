@@ -4,6 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.special import expit
 
+from fedci.effect import person_weights
 from fedci.model.families import model_of
 from fedci.model.rows import Rows
 from fedci.model.shared import evidence
@@ -72,6 +73,14 @@ def test_sums_of_curves_are_sums_over_people_and_fall():
     np.testing.assert_allclose(sums[..., 0], sums[..., 1] + sums[..., 2])
     assert (np.diff(sums, axis=2) <= 1e-12).all()
     assert ((sums >= 0) & (sums <= [N, N // 2, N // 2])).all()
+
+
+def test_weighed_sums_are_of_risks_by_the_last_horizon():
+    draws = SharedDraws(thetas(), 0.1 * jnp.asarray(np.random.default_rng(1).standard_normal((2, 4, MODEL.columns))))
+    weights = person_weights(people()[1], np.ones(N))
+    curves = np.asarray(rows().effects(MODEL, np.zeros(0), draws, np.zeros(0), JITTER).survival)
+    found = rows().weighed(MODEL, np.zeros(0), draws, weights, JITTER)
+    np.testing.assert_allclose(found.sums, weights.sum(1) - curves[:, :, -1], rtol=1e-12)
 
 
 def test_they_are_rows_as_the_protocol_has_them():

@@ -228,6 +228,14 @@ def test_sums_of_risks_are_sums_over_the_people_and_within_their_number(draws):
     np.testing.assert_allclose(sums[..., 0], sums[..., 1] + sums[..., 2])
 
 
+def test_weighed_sums_have_the_draws_of_the_sums_over_the_populations(draws):
+    site, weights = rows(0), person_weights(people(0)[1], np.ones(ROWS))
+    sums = np.asarray(site.effects(MODEL, NOTHING, draws, np.zeros(1), JITTER).risks)
+    found = site.weighed(MODEL, NOTHING, draws, weights, JITTER)
+    np.testing.assert_allclose(found.sums, sums, rtol=1e-12)
+    assert not np.asarray(found.cov).any()
+
+
 def test_padding_changes_no_risk(draws):
     few = rows(0)
     twice = {name: jnp.concatenate([part, jnp.zeros_like(part)]) for name in ("x", "w", "y", "mask")

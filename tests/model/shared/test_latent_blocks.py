@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
+from fedci.effect import person_weights
 from fedci.model import predict
 from fedci.model.families import model_of
 from fedci.model.rows import Anchor, BetaLaw, Known, Rows, on_device
@@ -115,6 +116,14 @@ def test_sums_of_risks_are_drawn_from_the_same_law(kind):
     error = one.std(1) / np.sqrt(400)
     assert (np.abs(one.mean(1) - other.mean(1)) < 6 * error + 1e-12).all()
     np.testing.assert_allclose(one.std(1), other.std(1), rtol=0.2)
+
+
+def test_weighed_sums_have_the_draws_of_the_sums_over_the_populations():
+    kind = "binary"
+    m, draws, site = model(kind), draws_of(kind, 4), in_blocks(kind)
+    weights = person_weights(people(kind)[1], np.ones(len(people(kind)[1])))
+    sums = np.asarray(site.effects(m, np.zeros(0), draws, np.zeros(0), JITTER).risks)
+    np.testing.assert_allclose(site.weighed(m, np.zeros(0), draws, weights, JITTER).sums, sums, rtol=1e-12)
 
 
 def test_the_bound_of_a_share_of_a_row_is_the_share_of_its_bound():

@@ -72,6 +72,14 @@ def test_a_site_far_from_the_others_is_refused():
         FedCI(standard()).fit([Source("s0", moved), *those[1:]])
 
 
+def test_a_site_that_spreads_wider_than_the_common_units_is_refused():
+    """So a site that tells false squares cannot shrink the units, and with them the noise."""
+    those, _ = sites(3000)
+    narrow = [Source(one.name, one.data.assign(x0=one.data.x0 / 4)) for one in those[1:]]
+    with pytest.raises(DisclosureError, match=r"spreads more than 1.5 times as wide"):
+        FedCI(standard()).fit([those[0], *narrow])
+
+
 def test_masked_is_clear_but_for_the_noise():
     """With so little noise that one sees the rest: the same average effects, rounding apart."""
     from fedci.benchmark.cost.noise_cost import NONE, unrefused
@@ -87,13 +95,16 @@ def test_masked_is_clear_but_for_the_noise():
 def test_asked_again_the_noise_is_the_same_and_another_site_s_is_not():
     study, table = standard(), sites(100)[0][0].read(standard())
     one = SumNoise(study, b"a" * 32, digest_of(table), 1.0)
-    same = sum_noise_of(study, True, 1, table, b"a" * 32)
+    same = sum_noise_of(study, True, (), table, b"a" * 32)
     np.testing.assert_array_equal(one.drawn("products", "x")(8), same.drawn("products", "x")(8))
     for other in (SumNoise(study, b"b" * 32, one.people, 1.0), SumNoise(study, one.secret, "others", 1.0),
                   SumNoise(standard(seed=1), one.secret, one.people, 1.0)):
         assert not np.array_equal(one.drawn("products", "x")(8), other.drawn("products", "x")(8))
     assert not np.array_equal(one.drawn("products", "x")(8), one.drawn("products", "y")(8))
-    assert sum_noise_of(study, False, 1, table, b"a" * 32) is None
+    assert sum_noise_of(study, False, (), table, b"a" * 32) is None
+    three, four = (sum_noise_of(study, True, sites, table, b"a" * 32) for sites in ("abc", "abcd"))
+    assert three.part != four.part
+    assert not np.array_equal(three.drawn("products")(8), four.drawn("products")(8))  # two parts of one would cancel
 
 
 def test_means_and_squares_tell_their_share():
@@ -138,6 +149,8 @@ def test_its_options_are_derived_from_the_policy_alone():
     with pytest.raises(StudyError, match="is the policy's to say"):
         standard(policy="simulation", options={"model": {"sum_noise": 1.0}})
     assert isinstance(model_of(options.model, 5, 5, 3), NoisedFamily)
+    for wide in (0.01, "none"):  # 0 and 1 a hundred units apart would be told apart through any noise
+        assert standard(options={"model": {"binary_sd": wide}}).fit_options().model.binary_sd == 0.5
     assert noised_family.STEPS > 0
 
 

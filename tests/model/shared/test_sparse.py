@@ -128,3 +128,9 @@ def test_draws_shared_out_among_cores_give_the_same_bits(model, rows, draws, mon
         monkeypatch.setattr(parallel, "cores", lambda cores=cores: cores)
         found.append(evidence.statistics(model, thetas, large, JITTER))
     jax.tree.map(np.testing.assert_array_equal, *found)
+
+
+def test_weighed_sums_are_the_exact_ones_when_all_rows_induce(model, rows, draws, exact):
+    weights = np.random.default_rng(4).standard_normal((2, ROWS))
+    large = blocks(model, rows)
+    near(*(site.weighed(model, NOTHING, draws, weights, JITTER) for site in (exact, large)))

@@ -1,23 +1,24 @@
 """What privacy costs: the error of effects over the noise on outcomes (δ), beside no protection at all.
 
-    python -m fedci.benchmark.cost.privacy_cost [--replications 5] [--ist FILE] --out FILE
+    python -m fedci.benchmark.cost.privacy_cost [--replications 8] [--first 0] [--data 0 1] [--ist FILE] --out FILE …
 
 On simulated sites the error is √PEHE of new people and of the average effect, each as a ratio to the same fits without
 noise; on the stroke trial, where nobody knows the truth, it is the posterior sd of the average effect (as a ratio) and
-how far the average moves, in those sds. All limits of `standard` hold, but for the number of sums: that refuses these
-sizes (docs/security.md).
+how far the average moves, in those sds. All limits of `standard` hold, but for the number of sums and of columns for
+each person: they refuse these sizes (docs/security.md). Cells that a file has are not made again; of several files all
+are read, the first is added to.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from fedci.benchmark.cost import kept
 from fedci.synthetic import datasets
 from fedci.synthetic.datasets import Sizes, Split
 
@@ -31,6 +32,7 @@ SETS: dict[str, Callable[[int], list[Split]]] = {
     "heterogeneous, 5 × 200": lambda r: datasets.heterogeneous(r, sizes=SIZES)}
 COUNTRIES = ("POLA", "NETH", "SWED", "AUSL", "ARGE", "NORW")
 """Of the stroke trial: those of 500 to 800 people."""
+STROKE_TRIAL = "stroke trial, 6 countries"
 STROKE = {"AGE": {}, "RSBP": {}, "RDELAY": {}, "female": {"type": "binary"}, "drowsy": {"type": "binary"},
           "TACS": {"type": "binary"}, "LACS": {"type": "binary"}}
 
@@ -53,10 +55,10 @@ class Cell(NamedTuple):
 
 
 def policy_of(delta: float | None) -> str | dict[str, Any]:
-    """`standard` in all but the number of sums, with this noise; none: `simulation`."""
+    """`standard` in all but the number of sums and their columns, with this noise; none: `simulation`."""
     if delta is None:
         return "simulation"
-    return {"name": "custom", "numbers_per_person": 1e9, "outcome_noise": delta}
+    return {"name": "custom", "numbers_per_person": 1e9, "statistics_per_row": 1e9, "outcome_noise": delta}
 
 
 def fitted(frames: dict[str, pd.DataFrame], covariates: Any, treatment: str, outcome: str, delta: float | None) -> Any:
@@ -84,7 +86,7 @@ def stroke(file: Path, delta: float | None) -> Cell:
     """Aspirin on the days lived of the first 180, by country."""
     result = fitted(stroke_tables(file), STROKE, "aspirin", "days", delta)
     ate = result.ate()
-    return Cell("stroke trial, 6 countries", 0, _word(delta), delta or 0.0, np.nan, ate.mean, ate.sd, np.nan,
+    return Cell(STROKE_TRIAL, 0, _word(delta), delta or 0.0, np.nan, ate.mean, ate.sd, np.nan,
                 result.outcome.seconds)
 
 
@@ -106,14 +108,19 @@ def _word(delta: float | None) -> str:
     return "simulation" if delta is None else "standard"
 
 
-def cells(replications: int, ist: Path | None) -> Iterator[Cell]:
-    """Side by side, so that whatever else the machine does falls on all."""
+def cells(replications: Sequence[int], data: Sequence[str], ist: Path | None, done: Collection[Cell]) -> Iterator[Cell]:
+    """Those that are not there yet; side by side, so that whatever else the machine does falls on all."""
+    there = {cell[:4] for cell in done}
+
+    def missing(name: str, replication: int) -> list[float | None]:
+        return [delta for delta in (None, *DELTAS) if (name, replication, _word(delta), delta or 0.0) not in there]
+
     if ist:
-        yield from (stroke(ist, delta) for delta in (None, *DELTAS))
-    for replication in range(replications):
-        for data, make in SETS.items():
-            splits = make(replication)
-            yield from (simulated(data, splits, replication, delta) for delta in (None, *DELTAS))
+        yield from (stroke(ist, delta) for delta in missing(STROKE_TRIAL, 0))
+    for replication in replications:
+        for name in data:
+            splits = SETS[name](replication)
+            yield from (simulated(name, splits, replication, delta) for delta in missing(name, replication))
 
 
 def table(cells: Sequence[Cell]) -> str:
@@ -151,16 +158,21 @@ def _mean(some: Sequence[Cell], field: str) -> str:
     return "–" if np.isnan(each).any() else f"{np.mean(each):.3f}"
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--replications", type=int, default=5)
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--replications", type=int, default=8, help="how many")
+    parser.add_argument("--first", type=int, default=0, help="the first of them")
+    parser.add_argument("--data", type=int, nargs="*", choices=range(len(SETS)), default=list(range(len(SETS))),
+                        help="which simulated sites: " + ", ".join(f"{k} {name}" for k, name in enumerate(SETS)))
     parser.add_argument("--ist", type=Path, help="the stroke trial's file, ist.csv")
-    parser.add_argument("--out", type=Path, required=True, help="a file for the cells, a line each; added to")
-    asked = parser.parse_args()
-    with asked.out.open("a", encoding="utf-8") as file:
-        for cell in cells(asked.replications, asked.ist):
-            print(json.dumps(cell._asdict()), file=file, flush=True)
-    print(table([Cell(**json.loads(line)) for line in asked.out.read_text(encoding="utf-8").splitlines()]))
+    parser.add_argument("--out", type=Path, nargs="+", required=True, help="files of cells, a line each")
+    asked = parser.parse_args(arguments)
+    done = [cell for path in asked.out for cell in kept.read(path, Cell)]
+    names = [list(SETS)[k] for k in asked.data]
+    for cell in cells(range(asked.first, asked.first + asked.replications), names, asked.ist, done):
+        kept.add(asked.out[0], cell)
+        done.append(cell)
+    print(table(sorted(done, key=lambda cell: (cell.data not in SETS, *cell[:4]))))
 
 
 if __name__ == "__main__":

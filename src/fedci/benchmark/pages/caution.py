@@ -11,9 +11,8 @@ from fedci.benchmark.pages.summary import Summaries, paired_to_ours
 
 OPENING = "Not, not alone, or not yet, where one of these holds:\n"
 FIXED = """\
-- **The outcome is a time until an event, or a count.** A study takes it as a number with the same noise for everybody:
-  averages may serve, effects for single people may lie beyond what is possible. Not yet; 0 and 1 have a law of their
-  own ([outcomes](outcomes.md)).
+- **Several events compete, or happen again and again.** Outcomes are numbers, 0 and 1, the time to one event, or a
+  count, each with a law of its own ([outcomes](outcomes.md)). Who leaves by another event counts as followed no longer.
 - **There are more than two arms, doses, or treatments that change with time.** Treatment is a column of 0 and 1.
 - **Sites are small or few and must hold to the policy `standard`.** It asks for three sites, 50 people at each and 20
   in each arm, and for several people for every number told: most studies of fewer than thousands of people are refused

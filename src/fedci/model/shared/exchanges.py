@@ -94,8 +94,10 @@ def evaluate(model: SharedModel, q: np.ndarray, people: int, normals: np.ndarray
     if not np.isfinite(values).all():
         return failed
     back = {name: np.asarray(part) for name, part in cotangents._asdict().items()}
-    by_theta = (yield Ask(PULL_BACK, asked | back))["gradient"]
-    objective, gradient = evidence.objective(model, q, normals, np.asarray(values), by_theta)
+    pulled = yield Ask(PULL_BACK, asked | back)
+    if pulled["failed"] > 0:
+        return failed
+    objective, gradient = evidence.objective(model, q, normals, np.asarray(values), pulled["gradient"])
     fine = np.isfinite(objective) and np.isfinite(gradient).all()
     return (objective, gradient, anchor_of(model, thetas, total)) if fine else failed
 

@@ -32,6 +32,7 @@ from fedci.model.rows import (
     Scalar,
     SurvivalSums,
     Vector,
+    Weighed,
     merged,
     on_device,
 )
@@ -131,6 +132,15 @@ class SurvivalRows(NamedTuple):
                 jitter: Scalar) -> SurvivalSums:
         every = draws, latent.given_draws(model, self.latent, draws), latent_blocks.keys(int(self.index), draws)
         return SurvivalSums(merged(over_draws(lambda part: _sums(model, self, *part, jitter), every)))
+
+    def weighed(self, model: SharedModel, vector: Vector, draws: SharedDraws, weights: Vector,
+                jitter: Scalar) -> Weighed:
+        """Risks by the last horizon: 1 − S."""
+        given, blocks = np.asarray(weights), self.x.shape[0]
+        placed = np.pad(given.T, ((0, blocks * PEOPLE - given.shape[1]), (0, 0))).reshape(blocks, PEOPLE, -1)
+        curves = self._replace(weights=on_device(placed)).effects(model, vector, draws, np.zeros(0), jitter).survival
+        sums = on_device(given.sum(1)[None, None] - np.asarray(curves)[:, :, -1])
+        return Weighed(sums, latent.nothing_left(sums))
 
     def realised(self, model: SharedModel, vector: Vector, draws: SharedDraws, correlations: Vector, jitter: Scalar,
                  known: Any = None) -> Iterator[tuple[np.ndarray, Moments]]:

@@ -41,6 +41,7 @@ from fedci.model.rows import (
     Scalar,
     SufficientSums,
     Vector,
+    Weighed,
     merged,
     on_device,
     same_shape,
@@ -125,6 +126,15 @@ class LatentRows(NamedTuple):
         normals = on_device(antithetic(int(self.index), draws.beta.shape, self.rows.y.shape[0], model.arms))
         every = draws, local, normals
         return RiskSums(merged(over_draws(lambda part: _risks(model, self, *part, weights, jitter), every)))
+
+    def weighed(self, model: SharedModel, vector: Vector, draws: SharedDraws, weights: Vector,
+                jitter: Scalar) -> Weighed:
+        """With the draws of the function that the sums over everyone have."""
+        local, placed = self.given(model, draws), self.rows.placed(weights)
+        normals = on_device(antithetic(int(self.index), draws.beta.shape, self.rows.y.shape[0], model.arms))
+        every = draws, local, normals
+        sums = merged(over_draws(lambda part: _risks(model, self, *part, placed, jitter), every))
+        return Weighed(sums, nothing_left(sums))
 
     def _weights(self, arms: int) -> Array:
         return on_device(person_weights(np.asarray(self.rows.w), np.asarray(self.rows.mask), arms))
@@ -305,6 +315,11 @@ def _seen_by(model: SharedModel, site: Any, found: LogOdds, theta: Array, matche
 # --- risks of the site's own people
 
 
+def nothing_left(sums: Any) -> Array:
+    """Covariances within a draw that gives risks."""
+    return jnp.zeros((1, sums.shape[-1], sums.shape[-1]))
+
+
 def antithetic(index: int, betas: tuple[int, ...], rows: int, arms: int = 2) -> np.ndarray:
     """[L, B, A + 1, n] normals: of f^s in each arm and of the pseudo-outcomes. Their second half is the first with the
     other sign, as are draws of β̃."""
@@ -315,7 +330,7 @@ def antithetic(index: int, betas: tuple[int, ...], rows: int, arms: int = 2) -> 
 
 
 @partial(jax.jit, static_argnames="model")
-def _risks(model: SharedModel, site: LatentRows, draws: SharedDraws, local: Bounded, normals: Float[Array, "L B A+1 n"],
+def _risks(model: SharedModel, site: LatentRows, draws: SharedDraws, local: Bounded, normals: Float[Array, "L B _ n"],
            weights: Float[Array, "e n"], jitter: Scalar) -> Float[Array, "L B A e"]:
     def of_draw(parts: tuple[SharedDraws, Bounded, Array]) -> Float[Array, "B A e"]:
         draw, own, away = parts
@@ -325,7 +340,7 @@ def _risks(model: SharedModel, site: LatentRows, draws: SharedDraws, local: Boun
     return jax.lax.map(of_draw, (draws, local, normals))
 
 
-def drawn(model: SharedModel, rows: ExactRows, draw: SharedDraws, normals: Float[Array, "B A+1 n"],
+def drawn(model: SharedModel, rows: ExactRows, draw: SharedDraws, normals: Float[Array, "B _ n"],
           jitter: Scalar) -> Float[Array, "B n A"]:
     """η of the rows' people in each arm: one draw from its law, given (θ, β̃) and the rows, for each β̃."""
     law = model.law(jnp.zeros(0), draw, rows.index)

@@ -31,7 +31,7 @@ from fedci.model import kernels
 from fedci.model.family import Theta
 from fedci.model.likelihood import NODES, Bounded, Held, Told
 from fedci.model.parallel import over_draws
-from fedci.model.rows import Anchor, BetaLaw, LeftOut, Moments, RiskSums, Scalar, Vector, merged, on_device
+from fedci.model.rows import Anchor, BetaLaw, LeftOut, Moments, RiskSums, Scalar, Vector, Weighed, merged, on_device
 from fedci.model.shared import latent, sparse
 from fedci.model.shared.evidence import SharedDraws
 from fedci.model.shared.latent import MATCHING, STEPS, LogOdds, likelihood_of
@@ -106,6 +106,13 @@ class LatentBlocks(NamedTuple):
         """Sums of risks (or rates) over everyone, the treated, the controls."""
         every = draws, latent.given_draws(model, self, draws), keys(int(self.index), draws)
         return RiskSums(merged(over_draws(lambda part: _risks(model, self, *part, jitter), every)))
+
+    def weighed(self, model: SharedModel, vector: Vector, draws: SharedDraws, weights: Vector,
+                jitter: Scalar) -> Weighed:
+        placed = self.rows.placed(weights)
+        every = draws, latent.given_draws(model, self, draws), keys(int(self.index), draws)
+        sums = merged(over_draws(lambda part: _weighed(model, self, *part, placed, jitter), every))
+        return Weighed(sums, latent.nothing_left(sums))
 
     def realised(self, model: SharedModel, vector: Vector, draws: SharedDraws, correlations: Vector, jitter: Scalar,
                  known: Any = None) -> Iterator[tuple[np.ndarray, Moments]]:
@@ -241,6 +248,26 @@ def _risks(model: SharedModel, site: LatentBlocks, draws: SharedDraws, local: Bo
         numbers = 2 + jnp.arange(rows.arm.shape[0])
         by_arm = jax.lax.scan(add, start, (rows.x, rows.mask, rows.arm, numbers))[0]
         return jnp.einsum("Bja,ea->Bje", by_arm, jnp.array(weights_of(model.arms)))
+
+    return jax.lax.map(of_draw, (draws, local, key))
+
+
+@partial(jax.jit, static_argnames="model")
+def _weighed(model: SharedModel, site: LatentBlocks, draws: SharedDraws, local: Bounded, key: Array,
+             weights: Float[Array, "k b e"], jitter: Scalar) -> Float[Array, "L B 2 e"]:
+    """The same draws of the function as `_risks`, under any weights."""
+    def of_draw(parts: tuple[SharedDraws, Bounded, Array]) -> Float[Array, "B 2 e"]:
+        draw, own, seed = parts
+        function = drawn(model, draw, site.seen(own), seed, jitter)[1]
+        count = draw.beta.shape[0]
+
+        def add(total: Array, block: tuple[Array, Array, Array]) -> tuple[Array, None]:
+            x, t, number = block
+            eta = function(x, normals(jax.random.fold_in(seed, number), count, (x.shape[0], 2)))
+            return total + jnp.einsum("Bbj,be->Bje", likelihood_of(model).expected(eta), t), None
+
+        start = jnp.zeros((count, 2, weights.shape[-1]))
+        return jax.lax.scan(add, start, (site.rows.x, weights, 2 + jnp.arange(weights.shape[0])))[0]
 
     return jax.lax.map(of_draw, (draws, local, key))
 

@@ -31,6 +31,8 @@ from fedci.model.shared.sparse import Blocks
 
 MANY_PEOPLE = 1000
 """At all sites together: from there on the fit takes natural steps from its first round on."""
+MANY_SLOPES = 4096.0
+"""Slopes of more people than these travel in larger units."""
 PLAIN = 25
 """Rounds of plain steps with fewer people: where there may be several tops, they find the higher more often."""
 
@@ -196,10 +198,13 @@ class SharedFamily(SharedModel):
         cotangents = Statistics(*(on_device(arrays[name]) for name in Statistics._fields))
         gradient = evidence.second_half(self, arrays["thetas"], rows, memory.jitter, cotangents, memory.sums,
                                         memory.local)
-        return Answer({"gradient": gradient}, self.options.jitter, memory)
+        return Answer({"gradient": gradient, "failed": 0}, self.options.jitter, memory)
 
     def units(self, ask: Ask, people: int) -> dict[str, np.ndarray]:
-        """T ≤ Σ_i z_i z_iᵀ/σ², and z is of size 1: n/σ² of each draw. Of rows of 0 and 1 σ = 1."""
+        """T ≤ Σ_i z_i z_iᵀ/σ², and z is of size 1: n/σ² of each draw. Of rows of 0 and 1 σ = 1.
+        Slopes grow with n too."""
+        if ask.name == PULL_BACK:
+            return {"gradient": np.asarray(max(1.0, people / MANY_SLOPES))}
         if ask.name != STATISTICS:
             return {}
         thetas = [self.unravel(theta) for theta in ask.arrays["thetas"]]

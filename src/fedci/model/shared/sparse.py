@@ -44,6 +44,7 @@ from fedci.model.rows import (
     SiteEffects,
     SufficientSums,
     Vector,
+    Weighed,
     merged,
     on_device,
     same_shape,
@@ -110,6 +111,16 @@ class Blocks(NamedTuple):
         if model.arms > 2:
             return over_draws(lambda part: _by_arm(model, self, part, jitter), draws)
         return over_draws(lambda part: _effects(model, self, part, correlations, jitter), draws)
+
+    def weighed(self, model: SharedModel, vector: Vector, draws: SharedDraws, weights: Vector,
+                jitter: Scalar) -> Weighed:
+        placed = self.placed(weights)
+        return Weighed(*over_draws(lambda part: _weighed(model, self, part, placed, jitter), draws))
+
+    def placed(self, weights: Vector) -> Float[Array, "k b e"]:
+        """Weights [e, people] as weights of rows: padding, whose place is behind all, has none."""
+        behind = np.pad(np.asarray(weights), ((0, 0), (0, 1)))
+        return on_device(np.moveaxis(behind[:, np.asarray(self.row)], 0, -1))
 
     def realised(self, model: SharedModel, vector: Vector, draws: SharedDraws, correlations: Vector,
                  jitter: Scalar, known: Learnt | None = None) -> Iterator[tuple[np.ndarray, Moments]]:
@@ -353,6 +364,42 @@ def _effects(model: SharedModel, site: Blocks, draws: SharedDraws, correlations:
         return SiteEffects(same_shape(*cate), same_shape(*ite))
 
     return merged(jax.lax.map(of_draw, draws))
+
+
+@partial(jax.jit, static_argnames="model")
+def _weighed(model: SharedModel, site: Blocks, draws: SharedDraws, weights: Float[Array, "k b e"],
+             jitter: Scalar) -> tuple[Float[Array, "LB 1 e"], Float[Array, "L e e"]]:
+    """Σ t τ(x): of what inducing inputs leave open the diagonal is exact, pairs are taken to be as the average pair."""
+    def of_draw(draw: SharedDraws) -> tuple[Array, Array]:
+        known = learn(model, draw.theta, draw.beta, site, jitter)
+        theta = model.unravel(draw.theta)
+
+        def add(total: tuple[Array, Array, Array], block: tuple[Array, Array]) -> tuple[Any, None]:
+            x, t = block
+            phi = features(model, theta, x, known.root, site.inducing)
+            more = t.T @ phi, t.T @ t, (t * left(model, theta, x, phi)[:, None]).T @ t
+            return tuple(a + b for a, b in zip(total, more, strict=True)), None
+
+        e = weights.shape[-1]
+        start = jnp.zeros((e, width_of(model, site))), jnp.zeros((e, e)), jnp.zeros((e, e))
+        phi, squares, missed = jax.lax.scan(add, start, (site.x, weights))[0]
+        away = phi @ (known.spread[1] - known.spread[0]).T
+        size, own = jnp.sum(weights, (0, 1)), own_root(theta)
+        apart = left_between(model, theta, known, site) * (jnp.outer(size, size) - squares) + missed
+        cov = away @ away.T + jnp.sum((own[1] - own[0]) ** 2) * apart
+        return ((known.mean[:, 1] - known.mean[:, 0]) @ phi.T)[:, None], cov
+
+    means, cov = jax.lax.map(of_draw, draws)
+    return merged(means), cov
+
+
+def left_between(model: SharedModel, theta: Theta, known: Learnt, site: Blocks) -> Float[Array, ""]:
+    """What the inducing inputs leave open between two people, averaged over some pairs."""
+    x, there = site.pairs.reshape(-1, site.pairs.shape[-1]), site.paired.reshape(-1)
+    psi = features(model, theta, x, known.root, known.inducing)[:, own_columns(model)]
+    pairs = jnp.outer(there, there) * (1.0 - jnp.eye(x.shape[0]))
+    away = kernels.split(model.kernel, theta["kernel"]).rest(x, x) - psi @ psi.T
+    return jnp.sum(pairs * away) / jnp.maximum(jnp.sum(pairs), 1.0)
 
 
 @partial(jax.jit, static_argnames="model")

@@ -39,6 +39,8 @@ CLIP_X, CLIP_Y = 3.0, 4.0
 """Model units beyond which covariates and outcomes are moved to it, at the site."""
 AWAY = 1.0
 """How far the mean of a site's arm may lie from that of all people, in model units; farther, the site refuses."""
+WIDE = 1.5
+"""How many common units the sd of a site's column may be, clipped; more, the site refuses."""
 LEAST = 50
 """People of an arm that a site must have, at the least (`arm_needed`)."""
 LEVEL = 6.0

@@ -1,0 +1,249 @@
+"""The analysis plan of a study, from its file alone: what is asked, of whom, how, and what may leave a site.
+
+Written before any data are read: nothing here knows a result. What the study file does not say, and only people can, is
+marked FOR_AUTHORS.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from fedci.diagnostics import balance, missingness, overlap, refuters
+from fedci.report.parts import Document, Section, Table
+from fedci.study.estimand import ATTRIBUTES, ELEMENTS, STRATEGIES, Estimand
+from fedci.study.strictness import RULES
+from fedci.study.study import Study
+from fedci.version import __version__
+
+FOR_AUTHORS = "for the authors"
+MEASURES = {
+    "numeric": "difference of mean outcomes",
+    "binary": "difference of risks; beside it the risk ratio, the odds ratio and the number needed to treat",
+    "survival": "difference of the risks of the event by the last horizon; beside it both survival curves, their "
+                "differences and differences of restricted mean times at each horizon",
+    "count": "difference of rates; beside it the rate ratio"}
+"""What is compared, by the type of the outcome."""
+OWN_MEASURE = "difference between the arms, on the outcome's own scale (docs/outcomes.md)"
+MODELS = {
+    "shared": "one Bayesian regression of the outcome and of the treatment's effect on the covariates (lines, bends, "
+              "products, "
+              "thresholds and a few directions), with priors that shrink what the data do not need, and a function of "
+              "each site's own",
+    "paper": "Gaussian processes for the two potential outcomes with kernels that the sites share, as in the paper"}
+FILES = {"shared": "docs/model.md", "paper": "docs/notation.md"}
+
+
+def plan(study: Study) -> Document:
+    """The plan as a document; the same study, the same words."""
+    return Document(
+        kicker=f"Analysis plan of the study “{study.name}”",
+        title=f"What does {study.label(study.treatment)} do to {study.label(study.outcome)}?",
+        facts=f"Written from the study file before any data are read. Study hash {study.hash()}; fedci {__version__}. "
+              f"A report that shows another hash is of another study.",
+        sections=list(_sections(study)))
+
+
+def _sections(study: Study) -> Iterator[Section]:
+    asked = study.estimand or Estimand()
+    yield Section("estimand", "Estimand", [
+        Table(["attribute", "in this study"], attributes(study, asked), "The attributes of ICH E9(R1)"),
+        f"Where the study file says nothing, the words are fedci's; “{FOR_AUTHORS}” marks what only people can say, "
+        f"under [estimand] in the study file."])
+    yield Section("trial", "The target trial and its emulation", [
+        Table(["element", "target trial", "in these data"], elements(study, asked))])
+    yield Section("columns", "Variables", [Table(["column", "role", "values", "from a site's cells", "if missing"],
+                                                 list(_columns(study)))])
+    yield Section("sites", "Sites and people", list(_sites(study)))
+    yield Section("analysis", "Statistical analysis", list(_analysis(study)))
+    yield Section("diagnostics", "Diagnostics and sensitivity analyses", list(_diagnostics(study)))
+    yield Section("policy", "What may leave a site", [
+        f"Rows stay at their sites. Sums leave under the policy '{study.policy.name}'; what each request asks for "
+        f"stands in docs/security.md, and each site's ledger lists what left it.",
+        Table(["value", "in this study", "what it says"],
+              [[name, _said(getattr(study.agreed_policy, name)), rule.words] for name, rule in RULES.items()])])
+    yield Section("assumptions", "Assumptions that no data can check", [
+        "Given the covariates, treatment does not depend on the potential outcomes; there is one version of the "
+        "treatment, and "
+        "nobody's treatment changes another's outcome; everybody could have been treated or not; sites measure the "
+        "same columns alike.", f"Why these are believed here: {FOR_AUTHORS}."])
+    yield Section("people", "Approvals and deviations", [
+        Table(["", ""], [["Ethics approval and data agreements of each site", FOR_AUTHORS],
+                         ["Registration of this plan (where, number, date)", FOR_AUTHORS],
+                         ["Funding and interests", FOR_AUTHORS],
+                         ["Signed (name, date)", FOR_AUTHORS],
+                         ["Deviations from this plan, with reasons (after the study)", FOR_AUTHORS]])])
+    yield Section("file", "The study file", [Table(["study.toml"], [[study.to_toml()]])])
+
+
+# ── estimand and target trial ───────────────────────────────────────────────────────────────────────────────
+
+
+def attributes(study: Study, asked: Estimand) -> list[list[str]]:
+    """[name, words] of each attribute: the study's own, or what its other keys say."""
+    of_itself = {
+        "population": "People in the sites' tables who have the covariates below; effects are averaged over all of "
+                      f"them, and beside it over the treated and the untreated. Who was eligible: {FOR_AUTHORS}",
+        "treatment": f"{study.label(study.treatment)} = 1, compared with 0. What either means in practice: "
+                     f"{FOR_AUTHORS}",
+        "variable": f"{study.said(study.outcome)}, {_outcome(study)}",
+        "intercurrent": _events(asked) or FOR_AUTHORS,
+        "summary": MEASURES.get(study.outcome_type, OWN_MEASURE)}
+    return [[name, str((key != "intercurrent" and getattr(asked, key)) or of_itself[key])]
+            for key, name in ATTRIBUTES.items()]
+
+
+def _events(asked: Estimand) -> str:
+    return "\n".join(f"{one.event}: {one.strategy} ({STRATEGIES[one.strategy]}){f'. {one.how}' if one.how else ''}"
+                     for one in asked.intercurrent)
+
+
+def elements(study: Study, asked: Estimand) -> list[list[str]]:
+    """[element, target trial, in these data]."""
+    omop = study.source.omop if study.source else None
+    names = ", ".join(study.label(covariate.name) for covariate in study.covariates)
+    cohort = (f"cohorts {omop.target} and {omop.comparator} of the common data model" if omop else
+              "the rows of each site's table; how they were chosen: " + FOR_AUTHORS)
+    emulated = {
+        "eligibility": f"{cohort}; rows without treatment or outcome: {study.rows_without}",
+        "strategies": f"column {study.treatment}: 1 and 0{_coded(study, study.treatment)}",
+        "assignment": ("as randomised at each site" if getattr(study, "design", None) == "randomised" else
+                       f"not randomised: taken as if at random among people alike in {names}"),
+        "time_zero": (f"day 0, of the first entry into the cohort {omop.target} or {omop.comparator}" if omop else
+                      f"covariates must be known by then, and follow-up begin there: {FOR_AUTHORS}"),
+        "follow_up": _follow_up(study),
+        "outcome": f"{study.said(study.outcome)}, {_outcome(study)}{_coded(study, study.outcome)}",
+        "contrast": f"{MEASURES.get(study.outcome_type, OWN_MEASURE)}, over all people; by treatment as it stands in "
+                    f"the table, whatever came later",
+        "analysis": "the same model for both arms with adjustment for the covariates; see Statistical analysis"}
+    return [[name, getattr(asked.trial, key) or FOR_AUTHORS, emulated[key]] for key, name in ELEMENTS.items()]
+
+
+def _outcome(study: Study) -> str:
+    if study.outcome_type == "survival":
+        times = ", ".join(f"{value:g}" for value in study.horizons)
+        return f"a time to an event ({study.time}), looked at by {times}"
+    if study.outcome_type == "count":
+        return f"a count{f' over {study.exposure}' if study.exposure else ''}"
+    return {"numeric": "a number", "binary": "1 where it happened, 0 where not"}.get(study.outcome_type,
+                                                                                    study.outcome_type)
+
+
+def _follow_up(study: Study) -> str:
+    if study.outcome_type == "survival":
+        return (f"from time zero for {study.time}, to {study.horizons[-1]:g} at most; whoever is followed no longer "
+                f"counts until then, as if at random given covariates and treatment")
+    return (f"over {study.exposure}, which may differ" if study.exposure else
+            f"as the outcome's column says: {FOR_AUTHORS}")
+
+
+def _coded(study: Study, column: str) -> str:
+    return f", from a site's cells by {_said(study.coding[column].plain())}" if column in study.coding else ""
+
+
+# ── variables, sites, analysis ──────────────────────────────────────────────────────────────────────────────
+
+
+def _columns(study: Study) -> Iterator[list[str]]:
+    without = "row is dropped" if study.rows_without == "drop" else "the table is refused"
+    for role, names in (("treatment", (study.treatment,)), ("outcome", study.outcome_columns)):
+        for name in names:
+            values = "0 or 1" if role == "treatment" or name != study.outcome else _outcome(study)
+            yield [study.said(name), role, values if name in (study.treatment, study.outcome) else "a number",
+                   _cells(study, name), without]
+    for covariate in study.covariates:
+        values = (", ".join(covariate.levels or ()) if covariate.type == "categorical" else
+                  "0 or 1" if covariate.type == "binary" else
+                  f"{covariate.range[0]:g} to {covariate.range[1]:g}" if covariate.range else "any number")
+        yield [study.said(covariate.name), "covariate", values, _cells(study, covariate.name),
+               "imputed" if study.imputes(covariate) else "the table is refused"]
+    for name in study.ids:
+        yield [name, "id, for linkage", "text, which stays at the site", _cells(study, name), "–"]
+    if study.cluster is not None:
+        yield [study.cluster, "cluster within a site", "stays at the site", _cells(study, study.cluster), "–"]
+
+
+def _cells(study: Study, name: str) -> str:
+    return _said(study.coding[name].plain()) if name in study.coding else "as they stand"
+
+
+def _sites(study: Study) -> Iterator[str | Table]:
+    named = ", ".join(study.sites) if study.sites else "any that hold the same study file"
+    yield f"Sites that may take part: {named}. " + (
+        f"The study goes on without some of them from {study.quorum} sites on." if study.quorum else
+        "All that begin must stay to the end, unless the study is begun anew without them.")
+    yield f"Each site needs {study.policy.min_rows} rows and {study.policy.min_arm_rows} in each arm. A study of " \
+          f"other sites, or of more people, is a run of its own: at most {study.runs} runs at a site."
+    if study.links:
+        yield f"People at several sites are found by keyed tokens of {', '.join(study.ids)} and kept at " \
+              f"{study.linkage.keep} of them (docs/linkage.md)."
+    else:
+        yield "People at several sites are not looked for: a person at two sites counts twice."
+    yield f"How many people are needed, and why: {FOR_AUTHORS} (the width of the interval may be rehearsed on " \
+          f"simulated tables: `fedci simulate`)."
+
+
+def _analysis(study: Study) -> Iterator[str | Table]:
+    options = study.fit_options()
+    family = options.model.family
+    yield f"The model: {MODELS.get(family, family)} ({FILES.get(family, 'docs/model.md')}). " + (
+        "Sums carry noise, and outcome and effect are fitted as straight in every covariate." if study.noises_sums else
+        "It is fitted to sums over sites, as if all rows were in one place.")
+    yield "Estimates are posterior means with 95% intervals (2.5% and 97.5% quantiles of the posterior). The primary " \
+          "answer is the average over all people at all sites; averages over the treated, the untreated, each site, " \
+          "and the effect along covariates are secondary. No p-value decides anything."
+    missing = ("Missing covariates are imputed within the study from the other columns." if study.may_lack else
+               "No value may be missing: a site's table with gaps is refused.")
+    yield f"{missing} Rows without treatment or outcome are " + (
+        "left out and counted." if study.rows_without == "drop" else "not accepted.")
+    yield Table(["setting", "value"], [["seed", str(study.seed)], ["preset", study.preset],
+                                       *([name, _said(value)] for name, value in _flat(options.model_dump()))],
+                "Every setting of the fit; the same study, seed and versions give the same bits")
+
+
+def _flat(tree: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in tree.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{path}{key}.")
+        else:
+            yield f"{path}{key}", value
+
+
+def _diagnostics(study: Study) -> Iterator[str | Table]:
+    asked = study.diagnostics
+    if not asked.enabled or study.noises_sums:
+        yield "No diagnostics are run." + (" Sums of people's values have noise, and none without may leave."
+                                           if study.noises_sums else "")
+        return
+    yield Table(["diagnostic", "to look at", "a problem"], [
+        ["standardised mean difference of a covariate after weighting", f"above {balance.THRESHOLD:g}",
+         f"above {balance.PROBLEM:g}"],
+        [f"people with preference scores between {overlap.LIMITS[1]:g} and {overlap.LIMITS[2]:g}",
+         f"below {overlap.EQUIPOISE_THRESHOLD:.0%}", f"below {overlap.EQUIPOISE_PROBLEM:.0%}"],
+        [f"people with scores below {overlap.LIMITS[0]:g} or above {overlap.LIMITS[-1]:g}",
+         f"above {overlap.OUTSIDE_THRESHOLD:.0%}", f"above {overlap.OUTSIDE_PROBLEM:.0%}"],
+        ["share of an arm's values of a covariate that is missing", f"above {missingness.SHARE:.0%}",
+         f"above {missingness.LARGE_SHARE:.0%}"],
+        ["fit, calibration, plausibility, heterogeneity of sites", "docs/diagnostics.md", "docs/diagnostics.md"],
+        *([f"refuter {name}", f"beyond {refuters.Z_THRESHOLD:g} sd", f"beyond {refuters.Z_PROBLEM:g} sd"]
+          for name in asked.refute)], "Thresholds, fixed beforehand")
+    yield "Sensitivity to a confounder that nobody measured, to the correlation of the two outcomes' noise, and to " \
+          "leaving each site out is reported with the effects (docs/diagnostics.md)."
+    if asked.negative_control:
+        yield f"Negative control: the study is fitted to {study.label(asked.negative_control)} as well, which " \
+              f"treatment cannot change."
+    yield ("Blinded: effects stay sealed until somebody has read the diagnostics and opens them, by name (fedci "
+           "unblind)."
+           if asked.blinded else "Not blinded: effects are seen together with the diagnostics.")
+
+
+def _said(value: Any) -> str:
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, dict):
+        return ", ".join(f"{name} = {_said(part)}" for name, part in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_said, value)) or "none"
+    return f"{value:g}" if isinstance(value, float) else str(value)

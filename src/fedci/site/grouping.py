@@ -1,0 +1,92 @@
+"""A site's side of the subgroups: who is in them, of which of them it tells, and sums of effects over their people.
+
+    tells of g   at least `min_difference` people in it, and of each arm none or `min_cell`; and with everybody, the
+                 arms and the groups before it no combination singles fewer out (`site.accountant`): so not where few
+                 are in all else, nor where two groups differ by few
+
+What it does not tell of is 0 in every sum, and counts in nobody's `told`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import jax
+import numpy as np
+
+from fedci.errors import DisclosureError, NumericalError
+from fedci.model.rows import Weighed
+from fedci.site import accountant
+from fedci.site.accountant import Cohort
+from fedci.site.describing import Part
+from fedci.site.prepared import Prepared
+from fedci.site.run import Party, Run, required
+from fedci.study.policy import Policy
+
+WAY = "row"
+
+
+def answer(party: Party, run: Run, ready: Prepared) -> Part:
+    """In model units: of numbers sums of effects, of all else of risks (or rates) without and with treatment."""
+    groups = members(party, run)
+    told = tells_of(party, run, groups)
+    weights = groups * told[:, None]
+    sums = weighed(party.name, run, ready, weights.astype(float))
+    return Part({"told": told.astype(float), "people": weights.sum(1).astype(float),
+                 "effects": np.asarray(sums.sums), "effects_cov": np.asarray(sums.cov).mean(0)})
+
+
+def weighed(site: str, run: Run, ready: Prepared, weights: np.ndarray) -> Weighed:
+    q = required(site, run.posterior, "the effects' draws")
+    found = jax.device_get(ready.rows.weighed(ready.model, q.vector, q.draws, weights, q.jitter))
+    if not all(np.isfinite(part).all() for part in found):
+        raise NumericalError(f"site '{site}': sums of effects over subgroups are not finite. Raise model.jitter")
+    return Weighed(*found)
+
+
+def members(party: Party, run: Run) -> np.ndarray:
+    """[G, n] bool: by the values as they are in the site's table, before rare ones are counted with others."""
+    x = party.whole.x[run.rows]
+    return np.stack([group.holds(x) for group in run.study.groups])
+
+
+def tells_of(party: Party, run: Run, groups: np.ndarray) -> np.ndarray:
+    """[G] bool: of each group in its turn."""
+    policy, w = run.study.policy, run.table.w
+    everybody = _cohort(np.arange(len(w)), w)
+    known, told = [everybody], np.zeros(len(groups), bool)
+    for k, group in enumerate(groups):
+        cohort = _cohort(np.flatnonzero(group), w)
+        if _is_large(cohort, policy) and _stays_hidden(party, run, cohort, known, policy):
+            told[k], known = True, [*known, cohort]
+    return told
+
+
+def _cohort(rows: np.ndarray, w: np.ndarray) -> Cohort:
+    return Cohort({WAY: rows.astype(np.uint64)}, w[rows].astype(np.uint8))
+
+
+def _is_large(cohort: Cohort, policy: Policy) -> bool:
+    """By itself; with an arm that is empty the effect there is the model's alone."""
+    arms = np.bincount(cohort.arm, minlength=2)
+    return len(cohort.arm) >= max(policy.min_difference, 1) and not np.any((arms > 0) & (arms < policy.min_cell))
+
+
+def _stays_hidden(party: Party, run: Run, cohort: Cohort, known: list[Cohort], policy: Policy) -> bool:
+    """Beside what this run has told, and whatever the site told before."""
+    try:
+        if policy.min_difference or policy.min_cell:
+            accountant.check_span(party.name, cohort, known, policy)
+        if party.accountant is not None:
+            rows = cohort.prints[WAY].astype(int)
+            about = accountant.release(site=party.name, run=run.name, agreed=party.agreed, study=run.study,
+                                       whole=party.whole, rows=run.rows[rows], w=run.table.w[rows],
+                                       sites=run.contract.sites, part=True)
+            party.accountant.admit(about, policy)
+    except DisclosureError:
+        return False
+    return True
+
+
+KINDS: Mapping[str, Callable[[Party, Run, Prepared], Part]] = {"subgroups": answer}
+"""Kinds of diagnostics for which a site has to know what it has told, and not its people alone."""

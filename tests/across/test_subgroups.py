@@ -1,0 +1,76 @@
+"""Subgroups of a study, from its file to the result: federated as in one place, masked as in the clear."""
+
+import numpy as np
+import pytest
+
+from fedci import Result
+from fedci.errors import UsageError
+from fedci.site.release import release
+from support.masked import FEW, SECURE
+from tests_support import fit_sites, hospitals, study
+
+SUBGROUPS = {"sex": "sex", "age": {"by": "age", "cuts": [60]}, "old": {"where": {"age": {"from": 70}, "sex": 1}}}
+CHANGES = {"options": FEW, "diagnostics": {"enabled": True}, "subgroups": SUBGROUPS}
+
+
+@pytest.fixture(scope="module")
+def masked():
+    return fit_sites(hospitals(40, 37, 39), policy=SECURE, **CHANGES)[0]
+
+
+@pytest.fixture(scope="module")
+def clear():
+    return fit_sites(hospitals(40, 37, 39), **CHANGES)
+
+
+def test_masked_subgroups_are_those_in_the_clear(masked, clear):
+    """Under masks the fit itself differs by the integers' last bits."""
+    one, other = (result.outcome.effects.subgroups for result in (masked, clear[0]))
+    for name, part in one.items():
+        np.testing.assert_allclose(part, other[name], rtol=1e-4, atol=1e-4)
+    assert masked.contrasts().shape == (3, 10)
+
+
+def test_groups_of_a_partition_add_up_to_everybody(clear):
+    told, all_ = clear[0].outcome.effects.subgroups, sum(
+        part["cate_mean"][:, 0] for part in clear[0].outcome.effects.sums.values())
+    for pair in ([0, 1], [2, 3], [4, 5]):
+        np.testing.assert_allclose(told["effects"][:, 0, pair].sum(1), all_, rtol=1e-9)
+        assert told["people"][pair].sum() == 116
+
+
+def test_a_groups_effect_is_the_average_over_its_people(clear):
+    """What a site gives to each of its people, summed by hand."""
+    result, sites = clear
+    by_hand = 0.0
+    for site in sites.values():
+        people = result.people[site.name]
+        by_hand += people.cate().mean[people.table.x[:, 2] == 1].sum()
+    row = result.subgroups().set_index("group").loc["sex = 1"]
+    assert row["mean"] == pytest.approx(by_hand / row.people, rel=1e-9)
+
+
+def test_they_are_saved_and_read_again(masked, tmp_path):
+    masked.save(tmp_path / "result")
+    again = Result.load(tmp_path / "result")
+    assert again.subgroups().equals(masked.subgroups())
+    assert again.plain()["contrasts"] == masked.plain()["contrasts"]
+    assert (tmp_path / "result" / "subgroups.csv").read_text().startswith("subgroup,group,people,sites,mean")
+    assert "In the study's subgroups" in again.summary()
+
+
+def test_what_leaves_was_foreseen(clear):
+    """Every number of the answer is in `fedci check`."""
+    result, sites = clear
+    site = next(iter(sites.values()))
+    told = {part.name: part for part in release(result.study, site.party.whole, sites=3).sums
+            if part.meaning and part.phase == "checks"}
+    for name, part in result.outcome.effects.subgroups.items():
+        assert (told[name].shape, told[name].times) == (part.shape, 1)
+
+
+def test_a_study_without_any_says_so(clear):
+    plain = clear[0].__class__(study=study(), outcome=clear[0].outcome, people={})
+    with pytest.raises(UsageError, match="names no subgroups"):
+        plain.subgroups()
+    assert "subgroups" not in plain.plain()

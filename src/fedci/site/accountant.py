@@ -432,7 +432,8 @@ def _raised(site: str, patterns: np.ndarray, sizes: np.ndarray, new: int, least:
 
 
 def _singled_out(site: str, raised: leverage.Raised, least: int, rule: str) -> DisclosureError:
-    whom = "the people of an arm (the treated, the untreated) of this cohort" if rule == "min_cell" else "this cohort"
+    arms = "the treated, or the untreated (the people of an arm), of this cohort"
+    whom = arms if rule == "min_cell" else "this cohort"
     return DisclosureError(
         f"site '{site}': sums over {whom}, together with those told before, would tell of {raised.people} people as "
         f"much as a mean over {raised.worth:.3g} does; the policy asks for {least} (policy.{rule}). The same people as "

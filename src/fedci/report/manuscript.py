@@ -112,8 +112,9 @@ def missing(found: Diagnostics | None, study: Study) -> list[Part]:
     gaps = found.missingness if found is not None else None
     if gaps is None:
         return [NO_DIAGNOSTICS.format(what="shares of missing values")]
+    filled = "drawn given what is seen" if study.completes else "imputed"
     rows = [[study.label(row.column), _share(row.untreated), _share(row.treated),
-             "imputed" if any(c.name == row.column and study.imputes(c) for c in study.covariates) else "row left out"]
+             filled if any(c.name == row.column and study.fills(c) for c in study.covariates) else "row left out"]
             for row in (*gaps.columns, *((gaps.without_outcome,) if gaps.without_outcome else ()))]
     return [Table(["column", "missing, untreated", "missing, treated", "what was done"], rows,
                   "Missing values, over the sites that tell them")]

@@ -53,7 +53,8 @@ def is_name(text: str) -> bool:
 
 
 Limit = Annotated[float, Field(strict=True)]
-Missing = Literal["refuse", "impute"]
+Missing = Literal["refuse", "impute", "model"]
+"""'impute': the mean of all people, and an indicator; 'model': draws of what is missing given what is seen."""
 RowsWithout = Literal["refuse", "drop"]
 
 
@@ -345,6 +346,7 @@ class Study(Shown, _Stated):
         self._check_omop()
         self._check_level_counts()
         self._check_linkage()
+        self._check_completed()
         self._check_noise(self.fit_options())
         self._check_subgroups()
         return self
@@ -462,6 +464,22 @@ class Study(Shown, _Stated):
                 raise StudyError(f"linkage.dates: column {column!r} is not among the ids{nearest(column, self.ids)}; "
                                  f"ids = {', '.join(self.ids)}")
 
+    def _check_completed(self) -> None:
+        """What is drawn is drawn from one law of all covariates and of a numeric outcome, without noise in its sums."""
+        if not self.completes:
+            return
+        for covariate in self.covariates:
+            if (covariate.missing or self.missing) == "impute":
+                raise StudyError(f'covariates.{covariate.name}: missing = "impute" and missing = "model" in one study: '
+                                 f'what is missing is drawn given all other covariates. Choose one of them for all; '
+                                 f'"refuse" may stand beside it')
+        if self.outcome_type != "numeric":
+            raise StudyError(f'missing = "model": what is missing is drawn given the outcome, and of a '
+                             f'{self.outcome_type} outcome no law is known yet. Write missing = "impute"')
+        if self.policy.epsilon is not None:
+            raise StudyError('missing = "model": the sums that what is missing is learnt from would have to have '
+                             'noise, and none is known. Write missing = "refuse", or leave policy.epsilon out')
+
     def _check_noise(self, options: FitOptions) -> None:
         """Differential privacy needs bounds that are declared, and no answer that the noise does not cover."""
         if self.policy.epsilon is not None and self.outcome_type != "numeric":
@@ -472,7 +490,7 @@ class Study(Shown, _Stated):
                 if covariate.type == "numeric" and not (covariate.range and all(map(math.isfinite, covariate.range))):
                     raise StudyError(f"covariates.{covariate.name}.range is missing: the noise of the moments is "
                                      f"measured by it. Give [smallest, largest]")
-                if self.imputes(covariate):
+                if self.fills(covariate):
                     raise StudyError(f"covariates.{covariate.name}: where values are missing is told without noise. "
                                      f'Set missing = "refuse" under differential privacy of the moments')
         optimiser = options.optimiser
@@ -507,6 +525,9 @@ class Study(Shown, _Stated):
         if self.cluster is not None and (options.model.family != "shared" or tells != "gradients"):
             raise StudyError(f"cluster: the preset '{preset or self.preset}' knows no clusters. Choose the preset "
                              f"'default'")
+        if self.completes and (options.model.family != "shared" or tells != "gradients"):
+            raise StudyError(f"missing = \"model\": the preset '{preset or self.preset}' draws nothing. Choose the "
+                             f"preset 'default', or write missing = \"impute\"")
         rounds, most = options.optimiser.rounds, self.agreed_policy.max_rounds
         if rounds > most:
             raise StudyError(f"optimiser.rounds = {rounds} is above policy.max_rounds = {most}. "
@@ -552,14 +573,19 @@ class Study(Shown, _Stated):
         """The study of a refuter: the same but for these changes, and without diagnostics of its own."""
         return self.model_copy(update={"diagnostics": Diagnosing(enabled=False), **changes})
 
-    def imputes(self, covariate: Covariate) -> bool:
+    def fills(self, covariate: Covariate) -> bool:
         """Whether a missing value of this covariate is filled rather than refused."""
-        return (covariate.missing or self.missing) == "impute"
+        return (covariate.missing or self.missing) != "refuse"
+
+    @property
+    def completes(self) -> bool:
+        """Whether what is missing is drawn given what is seen, and not set to the mean."""
+        return any((covariate.missing or self.missing) == "model" for covariate in self.covariates)
 
     @property
     def may_lack(self) -> bool:
         """Whether values may be missing, filled or their rows dropped: what is missing is then looked at."""
-        return self.rows_without == "drop" or any(self.imputes(covariate) for covariate in self.covariates)
+        return self.rows_without == "drop" or any(self.fills(covariate) for covariate in self.covariates)
 
     def check_site(self, site: str) -> None:
         """Whether this site may take part."""

@@ -91,7 +91,7 @@ benchmark: .venv-benchmark
 	$(GRID) $(PAPERS) --methods orthorf-global-residuals --modes com
 	$(GRID) $(BEYOND) --sources 5 --modes fed,com --methods fedci,$(FAST)
 	$(COVER) --dataset data-1 --dataset data-2
-	$(COVER) $(MORE) $(BEYOND) --sources 5
+	$(COVER) $(MORE) $(BEYOND) --dataset null --sources 5
 	$(GRID)/ablation $(PAPERS) --methods $(ABLATION) --modes fed --no-imputation
 	$(GRID)/ablation $(BEYOND) --dataset null --sources 5 --methods $(ABLATION) --modes fed --no-imputation
 	$(MAKE) docs

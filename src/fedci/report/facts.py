@@ -499,7 +499,7 @@ def _numbers(result: Result) -> str:
     asked = options.optimiser.model_copy(update={"rounds": max(len(result.outcome.fit.rounds), 1)})
     people = sum(site.rows for site in layout.people.values())
     numbers = numbers_told(result.study, options.model_copy(update={"optimiser": asked}), layout.model, people,
-                           len(_names(result)))
+                           len(_names(result)), len(layout.indicators))
     policy = result.study.policy
     noise, on_sums = policy.outcome_noise, policy.sum_noise if layout.model.noises_sums else 0.0
     return (f"Numbers told in all sums: about {numbers:,}, {numbers / people:,.3g} for each of {people:,} people. "

@@ -23,7 +23,7 @@ from fedci.protocol.course import READY, Opening, Place
 from fedci.protocol.messages import AskMaskKey, OpenSum, Reply, Step, TakeCheckKey, TakeMaskKeys
 from fedci.protocol.packing import JITTERED, POWERS, flat, form_of, from_units, in_units, units_of, with_jitter
 from fedci.protocol.requests import MASKED, OWN, REQUESTS
-from fedci.site import describing, diagnosing, grouping
+from fedci.site import describing, diagnosing, targeting
 from fedci.site.admission import admit, situation
 from fedci.site.describing import Part
 from fedci.site.masking import SiteSums, digest
@@ -209,8 +209,8 @@ def _answer(party: Party, run: Run, place: Place, ask: Ask) -> tuple[Run, Part]:
         return replace(run, described=True), DESCRIBED[ask.name](party, run, ask.arrays)
     ready = required(party.name, run.prepared, "the common units")
     kind = REQUESTS[ask.name].kind
-    if kind in grouping.KINDS:
-        return run, grouping.KINDS[kind](party, run, ready)
+    if kind in targeting.KINDS:
+        return run, targeting.KINDS[kind](party, run, ready, _here(run, ready), ask.arrays)
     if kind:
         return run, diagnosing.answer(_here(run, ready), kind, ask.arrays)
     return (_effects if _is_of_effects(ask) else _round)(party, run, ready, ask)

@@ -5,7 +5,7 @@ OUT ?= demo-out
 # Tests compare our account with this one. Without its pins: it holds attrs below 24, which nothing of it needs.
 ACCOUNTANT = dp-accounting dm-tree mpmath wrapt
 
-.PHONY: demo network-demo debian test test-all test-benchmark bench bench-scale benchmark docs architecture priors pictures site assurance lint clean
+.PHONY: demo network-demo debian test test-all test-r test-benchmark bench bench-scale benchmark docs architecture priors pictures site assurance lint clean
 
 .venv: .venv/installed
 
@@ -39,6 +39,14 @@ test: .venv debian lint
 
 test-all: .venv debian lint
 	JAX_DISABLE_MOST_OPTIMIZATIONS=0 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+
+# The R package against Python's numbers, with R from Debian.
+test-r: .venv
+	@command -v Rscript >/dev/null || (apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
+	  apt-get install -y -qq --no-install-recommends r-base-core r-cran-jsonlite)
+	rm -rf build/r && mkdir -p build/r
+	R CMD INSTALL --library=build/r r
+	cd r/tests && R_LIBS=$(CURDIR)/build/r FEDCI=$(CURDIR)/$(BIN)/fedci FEDCI_PYTHON=$(CURDIR)/$(BIN)/python Rscript run.R
 
 # The baselines of the benchmark have an environment of their own: torch and the forests weigh gigabytes.
 test-benchmark: .venv-benchmark
@@ -83,7 +91,7 @@ benchmark: .venv-benchmark
 	$(GRID) $(PAPERS) --methods orthorf-global-residuals --modes com
 	$(GRID) $(BEYOND) --sources 5 --modes fed,com --methods fedci,$(FAST)
 	$(COVER) --dataset data-1 --dataset data-2
-	$(COVER) $(MORE) $(BEYOND) --sources 5
+	$(COVER) $(MORE) $(BEYOND) --dataset null --sources 5
 	$(GRID)/ablation $(PAPERS) --methods $(ABLATION) --modes fed --no-imputation
 	$(GRID)/ablation $(BEYOND) --dataset null --sources 5 --methods $(ABLATION) --modes fed --no-imputation
 	$(MAKE) docs

@@ -27,7 +27,10 @@ SUITES = {
     "attacks: rows from Gram matrices (the attack is right and strong, its bound and its score)":
         ["tests/across/attacks/test_gram_attack.py", "tests/across/attacks/test_people_told.py"],
     "attacks: requests that nobody foresaw, small cells, other cohorts, seeds and runs":
-        ["tests/across/attacks/test_foreseen.py"],
+        ["tests/across/attacks/test_foreseen.py", "tests/table/test_small_cells.py"],
+    "attacks: noise on sums (new kits, other cohorts, copies of a column, false squares); renamed columns":
+        ["tests/model/shared/test_sum_noise.py", "tests/model/shared/test_noised_family.py",
+         "tests/study/test_origin.py", "tests/across/attacks/test_noised_sums.py"],
     "attacks: single uploads, t − 1 shares, late uploads, wrong shares": ["tests/privacy/test_secure_sum.py"],
     "attacks: differencing, too many parameters, rounds or numbers; noise on outcomes":
         ["tests/site/test_accountant.py", "tests/privacy/test_leverage.py", "tests/site/test_limits.py",
@@ -78,6 +81,16 @@ PEOPLE = {
     "control-outcomes": "control: without noise on outcomes the attack solves for them",
 }
 """What assurance/people.py tries, by the names of its rows."""
+NOISED = {
+    "noised-bound": "noised sums (preset few under standard): one who knows all else, every number of every person",
+    "noised-nothing": "noised sums: a listening coordinator that works with a site and knows nobody",
+    "noised-column": "noised sums: the same, which knows everything but one column",
+    "noised-outcome": "noised sums: the same, which knows everything but the outcomes",
+    "noised-person": "noised sums: the same, which knows everybody but one person",
+    "control-noised-person": "control: without noise on sums the attack finds the one person's whole row",
+    "control-noised-column": "control: without noise on sums, of few people the attack finds the column",
+}
+"""What assurance/noised_sums.py tries."""
 GRAM = "attacks: people from Gram matrices of three masked sites of 60, policy standard (refused before a number)"
 NOTES = ROOT / "assurance" / "gram.md", ROOT / "assurance" / "cost.md"
 """What stands below the table: how near anyone could come, and at what price."""
@@ -148,14 +161,15 @@ def from_gram() -> Row:
 
 
 def of_people(key: str, quick: bool) -> Row:
-    """People that an attack of assurance/people.py recovers: a row of its own."""
-    command = [sys.executable, "assurance/people.py", key, *["--quick"] * quick]
+    """People that an attack recovers: a row of its own."""
+    what, script = (NOISED[key], "noised_sums") if key in NOISED else (PEOPLE[key], "people")
+    command = [sys.executable, f"assurance/{script}.py", key, *["--quick"] * quick]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if not done.stdout:
         print(done.stderr[-3000:], file=sys.stderr)
-        return Row(PEOPLE[key], 1, 0, "did not come to an end")
+        return Row(what, 1, 0, "did not come to an end")
     told = json.loads(done.stdout.splitlines()[-1])
-    return Row(PEOPLE[key], told["tries"], told["tries"] - told["recovered"], told["note"])
+    return Row(what, told["tries"], told["tries"] - told["recovered"], told["note"])
 
 
 def page(rows: list[Row]) -> str:
@@ -185,7 +199,8 @@ def main() -> None:
     tries = {what: lambda what=what, paths=paths: suite(what, paths) for what, paths in SUITES.items()}
     tries |= {f"fuzzing: {words}, coverage-guided": lambda kind=kind: fuzzed(kind, how.seconds)
               for kind, words in FUZZED.items()}
-    tries |= {GRAM: from_gram} | {what: lambda key=key: of_people(key, how.quick) for key, what in PEOPLE.items()}
+    rows_of = PEOPLE | NOISED
+    tries |= {GRAM: from_gram} | {what: lambda key=key: of_people(key, how.quick) for key, what in rows_of.items()}
     tries |= {SOAK: lambda: soaked(how.soak)} if how.soak else {}
     rows = written(how.out) if how.only or how.missing else {}
     done = {what for what, row in rows.items() if how.missing and not row.note.endswith(EARLIER)}

@@ -3,7 +3,7 @@
 import pytest
 
 from fedci.errors import OutputError
-from fedci.files import check_folder, whole_file, write_new
+from fedci.files import check_folder, rotate, whole_file, write_new
 
 
 def test_an_absent_or_empty_folder_is_fine_and_nothing_is_made(tmp_path):
@@ -46,3 +46,16 @@ def test_a_text_for_a_person_is_not_replaced_silently(tmp_path):
         write_new(path, "b", force=False)
     write_new(path, "b", force=True)
     assert path.read_text() == "b"
+
+
+def test_a_log_turns_over_and_whoever_has_it_open_goes_on(tmp_path):
+    log = tmp_path / "x.log"
+    with log.open("a") as open_log:
+        for turn in range(4):
+            open_log.write(f"{turn}" * 20)
+            open_log.flush()
+            rotate(log, most=10, kept=2)
+            rotate(log, most=10, kept=2)  # nothing is left to turn over
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["x.log", "x.log.1", "x.log.2"]
+    assert [(tmp_path / name).read_text() for name in ("x.log", "x.log.1", "x.log.2")] == ["", "3" * 20, "2" * 20]
+    rotate(tmp_path / "none.log")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,6 +11,8 @@ from typing import IO, Any
 
 from fedci.errors import OutputError
 
+LOG_BYTES = 4 * 2**20
+"""Of a log, after which it is turned over."""
 UNFINISHED = ".new-"
 """How the names begin of what a crash cut short: it is nobody's result."""
 
@@ -42,6 +45,24 @@ def private_file(path: Path, mode: str) -> IO[Any]:
     """A file opened for writing that only its owner can read, from its first byte on."""
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     return os.fdopen(handle, mode) if "b" in mode else os.fdopen(handle, mode, newline="", encoding="utf-8")
+
+
+def rotate(path: Path, most: int = LOG_BYTES, kept: int = 3) -> None:
+    """A log that has grown beyond so many bytes becomes LOG.1, that one LOG.2, and so on; whoever has it open for
+    appending goes on with the empty one. What cannot be moved stays: a log is no reason to stop."""
+    try:
+        if path.stat().st_size <= most:
+            return
+        for number in range(kept - 1, 0, -1):
+            older = path.with_name(f"{path.name}.{number}")
+            if older.exists():
+                os.replace(older, path.with_name(f"{path.name}.{number + 1}"))
+        copy = path.with_name(f"{path.name}.1")
+        with path.open("rb") as old, private_file(copy, "wb") as new:
+            shutil.copyfileobj(old, new)
+        os.truncate(path, 0)
+    except OSError:
+        return
 
 
 def plain_cell(text: str) -> str:

@@ -26,7 +26,7 @@ def test_a_ledger_for_scripts(tmp_path, capsys):
 
 
 def shown(folder) -> str:
-    console = Console(width=120, record=True, file=io.StringIO())
+    console = Console(width=80, record=True, file=io.StringIO())
     show_ledger(folder, console)
     return console.export_text()
 
@@ -34,13 +34,16 @@ def shown(folder) -> str:
 def test_the_command_shows_totals_and_the_head(tmp_path):
     head = written(tmp_path)[-1]["hash"]
     text = shown(tmp_path)
-    assert f"the chain is whole: 4 entries, head {head}" in text
+    assert f"the chain is whole: 4 entries\nhead {head}" in text
     rows = [line.replace("│", " ").split() for line in text.splitlines()]
     assert "what left this site, to the coordinator" in text
-    [fit] = [row for row in rows if row[:2] == ["r1", "fit"]]
-    assert fit[2] == ledger.read(tmp_path)[0]["time"][:10]
-    assert fit[-6:] == ["4", "0", "28", "410", "failed,", "gradient"]
-    assert [row[-4:] for row in rows if row[:2] == ["r1", "all"]] == [["4", "0", "28", "410"]]
+    [fit] = [row for row in rows if row[:1] == ["fit"]]
+    assert fit[1] == ledger.read(tmp_path)[0]["time"][2:10]
+    assert fit[-4:] == ["4", "0", "28", "410"]
+    assert [row[-4:] for row in rows if row[:1] == ["all"]] == [["4", "0", "28", "410"]]
+    assert "run r1" in text
+    assert "fit: failed, gradient" in text
+    assert max(map(len, text.splitlines())) <= 80
 
 
 def test_the_command_names_the_first_broken_line(tmp_path):

@@ -39,3 +39,17 @@ def test_a_plan_needs_no_jax(tmp_path):
     done = subprocess.run([sys.executable, "-X", "importtime", "-m", "fedci", "protocol", "study.toml"], cwd=tmp_path,
                           capture_output=True, text=True, check=True, timeout=60)
     assert " jax" not in done.stderr
+
+
+def test_a_result_is_shown_in_words_and_as_json(tmp_path, capsys):
+    from support.reported import hospital
+    from tests_support import made_result
+
+    result = made_result(plan(), {"lyon": hospital(60, 0), "oslo": hospital(50, 1)})
+    result.save(tmp_path / "result")
+    code, out, _ = told(capsys, "show", tmp_path / "result", "--json", "--alpha", "0.1")
+    found = json.loads(out)
+    assert code == 0
+    assert found["study_hash"] == plan().hash()
+    assert (found["effects"][0]["low"], found["effects"][0]["high"]) == result.ate().interval(0.1)
+    assert "On average treatment" in told(capsys, "show", tmp_path / "result")[1]

@@ -6,6 +6,8 @@ from rich.console import Console
 
 from fedci.cli import progress
 from fedci.coordinator.coordinator import Round
+from fedci.protocol.forecast import Clock
+from fedci.study.options import OptimiserOptions
 
 
 def test_progress_tells_the_phase_then_the_time_left():
@@ -15,7 +17,7 @@ def test_progress_tells_the_phase_then_the_time_left():
     def shown():
         return show.bar.tasks[0].fields["line"]
 
-    with progress.round_progress(console=console) as show:
+    with progress.round_progress(console=console, clock=Clock(OptimiserOptions(rounds=20, tolerance=0.0), 3)) as show:
         show.watch("AskMeans", 0, 3)
         assert shown() == "moments: site 1 of 3"
         show(Round(number=1, cap=20, objective=-5.0, gradient_norm=1.0, seconds=30.0))
@@ -23,7 +25,7 @@ def test_progress_tells_the_phase_then_the_time_left():
         show.watch("AskStatistics", 0, 3)
         assert "round 1/20" in shown()
         show(Round(number=3, cap=20, objective=-4.0, gradient_norm=0.5, seconds=32.0))
-        assert shown().endswith(", at most 17 s left")
+        assert shown().endswith(", about 17 s left")
         show.watch("AskSharedEffects", 0, 3)
         assert shown() == "effects: site 1 of 3"
         show.begin("refuter placebo (1 of 2)")

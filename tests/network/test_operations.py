@@ -107,7 +107,7 @@ def test_a_site_tells_how_far_the_fit_is(study):
     fit = {"phase": "fit", "run": "r"}
     assert answers.seen({"phase": "moments", "run": "r"}, 0.0) == ""
     assert [answers.seen(fit, float(now)) for now in range(3)] == ["", "", ""]
-    assert answers.seen(fit, 12.0) == "fit        4 answers of at most 24, at most 80 s left"
+    assert answers.seen(fit, 12.0) == "fit        4 answers of at most 24, about 80 s left"
     assert answers.seen(fit, 13.0) == ""
     assert answers.seen(fit | {"run": "r-placebo"}, 30.0) == ""  # a refuter counts anew
     assert answers.count == 1

@@ -432,7 +432,8 @@ def test_a_site_that_fails_says_where_to_look_and_no_value(opened, tmp_path, mon
     assert "1931" not in found.reason + events[-1].reason
     assert state(door.site) == before
     log = tmp_path / "site.log"
-    assert "ZeroDivisionError: the patient of 1931-04-05" in log.read_text()
+    assert "ZeroDivisionError" in log.read_text()
+    assert "1931" not in log.read_text()  # logs hold no values: where it came from, and of which kind it is
     assert stat.S_IMODE(log.stat().st_mode) == 0o600
     monkeypatch.undo()
     assert isinstance(decode(door.answer(columns())), Reply)

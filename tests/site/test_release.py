@@ -29,18 +29,22 @@ class Recorder(engines.InProcessEngine):
         return back
 
 
-@pytest.mark.parametrize("preset", ["default", "classic", "few"])
+@pytest.mark.parametrize("preset", ["default", "classic", "few", "drawn"])
 def test_what_check_says_would_leave_is_what_leaves(preset, monkeypatch):
     """Names, shapes and the moments' numbers of a real run beside the promise; the fit may ask for fewer rounds."""
     from fedci import estimator
 
     Recorder.seen = []
     monkeypatch.setattr(estimator, "InProcessEngine", Recorder)
+    drawn, preset = preset == "drawn", "default" if preset == "drawn" else preset
     plan = study(preset=preset, options=SHORT if preset == "classic" else FAST, ids="id")
     table = frame(40, 0).assign(id=[f"P{i}" for i in range(40)])
     if preset == "classic":  # a column more, which marks where a value was missing
         table.loc[3:6, "age"] = np.nan
         plan = study(preset=preset, options=SHORT, ids="id", missing="impute", diagnostics={"refute": ["placebo"]})
+    if drawn:
+        table.loc[3:6, "age"] = np.nan
+        plan = study(preset=preset, options=FAST, ids="id", missing="model", diagnostics={"enabled": True})
     sources = [Source("a", table), Source("b", frame(37, 1).assign(id=[f"Q{i}" for i in range(37)]))]
     FedCI(plan).fit(sources)
     promised = release(plan, sources[0].read(plan))

@@ -14,9 +14,11 @@ from tests_support import STANDARD_OTHERWISE
 
 @pytest.fixture(scope="module")
 def told(tmp_path_factory):
-    """(doors after a whole study with a refuter, the tables)."""
+    """(doors after a whole study with a refuter, in which what is missing is drawn; the tables)."""
     tables = {name: people(70 + k, k) for k, name in enumerate(NAMES)}
-    study = plan(policy={**STANDARD_OTHERWISE, "min_cell": 5}, diagnostics={"refute": ["placebo"]})
+    for table in tables.values():
+        table.loc[20:35, "bmi"] = None
+    study = plan(policy={**STANDARD_OTHERWISE, "min_cell": 5}, diagnostics={"refute": ["placebo"]}, missing="model")
     engine = Doors(study, tables, tmp_path_factory.mktemp("replay"))
     refuted(engine, study, run_study(engine, study))
     yield engine, tables
@@ -34,7 +36,7 @@ def test_every_answer_comes_out_again_byte_for_byte(told):
     found = lines(told)
     assert {line.verdict for line in found} == {"same"}
     assert len(found) == sum(entry["reply"] != REFUSAL for entry in told[0].doors["oslo"].ledger.entries)
-    assert {"Hello", "AskMeans", "AskStatistics", "PullBack", "OpenSum", "AskSharedEffects"} <= {
+    assert {"Hello", "AskMeans", "AskCompletion", "AskStatistics", "PullBack", "OpenSum", "AskSharedEffects"} <= {
         line.request for line in found}
 
 

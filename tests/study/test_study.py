@@ -39,7 +39,7 @@ def test_the_example_file(tmp_path):
     assert study.fit_options().model.kernel == "rbf(ard)"
     assert study.fit_options().optimiser.rounds == 100
     assert study.policy is POLICIES["standard"]
-    assert [study.imputes(covariate) for covariate in study.covariates] == [False, True]
+    assert [study.fills(covariate) for covariate in study.covariates] == [False, True]
 
 
 @pytest.mark.parametrize("covariates", [

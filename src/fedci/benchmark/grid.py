@@ -125,7 +125,7 @@ def _one_of(option: str, value: str, known: Sequence[Any]) -> Any:
 def _methods(asked: str | None) -> list[str]:
     """All of them, where a missing package becomes a row that says so; named ones must be installed."""
     if asked is None:
-        return [name for name in methods.NAMES if name not in methods.ABLATIONS]
+        return [name for name in methods.NAMES if name not in methods.ABLATIONS | methods.GAPS]
     names = [methods.named(text) for text in asked.split(",") if text]
     missing = [text for text in map(methods.missing_package, names) if text]
     if missing:

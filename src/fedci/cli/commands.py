@@ -56,7 +56,8 @@ app = typer.Typer(add_completion=True, pretty_exceptions_enable=False, rich_mark
                   context_settings={"help_option_names": ["-h", "--help"]})
 for name, commands in parties.APPS.items():
     app.add_typer(commands, name=name)
-app.command()(office.protocol)
+for command in (office.protocol, office.show):
+    app.command()(command)
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -239,6 +240,7 @@ def _resumable(plan: Study, tables: list[Table], out: Path, seed: int, quiet: bo
     from fedci.cli.progress import round_progress
     from fedci.coordinator.refits import checkpoints
     from fedci.estimator import FedCI
+    from fedci.protocol.forecast import Clock
 
     place = out.absolute()
     checkpoint = place.with_name(f".{place.name}.checkpoint-{_fingerprint(tables)}.npz")
@@ -246,7 +248,7 @@ def _resumable(plan: Study, tables: list[Table], out: Path, seed: int, quiet: bo
     if checkpoint.exists():
         typer.echo(f"going on from {checkpoint}", err=True)
     try:
-        with round_progress(quiet) as progress:
+        with round_progress(quiet, clock=Clock(plan.fit_options().optimiser, len(tables))) as progress:
             result = FedCI(plan, seed=seed).fit_tables(tables, progress=progress, checkpoint=checkpoint)
     except KeyboardInterrupt:
         reached = f"What was reached is kept in {checkpoint}. " if checkpoint.exists() else ""

@@ -29,7 +29,8 @@ def show_ledger(folder: Path | str, console: Console | None = None, as_json: boo
                  "policy": [{"time": entry["time"], **entry["notes"]} for entry in _on_policy(entries)]}
         print(json.dumps(facts, indent=2), file=out.file)
         return
-    out.print(ledger.show(entries))
+    for part in ledger.show(entries):
+        out.print(part, markup=False, highlight=False)
     for run, told_of in ledger.per_person(entries).items():
         out.print(f"run {run}: {told_of.numbers:,} numbers told of {told_of.people:,} people here, "
                   f"{told_of.each:,.3g} for each", markup=False, highlight=False, soft_wrap=True)
@@ -40,7 +41,7 @@ def show_ledger(folder: Path | str, console: Console | None = None, as_json: boo
         out.print(f"to the coordinator {where}, study {to['study']}", markup=False,
                   highlight=False, soft_wrap=True)
     count = f"{len(entries)} {'entry' if len(entries) == 1 else 'entries'}"
-    out.print(f"the chain is whole: {count}, head {ledger.head_of(entries).hash}", markup=False, highlight=False,
+    out.print(f"the chain is whole: {count}\nhead {ledger.head_of(entries).hash}", markup=False, highlight=False,
               soft_wrap=True)
 
 

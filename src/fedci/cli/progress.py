@@ -10,19 +10,21 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from fedci.coordinator.coordinator import Round
+from fedci.protocol.forecast import Clock
 from fedci.protocol.requests import NO_REQUEST, REQUESTS
 
 
 @contextmanager
-def round_progress(quiet: bool = False, console: Console | None = None) -> Iterator[Callable[[Round], None] | None]:
+def round_progress(quiet: bool = False, console: Console | None = None,
+                   clock: Clock | None = None) -> Iterator[Callable[[Round], None] | None]:
     """Within it, a callable for `FedCI.fit(progress=…)`; quiet: None. Off a terminal one line is left at the end, and
-    none of what fails before the first round."""
+    none of what fails before the first round. `clock` tells the time left."""
     if quiet:
         yield None
         return
     console = console or Console(stderr=True)
     bar = Progress(BarColumn(bar_width=12), TextColumn("{task.fields[line]}"), TimeElapsedColumn(), console=console)
-    show = _Show(bar)
+    show = _Show(bar, clock)
     if console.is_terminal:
         bar.start()
     try:
@@ -39,8 +41,8 @@ def round_progress(quiet: bool = False, console: Console | None = None) -> Itera
 class _Show:
     """One line: what is asked before the first round, then the rounds of each fit with the time they still take."""
 
-    def __init__(self, bar: Progress):
-        self.bar, self.what, self.last = bar, "", ""
+    def __init__(self, bar: Progress, clock: Clock | None = None):
+        self.bar, self.clock, self.what, self.last = bar, clock, "", ""
         self.first: Round | None = None
         self.began = 0.0
         """When the exchange in progress began, by the monotonic clock."""
@@ -52,7 +54,8 @@ class _Show:
         some = "on some of the people, " if now.few else ""
         self.last = (f"{self.what}round {now.number}/{now.cap} {some}objective {now.objective:.2f} |gradient| "
                      f"{now.gradient_norm:.1e}")
-        self.bar.update(self.task, total=now.cap, completed=now.number, line=f"{self.last}{now.left(self.first)}")
+        left = self.clock.left(now.number, now.seconds, now.objective, now.few) if self.clock is not None else ""
+        self.bar.update(self.task, total=now.cap, completed=now.number, line=f"{self.last}{left}")
 
     def begin(self, what: str) -> None:
         """A fit of its own after the study's."""

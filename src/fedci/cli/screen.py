@@ -79,7 +79,7 @@ def show_release(release: Release, console: Console) -> None:
              for (phase, name), (shape, count, meaning) in totals(release.sums).items() if phase != "moments"]
     heads = ("phase", "sum", "largest", "numbers at most", "what")
     console.print(table("What would leave later: sums over people", heads, later, heads[2:4]))
-    console.print(f"Numbers told per person: at most {release.told_per_person:,.0f}. What so many sums tell together, "
+    console.print(f"Numbers told per person: at most {release.told_per_person:,.3g}. What so many sums tell together, "
                   f"docs/security.md says.", markup=False)
     console.print("No row and no id leaves. Nothing has left now: this was computed here.", markup=False)
 

@@ -31,6 +31,7 @@ from fedci.model.family import NO_ANCHOR, Family, Rules
 from fedci.model.rows import BetaLaw
 from fedci.protocol import course, optimise
 from fedci.protocol import rounds as exchanges
+from fedci.protocol.completing import explained, gaps_of
 from fedci.protocol.course import Contract, Opening
 from fedci.protocol.engine import Engine
 from fedci.protocol.messages import Hello
@@ -62,13 +63,6 @@ class Round:
         """From its values in their order, as a checkpoint keeps them."""
         return cls(**dict(zip(cls.__dataclass_fields__, values, strict=True)))
 
-    def left(self, first: Round) -> str:
-        """The time left at most, by the rounds since the first one seen: that one compiles, and is no measure."""
-        if self.number == first.number:
-            return ""
-        each = (self.seconds - first.seconds) / (self.number - first.number)
-        return f", at most {each * (self.cap - self.number):.0f} s left"
-
 
 class AtSite(NamedTuple):
     """How many take part at a site."""
@@ -96,11 +90,20 @@ class Layout:
     """[d] columns in which too few people stand apart somewhere: they enter nothing."""
     timing: np.ndarray = field(default_factory=lambda: np.zeros(0))
     """`course.Opening.timing`."""
+    lacking: np.ndarray = field(default_factory=lambda: np.zeros(0, int))
+    """`course.Opening.lacking`."""
+    laws: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
+    """`course.Opening.laws`."""
 
     @property
     def rows(self) -> int:
         """Of all sites."""
         return sum(site.rows for site in self.people.values())
+
+    @property
+    def share(self) -> float:
+        """Of the treated."""
+        return sum(site.treated for site in self.people.values()) / self.rows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,19 +183,21 @@ def run_study(engine: Engine, study: Study, progress: Callable[[Round], None] | 
     talk = talk.at(standing.linked_round)
     clock.lap("linkage")
     talk, opened = open_course(talk, contract)
-    layout = layout_of(contract, opened, talk)
     clock.lap("moments")
     model = talk.follow(course.design(contract, opened))
     clock.lap("design")
+    opened = talk.follow(course.completed(contract, opened))
+    layout = layout_of(contract, opened, talk)
     talk, fit = fit_theta(talk, contract, opened, progress, standing)
     clock.lap("fit")
     effects = gather_effects(talk, contract, opened, model, fit)
     clock.lap("effects")
     diagnosed = diagnoses.summary(talk, contract, opened, model, _fitted(layout, fit, effects))
     clock.lap("checks")
+    said = warnings + linked.warnings + _withheld(contract, opened) + _drawn(contract, opened)
     return Outcome(run=talk.run, seed=contract.seed, options=contract.options, layout=layout, fit=fit, effects=effects,
-                   warnings=warnings + linked.warnings + _withheld(contract, opened), seconds=clock.laps,
-                   excluded=linked.excluded, diagnostics=diagnosed)
+                   warnings=said, seconds=clock.laps, excluded=linked.excluded,
+                   diagnostics=diagnosed)
 
 
 def _withheld(contract: Contract, opened: Opening) -> tuple[str, ...]:
@@ -201,6 +206,19 @@ def _withheld(contract: Contract, opened: Opening) -> tuple[str, ...]:
     least = contract.study.policy.min_cell
     return tuple(f"column '{name}' is left out at all sites: at one of them fewer than {least} people of an arm stand "
                  f"apart in it, or at one site alone enough do. A level counts with its reference" for name in names)
+
+
+def _drawn(contract: Contract, opened: Opening) -> tuple[str, ...]:
+    """In words, for the result: of what is missing how much is told by what is seen, and what nobody can tell."""
+    if not opened.laws.size:
+        return ()
+    names, gaps = course.column_names(contract), gaps_of(contract.study, opened, len(contract.sites))
+    told = explained(gaps, opened.laws, opened.columns.values[1] / opened.scales.x_sd**2)
+    gone = 1.0 - opened.columns.count[opened.lacking] / opened.people
+    each = (f"'{names[c]}' ({100 * share:.0f}% missing, {100 * known:.0f}% of its variance told by the columns without "
+            f"gaps)" for c, share, known in zip(opened.lacking, gone, told, strict=True))
+    return (f"what is missing is drawn given what is seen: {', '.join(each)}. Whether values are missing because of "
+            f"what they are, given all that is seen, no data can tell: effects suppose that they are not",)
 
 
 def _fitted(layout: Layout, fit: Fit, effects: Effects) -> diagnoses.Fitted:
@@ -247,7 +265,7 @@ def layout_of(contract: Contract, opened: Opening, talk: Talk) -> Layout:
     people = {name: AtSite(*(round(float(count)) for count in own["people"])) for name, own in sites.items()}
     return Layout(sites=contract.sites, model=opened.model, scales=opened.scales, u=opened.u, pooled_u=opened.pooled_u,
                   indicators=opened.indicators, people=people, columns=opened.columns, withheld=opened.withheld,
-                  timing=opened.timing)
+                  timing=opened.timing, lacking=opened.lacking, laws=opened.laws)
 
 
 def fit_theta(talk: Talk, contract: Contract, opened: Opening, progress: Callable[[Round], None] | None,

@@ -114,7 +114,7 @@ def _missingness(talk: Talk, contract: Contract) -> missingness.Missingness | No
         return None
     names = column_names(contract)
     columns = {covariate.name: names.index(covariate.design_columns()[0]) for covariate in contract.study.covariates
-               if contract.study.imputes(covariate)}
+               if contract.study.fills(covariate)}
     sites = {name: own for name, own in lacking.sites.items() if "gaps" in own}
     return missingness.summary(lacking.sums, sites, columns, len(talk.sites))
 

@@ -11,7 +11,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from fedci.coordinator.coordinator import Outcome, Round, run_study
+from fedci.diagnostics import systematic
+from fedci.diagnostics.heterogeneity import Interval
 from fedci.diagnostics.refuters import Refuter, refuter
+from fedci.diagnostics.systematic import Control
+from fedci.effect import Effect, EffectSums
 from fedci.errors import AwayError, FedciError
 from fedci.protocol import refuting
 from fedci.protocol.engine import Engine
@@ -36,6 +40,10 @@ def refuted(engine: Engine, study: Study, outcome: Outcome, progress: Callable[[
         getattr(progress, "begin", lambda *_: None)(f"refuter {name} ({number} of {len(names)})")
         rows: tuple[Refuter, ...] = ()
         notes: tuple[str, ...] = ()
+        if (column := refuting.control_of(study, name)) is not None:
+            outcome = _with_control(engine, study, outcome, name, column, progress, checkpoint)
+            after(outcome)
+            continue
         try:
             rows = (_row(engine, study, outcome, name, progress, checkpoint),)
         except AwayError:  # no word on the refuter: it goes on when the site is back
@@ -69,8 +77,42 @@ def _failed(name: str) -> str:
 
 def _is_done(outcome: Outcome, name: str) -> bool:
     known = outcome.diagnostics
-    return known is not None and (name in [row.name for row in known.refuters]
+    done = known.systematic.controls if known is not None and known.systematic is not None else ()
+    return known is not None and (any(one.name == name for one in done) or name in [row.name for row in known.refuters]
                                   or any(text.startswith(_failed(name)) for text in known.notes))
+
+
+def _with_control(engine: Engine, study: Study, outcome: Outcome, name: str, column: str,
+                  progress: Callable[[Round], None] | None, checkpoint: Path | None) -> Outcome:
+    """The outcome with the effect on one of many negative controls, and what all of them so far tell; a note, where it
+    could not be fitted."""
+    known = outcome.diagnostics
+    if known is None:
+        return outcome
+    try:
+        new = run_study(engine, study, progress, checkpoint=checkpoint and _beside(checkpoint, name), refuter=name,
+                        run=refuting.run_of(outcome.run, name))
+    except AwayError:
+        raise
+    except FedciError as problem:
+        return _with(outcome, (), (f"{_failed(name)}{problem}",))
+    effect, sites = new.effects.over_all.expected(), _site_effects(new)
+    row = Control(name=name, column=column, mean=effect.mean, sd=effect.sd, ended=new.fit.verdict,
+                  sites={site: (one.mean, one.sd) for site, one in sites.items()})
+    earlier = known.systematic.controls if known.systematic is not None else ()
+    own = {"all": outcome.effects.over_all.expected(), **_site_effects(outcome)}
+    calibration = systematic.summary((*earlier, row), {over: (one.mean, one.sd, _interval(one))
+                                                       for over, one in own.items()})
+    return replace(outcome, diagnostics=known.model_copy(update={"systematic": calibration}))
+
+
+def _site_effects(outcome: Outcome) -> dict[str, Effect]:
+    return {site: EffectSums((sums,)).expected() for site, sums in outcome.effects.sums.items()}
+
+
+def _interval(effect: Effect) -> Interval:
+    low, high = effect.interval()
+    return Interval(mean=effect.mean, low=low, high=high)
 
 
 def _row(engine: Engine, study: Study, outcome: Outcome, name: str, progress: Callable[[Round], None] | None,

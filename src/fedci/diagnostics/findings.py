@@ -24,6 +24,7 @@ from fedci.diagnostics.plausibility import Plausibility
 from fedci.diagnostics.refuters import Refuter
 from fedci.diagnostics.sameness import Sameness
 from fedci.diagnostics.sensitivity import Sensitivity
+from fedci.diagnostics.systematic import Calibration
 from fedci.diagnostics.trial import Trial
 from fedci.diagnostics.verdict import FINE, LOOK, PROBLEM, UNKNOWN, Plain, Verdict
 from fedci.errors import OutputError
@@ -31,9 +32,10 @@ from fedci.errors import OutputError
 FORMAT = 1
 TITLES = {"balance": "Balance", "overlap": "Overlap", "missingness": "Missing values", "fit": "Fit",
           "plausibility": "Plausibility", "heterogeneity": "Heterogeneity", "sameness": "Same effect for all",
-          "trial": "The lot", "sensitivity": "Sensitivity", "refuters": "Refuters"}
+          "trial": "The lot", "sensitivity": "Sensitivity", "refuters": "Refuters",
+          "systematic": "Negative controls"}
 """In the order in which they are read: what is known before the effects comes first."""
-SEALED = ("heterogeneity", "sameness", "trial", "sensitivity")
+SEALED = ("heterogeneity", "sameness", "trial", "sensitivity", "systematic")
 """Sections that tell the effect."""
 
 
@@ -60,6 +62,8 @@ class Diagnostics(Plain):
     """None: blinded."""
     refuters: tuple[Refuter, ...] = ()
     """Empty unless the study asks for them."""
+    systematic: Calibration | None = None
+    """Of a study with many negative controls. None: of another, or blinded."""
     notes: tuple[str, ...] = ()
     """What was withheld or not run, and why."""
     blinded: bool = False

@@ -17,14 +17,14 @@ from fedci.model.rows import Arms, Draws, Known, Moments, Scalar, Vector, merged
 
 
 @partial(jax.jit, static_argnames="model")
-def cate_at(model: Family, vector: Vector, known: Known, draws: Draws, x: Float[Array, "p d"],
+def cate_at(model: Family, vector: Vector, known: Known, draws: Draws, x: Float[Array, "*K p d"],
             jitter: Scalar) -> Moments:
     """τ(x) for each draw and new person; also used without rows (padding only): then it is the prior's."""
     return merged(known.effects_at(model, vector, draws, x, jitter))
 
 
 @partial(jax.jit, static_argnames="model")
-def outcomes_at(model: Family, vector: Vector, known: Known, draws: Draws, x: Float[Array, "p d"],
+def outcomes_at(model: Family, vector: Vector, known: Known, draws: Draws, x: Float[Array, "*K p d"],
                 jitter: Scalar) -> Arms:
     """(E y(0), E y(1)) for each draw: means [L, p, 2], covariances [L, p, 2, 2]."""
     return merged(known.outcomes_at(model, vector, draws, x, jitter))

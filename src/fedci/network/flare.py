@@ -161,6 +161,8 @@ class SiteExecutor(Executor):
         self.party: party.SiteParty | None = None
         self.lock, self.tether = Lock(), Tether.here()
         self.watched = False
+        self.failed: party.Failed | None = None
+        """Why the site cannot answer at all: its table, its store or its policy."""
 
     def handle_event(self, event_type: str, fl_ctx: FLContext) -> None:
         if event_type == EventType.END_RUN and self.party is not None:
@@ -177,13 +179,17 @@ class SiteExecutor(Executor):
                 root = fl_ctx.get_engine().get_workspace().get_root_dir()
                 own = kit.read(root, "site")
                 _check_command(self.tether, party.read_run(own))
-                self.party = party.SiteParty(own, self.tether.check)
-            if task_name == DONE:
+                try:
+                    self.party = party.SiteParty(own, self.tether.check)
+                except Exception as problem:  # the coordinator is told why, in words that may leave
+                    self.failed = self.failed or party.failed_start(own, problem)
+            if task_name == DONE and self.party is not None:
                 self.party.finish()
             if task_name in (PING, DONE):
                 return make_reply(ReturnCode.OK)
             reply = make_reply(ReturnCode.OK)
-            reply[BODY] = self.party.answer(shareable.get(BODY) or b"")
+            asked = shareable.get(BODY) or b""
+            reply[BODY] = self.party.answer(asked) if self.party is not None else party.refusal(self.failed, asked)
             return reply
 
 

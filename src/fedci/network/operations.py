@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fedci.coordinator.coordinator import Round
 from fedci.errors import AwayError, HandshakeError, OutputError, UsageError, from_code
-from fedci.network import certificates, hardening, kit, party, processes
+from fedci.files import rotate
+from fedci.network import certificates, hardening, kit, party, processes, reach
 from fedci.network.kit import Kit
 from fedci.network.provision import place_server
+from fedci.protocol.forecast import Clock, rounds_left
 from fedci.site import accountant, admission, ledger, store
 from fedci.site.floors import FILE, Floors, floors_at, held
 from fedci.study.strictness import shown
@@ -148,7 +149,13 @@ def run_site(folder: str | Path, data: str | Path, say: Say, ask: Callable[[str]
 def _follow_site(own: Kit, process: subprocess.Popen[bytes], say: Say, ask: Callable[[str], bool] | None,
                  wait: float) -> None:
     at, phase, heard, answers, done = 0, None, time.monotonic(), Answers(own.study), False
+    lookout, broken = reach.Lookout(own.host, own.port, say, heard), None
     while True:
+        if broken is not None and time.monotonic() - heard > LAST_SECONDS:  # the coordinator has heard why
+            raise from_code(broken["code"], broken["reason"])
+        if at == 0:
+            lookout.seen(time.monotonic())
+        rotate(own.run / "engine.log")
         if done and (process.poll() is not None or time.monotonic() - heard > LAST_SECONDS):
             return
         if process.poll() is not None:
@@ -178,6 +185,8 @@ def _follow_site(own: Kit, process: subprocess.Popen[bytes], say: Say, ask: Call
                 case "finished":
                     say("done       the study is complete")
                     done = True
+                case "broken":
+                    broken = event
                 case "ended" if done:
                     return
                 case "ended":
@@ -186,12 +195,13 @@ def _follow_site(own: Kit, process: subprocess.Popen[bytes], say: Say, ask: Call
 
 
 class Answers:
-    """How far a fit is, as a site can tell: its answers of those that the study's rounds take at most."""
+    """How far a fit is, as a site can tell: its answers of those that the study's rounds take at most, and usually."""
 
     def __init__(self, study: Study):
         options = study.fit_options()
-        exchanges = options.optimiser.rounds * options.model.exchanges_per_round
-        self.most = exchanges * (2 if study.policy.secures(len(study.sites)) else 1)
+        self.optimiser, self.sites = options.optimiser, len(study.sites)
+        self.each = options.model.exchanges_per_round * (2 if study.policy.secures(len(study.sites)) else 1)
+        self.most = options.optimiser.rounds * self.each
         self.run, self.count, self.last = None, 0, (0.0, 0)
         """`last`: when a line was said, and after how many answers."""
 
@@ -206,8 +216,9 @@ class Answers:
         if now - then < TELL_EVERY or not before < self.count <= self.most:
             return ""
         self.last = now, self.count
-        left = (now - then) / (self.count - before) * (self.most - self.count)
-        return f"fit        {self.count} answers of at most {self.most}, at most {left:.0f} s left"
+        rounds = rounds_left(self.optimiser, self.sites, self.count // self.each)
+        left = (now - then) / (self.count - before) * rounds * self.each
+        return f"fit        {self.count} answers of at most {self.most}, about {left:.0f} s left"
 
 
 # --- the coordinator
@@ -307,19 +318,17 @@ def _connected(session: Any) -> set[str]:
 def _follow_job(own: Kit, session: Any, number: str, present: tuple[str, ...], process: subprocess.Popen[bytes],
                 say: Say, at: int) -> tuple[dict[str, Any], int, bool]:
     """(the event that ended the job, where the events go on, whether there was progress)."""
-    asked, begun, moved, first = time.monotonic(), False, False, None
+    asked, begun, moved = time.monotonic(), False, False
+    clock = Clock(own.study.fit_options().optimiser, len(present))
     while True:
         seen, at = kit.events(own.run, at)
         begun |= bool(seen)
         for event in seen:
             moved |= event["event"] == "round"
             if event["event"] == "round":
-                now = Round(**{name: event[name] for name in ("number", "cap", "objective", "seconds")},
-                            gradient_norm=0.0)
-                first = now if first is None or now.number < first.number else first
-                say(f"round      {now.number} of at most {now.cap}, objective {now.objective:.3f}{now.left(first)}")
+                left = clock.left(event["number"], event["seconds"], event["objective"], event.get("few", False))
+                say(f"round      {event['number']} of at most {event['cap']}, objective {event['objective']:.3f}{left}")
             if event["event"] == "begin":
-                first = None
                 say(f"again      {event['what']}: the same study on rows that each site changes")
             if event["event"] in ("result", "paused", "failed"):
                 return event, at, moved

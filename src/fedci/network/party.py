@@ -12,10 +12,11 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from threading import Thread
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
@@ -29,6 +30,7 @@ from fedci.files import whole_file
 from fedci.network import kit
 from fedci.network.kit import Kit
 from fedci.privacy.agreement import Credentials, read_key
+from fedci.protocol.codec import decode, encode
 from fedci.protocol.engine import Engine, Traffic
 from fedci.protocol.messages import Refusal
 from fedci.protocol.refuting import study_run
@@ -36,7 +38,7 @@ from fedci.result.replacement import holds_result
 from fedci.result.result import Result, people_effects
 from fedci.site import ledger, replay, store
 from fedci.site.accountant import Accountant, act_in_words, opened
-from fedci.site.door import Door, Event
+from fedci.site.door import LOG, Door, Event, public_reason, wordless
 from fedci.site.floors import floors_at, note_floors
 from fedci.site.following import PLACES
 from fedci.site.ledger import NOTE, Ledger, Left
@@ -46,6 +48,8 @@ from fedci.study.study import Study
 from fedci.table.table import Source
 
 LEDGER_SECONDS = 20.0
+PATHS = re.compile(r"(?:/[^/'\"\s]+)+/([^/'\"\s]+)")
+"""Where something lies on a machine is its operator's: another party hears the last part."""
 CHECKPOINT = "checkpoint.npz"
 LINKAGE_SEED = "linkage.seed"
 """What the keys of a linkage by files follow from; it is there while the linkage goes on, and no longer."""
@@ -177,6 +181,35 @@ class SiteParty:
                 return said
             time.sleep(0.1)
         return False
+
+
+class Failed(NamedTuple):
+    """Why a site cannot answer at all, in words that may leave it."""
+
+    site: str
+    code: str
+    reason: str
+
+
+def failed_start(own: Kit, problem: Exception) -> Failed:
+    """Noted for the site's own screen and log in full; what leaves names no path of its machine, and no count."""
+    known = isinstance(problem, FedciError)
+    code = problem.code if isinstance(problem, FedciError) else "site"
+    full = str(problem) if known else f"an unexpected {type(problem).__name__}"
+    with suppress(OSError), (own.folder / LOG).open("a", encoding="utf-8", errors="backslashreplace") as file:
+        file.write(f"{datetime.now(UTC).isoformat(timespec='seconds')} before any request: {code}: "
+                   f"{full if known else wordless(problem)}\n")
+    kit.note(own.run, "broken", code=code, reason=full)
+    told = PATHS.sub(lambda found: found[1], full)
+    return Failed(own.name, code, public_reason(own.name, code, f"site '{own.name}' cannot answer: {told}. Its own "
+                                                                f"file {LOG} has all of it"))
+
+
+def refusal(failed: Failed | None, data: bytes) -> bytes:
+    """The answer of a site that could not start to any request."""
+    site, code, reason = failed or Failed("", "site", "the site is not ready")
+    request = decode(data)
+    return encode(Refusal(request.run, request.round, site or request.site, code, reason))
 
 
 def kept_place(own: Kit, run: str) -> Path:
@@ -323,7 +356,7 @@ class Telling:
 
     def __call__(self, seen: Round) -> None:
         kit.note(self.own.run, "round", number=seen.number, cap=seen.cap, objective=seen.objective,
-                 seconds=seen.seconds)
+                 seconds=seen.seconds, few=seen.few)
 
     def begin(self, what: str) -> None:
         kit.note(self.own.run, "begin", what=what)

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from fedci.errors import AwayError, OutputError
+from fedci.files import rotate
 from fedci.network import tether
 from fedci.network.kit import Kit
 
@@ -49,6 +50,7 @@ def engine(own: Kit, held: tether.Command) -> Iterator[subprocess.Popen[bytes]]:
     names = [] if own.role == "coordinator" else [f"uid={own.name}"]
     call = [sys.executable, "-u", "-m", tether.__name__, str(os.getpid()), module, "-m", str(own.engine), "-s", config,
             "--set", "secure_train=true", *names, f"org={own.organisation}", "config_folder=config"]
+    rotate(own.run / "engine.log")
     with (own.run / "engine.log").open("ab") as log:
         process = subprocess.Popen(call, cwd=own.engine, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                                    start_new_session=True, env=os.environ | {tether.LOCK: str(held.path)})

@@ -31,6 +31,9 @@ COORDINATOR = "coordinator"
 PORT = 8002
 BUILDERS = ("workspace.WorkspaceBuilder", "static_file.StaticFileBuilder", "cert.CertBuilder",
             "signature.SignatureBuilder")
+README = "README.txt"
+ENGINES_OWN = ("readme.txt", "system_info.ipynb", "start.sh", "sub_start.sh", "stop_fl.sh", "fl_admin.sh")
+"""Of the engine's kits: how to start it by itself, which would leave it untied from our commands."""
 DAYS = 360
 """A certificate's life; `docs/network.md` says how to renew."""
 
@@ -160,8 +163,46 @@ def _site(folder: Path, made: Path, study: Study, sites: tuple[str, ...], host: 
 
 
 def _common(folder: Path, study: Study, facts: Kit) -> None:
+    for name in ENGINES_OWN:
+        for path in folder.rglob(name):
+            path.unlink()
+    (folder / README).write_text(readme(facts, study), encoding="utf-8")
     (folder / kit.STUDY).write_text(study.to_toml(), encoding="utf-8")
     kit.write_facts(facts)
+
+
+def readme(own: Kit, study: Study) -> str:
+    """What lies in a kit and what to type, for whoever gets it."""
+    site, files = own.role == "site", own.by_files
+    steps = {(True, False): ["fedci site policy                                   what this site asks of any study",
+                             f"fedci site check --kit {own.name} --data cohort.csv      nothing is sent",
+                             f"fedci site run --kit {own.name} --data cohort.csv        connects, waits, answers",
+                             f"fedci site status --kit {own.name}                       where it stands"],
+             (True, True): ["fedci site policy                                   what this site asks of any study",
+                            f"fedci site check --kit {own.name} --data cohort.csv      nothing is sent",
+                            f"fedci site answer request-1.fedci --kit {own.name} --data cohort.csv",
+                            f"fedci site status --kit {own.name}                       where it stands"],
+             (False, False): ["fedci coordinator run --kit coordinator study.toml --out result",
+                              "fedci coordinator status --kit coordinator          where it stands"],
+             (False, True): ["fedci coordinator next --kit coordinator --out requests",
+                             "fedci coordinator next --kit coordinator answers --out requests --result result",
+                             "fedci coordinator status --kit coordinator          where it stands"]}[site, files]
+    way = ("Messages are files: carried by people, signed and sealed." if files else
+           f"Messages go over mutual TLS to {own.host}:{own.port}"
+           + ("; this machine connects outward only." if site else "; this machine listens there."))
+    keys = "identity.key, mailbox.key" if files else "startup/*.key, identity.key" if site else "server/, console/"
+    told = (f"What left this site: `fedci ledger {own.name}`; ledger.jsonl has it line by line." if site else
+            "Nobody's rows come here: sums over sites, and the sites' own averages if the policy tells them.")
+    lines = [f"fedci: the kit of the {own.role} '{own.name}'", "",
+             f"Study      {study.name}: effect of {study.treatment} on {study.outcome}",
+             f"Hash       {own.study_hash}", f"Sites      {', '.join(own.sites)}", "", way, "",
+             "Type, in the folder that holds this kit (pip install 'fedci[network]', or 'fedci' for files):", "",
+             *(f"    {step}" for step in steps), "",
+             f"Keep it to yourself: {keys} are private keys. The folder must be yours alone (chmod 700), and every "
+             f"file as it", "is: a changed one is refused (seal.json). run/ and out/ are made while it runs.", told, "",
+             f"Logs: {'site.log' if site else 'run/error.log'}, run/engine.log; they turn over, and hold no values.",
+             "Documentation: docs/site.md, docs/coordinator.md, docs/network.md, docs/files.md, docs/operations.md", ""]
+    return "\n".join(lines)
 
 
 def place_server(server: Path) -> None:

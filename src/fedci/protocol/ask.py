@@ -27,6 +27,7 @@ MEASURED: Mapping[str, tuple[str, Callable[[np.ndarray], int]]] = {
     "phi_roots": ("draws", len),
     "thetas": ("draws", len),
     "betas": ("draws", lambda betas: math.prod(betas.shape[:2])),
+    "completing": ("draws", len),
     "told_draws": ("draws", int),
     "groups": ("groups", int),
     "along": ("along", int),
@@ -52,7 +53,8 @@ def model_sizes(model: Family | None) -> dict[str, int]:
     if model is None:
         return {}
     return {"parameters": model.size, "basis": model.columns, "products": model.columns * (model.columns + 1) // 2,
-            "populations": len(POPULATIONS), "intervals": max(model.intervals, 1)}
+            "populations": len(POPULATIONS), "intervals": max(model.intervals, 1),
+            "completed": model.described + 1, "completed_products": (model.described + 1) * (model.described + 2) // 2}
 
 
 def shapes(model: Family | None, ask: Ask, averaged: bool = False) -> Shapes:

@@ -2,6 +2,7 @@
 
     opening   which columns stay → means → spreads → (each site's moments) → the site is ready
     design    propensity … → balance → overlap
+    completing   sums of completed people, where what is missing is drawn
     start → round … round
     closing   effects → outcome
 
@@ -13,7 +14,7 @@ and nothing else: a step names no number that a site does not work out for itsel
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -27,7 +28,7 @@ from fedci.model import leave_one_out
 from fedci.model.families import model_of
 from fedci.model.family import NO_ANCHOR, Ask, Family, FirstStage, Rules, Sums
 from fedci.model.rows import BetaLaw
-from fedci.protocol import optimise, refuting, rounds, stages, timing
+from fedci.protocol import completing, optimise, refuting, rounds, stages, timing
 from fedci.protocol import rule as rules
 from fedci.protocol.requests import diagnostic, diagnostics_in
 from fedci.study.options import FitOptions
@@ -35,7 +36,10 @@ from fedci.study.study import Study
 from fedci.table.design import design_columns
 from fedci.table.moments import Moments, Scales, pool
 
-OPENING, DESIGN, START, ROUND, CLOSING, OVER = "opening", "design", "start", "round", "closing", "over"
+OPENING, DESIGN, COMPLETING, START = "opening", "design", "completing", "start"
+ROUND, CLOSING, OVER = "round", "closing", "over"
+BEFORE = OPENING, DESIGN, COMPLETING
+"""Legs before the fit: a site that starts again walks them again."""
 SUBGROUPS, DECISIONS = diagnostic("subgroups"), diagnostic("decisions")
 SHARES = (0.2, 0.4, 0.6, 0.8)
 """Of people, who are treated first."""
@@ -90,7 +94,12 @@ class Opening:
     withheld: np.ndarray
     """[d] columns in which too few people stand apart at some site: they enter nothing, anywhere."""
     indicators: np.ndarray
-    """Columns with missing values somewhere: each gets a 0/1 column of its own at every site."""
+    """Columns with missing values somewhere: each gets a 0/1 column of its own at every site. Where what is missing is
+    drawn they are the diagnostics' alone."""
+    lacking: np.ndarray = field(default_factory=lambda: np.zeros(0, int))
+    """Columns whose missing values are drawn (`missing = "model"`)."""
+    laws: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
+    """From which they are drawn: known after the leg COMPLETING."""
     scales: Scales
     """The model's units."""
     columns: Moments
@@ -152,14 +161,18 @@ def opening(contract: Contract) -> Generator[Ask, Sums, Opening]:
     scales = _scales(contract, columns, outcome, kinds, withheld)
     clock = yield from _timing(contract, means)
     kind = contract.study.outcome_type
-    model = model_of(contract.options.model, len(names) + len(indicators), len(names), len(contract.sites), kind,
+    drawn = contract.study.completes
+    lacking = np.flatnonzero((counts["incomplete"] > 0) & ~withheld) if drawn else np.zeros(0, int)
+    marked = 0 if drawn else len(indicators)
+    model = model_of(contract.options.model, len(names) + marked, len(names), len(contract.sites), kind,
                      len(clock) if kind == "survival" else 0)
     first = stages.first(model, contract.options, people, means["stages"])
     u, pooled_u = yield from _descriptions(contract, model, scales)
     if not model.fits_at_home:
         yield Ask(READY, {})
-    return Opening(withheld=withheld, indicators=indicators, scales=scales, columns=columns, outcome=outcome,
-                   people=people, treated=treated, model=model, first=first, u=u, pooled_u=pooled_u, timing=clock)
+    return Opening(withheld=withheld, indicators=indicators, lacking=lacking, scales=scales, columns=columns,
+                   outcome=outcome, people=people, treated=treated, model=model, first=first, u=u, pooled_u=pooled_u,
+                   timing=clock)
 
 
 def _timing(contract: Contract, means: Sums) -> Generator[Ask, Sums, np.ndarray]:
@@ -260,6 +273,15 @@ def _propensity(contract: Contract, common: Mapping[str, Any]) -> Generator[Ask,
             slopes = steps.send(propensity.Sums(*(np.asarray(sums[name]) for name in propensity.Sums._fields)))
         except StopIteration as done:
             return done.value
+
+
+def completed(contract: Contract, opened: Opening) -> Generator[Ask, Sums, Opening]:
+    """With the laws of what is missing, where it is drawn. After the design, which may not see an outcome."""
+    people = np.array([opened.people - opened.treated, opened.treated], float)
+    gone = 1.0 - opened.columns.count / opened.people
+    laws = yield from completing.completing(contract.study, contract.options, opened, people, gone,
+                                            len(contract.sites), contract.seed)
+    return replace(opened, laws=laws)
 
 
 def start(contract: Contract, opened: Opening) -> Generator[Ask, Sums, np.ndarray]:
@@ -398,6 +420,8 @@ def _steps(contract: Contract, place: Place) -> Generator[Ask, Sums, Any]:
     opened = place.known
     if place.leg == DESIGN:
         return design(contract, opened)
+    if place.leg == COMPLETING:
+        return completed(contract, opened)
     if place.state is None:
         return start(contract, opened)
     if place.leg == ROUND:
@@ -410,7 +434,9 @@ def _after(contract: Contract, place: Place, value: Any) -> Place:
     if place.leg == OPENING:
         return Place(DESIGN, opened=value)
     if place.leg == DESIGN:
-        return Place(START, opened=place.opened, model=value)
+        return Place(COMPLETING, opened=place.opened, model=value)
+    if place.leg == COMPLETING:
+        return Place(START, opened=value, model=place.model)
     if place.leg == CLOSING:
         return Place(OVER)
     rules = rules_of(contract, place.known)
@@ -438,7 +464,7 @@ def resumed(state: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 def unpack(contract: Contract, before: Place, packed: Mapping[str, np.ndarray]) -> Place:
     """The place that `pack` was given; `before`: any place of the run from BEGIN on."""
-    if before.leg in (OPENING, DESIGN):
+    if before.leg in BEFORE:
         raise AssertionError("what was known before the fit is walked again before its places are used")
     sums = tuple({name.split("/", 2)[2]: part for name, part in packed.items() if name.startswith(f"told/{k}/")}
                  for k in range(int(packed["count"])))

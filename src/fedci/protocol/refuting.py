@@ -2,6 +2,7 @@
 
     placebo            treatment shuffled            random-cause       one more covariate, of pure noise
     subset             80% of each arm               negative-control   the study's other outcome
+    control-K          the K-th of the study's many negative controls, from 1
 
 A refuter is a run of its own, named after the study's: the handshake says which refuter, the site changes its rows,
 and the rest is the protocol as it is. Changes are drawn from (the study's seed, refuter, site): a coordinator chooses
@@ -10,6 +11,7 @@ none of them, so it cannot ask for one subset after the other and take their sum
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -21,7 +23,9 @@ from fedci.study.options import FitOptions
 from fedci.study.study import REFUTERS, Covariate, Linkage, Study
 from fedci.table.table import Table, restricted
 
-CONTROL = "negative-control"
+CONTROL, MANY = "negative-control", "control-"
+SUFFIX = re.compile(rf"-(?:{'|'.join(REFUTERS)}|{CONTROL}|{MANY}[0-9]{{1,3}})$")
+"""Of the name of a refuter's run."""
 NOISE = "random cause"
 DRAWS = 128
 """Of the posterior, at most: an average effect needs no more."""
@@ -32,7 +36,17 @@ STREAM = 7
 def wanted(study: Study) -> tuple[str, ...]:
     """The refuters that the study asks for, in their order."""
     asked = study.diagnostics
-    return (*asked.refute, *((CONTROL,) if asked.negative_control else ()))
+    return (*asked.refute, *((CONTROL,) if asked.negative_control else ()),
+            *(f"{MANY}{k}" for k in range(1, len(asked.negative_controls) + 1)))
+
+
+def control_of(study: Study, name: str) -> str | None:
+    """The column of one of the many negative controls, by the refuter's name; None of any other."""
+    number = name.removeprefix(MANY)
+    if not name.startswith(MANY) or not number.isdecimal():
+        return None
+    columns = study.diagnostics.negative_controls
+    return columns[int(number) - 1] if 1 <= int(number) <= len(columns) else None
 
 
 def check_wanted(study: Study, site: str, name: str) -> None:
@@ -53,12 +67,12 @@ def run_of(run: str, name: str) -> str:
 
 def is_refuters(run: str) -> bool:
     """Whether a run bears the name of a refuter's."""
-    return any(run.endswith(f"-{name}") for name in (*REFUTERS, CONTROL))
+    return SUFFIX.search(run) is not None
 
 
 def behind(run: str) -> str:
     """The run of the study, by the name of a run that may be a refuter's."""
-    return next((run.removesuffix(f"-{name}") for name in (*REFUTERS, CONTROL) if run.endswith(f"-{name}")), run)
+    return SUFFIX.sub("", run)
 
 
 def study_run(run: str, name: str) -> str:
@@ -70,7 +84,9 @@ def plan(study: Study, name: str) -> Study:
     """The refuter's study; without a name, the study itself. Who stays where was found before: no linkage."""
     changes: dict[str, dict[str, Any]] = {"random-cause": {"covariates": (*study.covariates, Covariate(name=NOISE))},
                                           CONTROL: {"outcome": study.diagnostics.negative_control}}
-    return study.refuted(ids=(), linkage=Linkage(), **changes.get(name, {})) if name else study
+    many = control_of(study, name)
+    change = {"outcome": many} if many is not None else changes.get(name, {})
+    return study.refuted(ids=(), linkage=Linkage(), **change) if name else study
 
 
 def options_of(options: FitOptions) -> FitOptions:
@@ -85,6 +101,8 @@ def changed(study: Study, table: Table, rows: np.ndarray, name: str) -> tuple[Ta
         return restricted(study, table, part, f"with {100 * SUBSET:.0f}% of the people"), rows[part]
     if name == CONTROL:
         return _of_control(table), rows
+    if control_of(study, name) is not None:
+        return _of_many(table, int(name.removeprefix(MANY)) - 1), rows
     change = {"placebo": _shuffled, "random-cause": _with_noise}
     return change[name](table, _generator(study, table.site, name)) if name else table, rows
 
@@ -97,6 +115,14 @@ def _of_control(table: Table) -> Table:
     if table.control is None:
         raise UsageError(f"site '{table.site}': the table was read without the study's negative control. Read it again")
     return replace(table, y=table.control, added=table.control_added)
+
+
+def _of_many(table: Table, place: int) -> Table:
+    if place >= len(table.controls):
+        raise UsageError(f"site '{table.site}': the table was read without the study's negative controls. Read it "
+                         f"again")
+    added = table.controls_added[place] if table.controls_added else 0.0
+    return replace(table, y=table.controls[place], added=added)
 
 
 def _shuffled(table: Table, rng: np.random.Generator) -> Table:

@@ -19,6 +19,7 @@ import numpy as np
 
 from fedci.diagnostics import balance, fit, missingness, overlap, propensity, sameness, trial
 from fedci.effect import REALISED, told_of_realised
+from fedci.model import completion
 from fedci.privacy.secure_sum import BOUNDED, COMPACT, RAW, RELATIVE, SHARE_BYTES, WIDE, Form
 from fedci.protocol import stages, timing
 from fedci.protocol.messages import (
@@ -42,6 +43,7 @@ from fedci.study.study import Study
 
 MASKED, OWN = "masked", "own/"
 """The name of a masked answer, and how the names begin of what a site tells of itself beside it."""
+COMPLETION = "AskCompletion"
 MOST_PEOPLE = 10**9
 MOST_WORDS = 10_000
 """Of a site."""
@@ -67,6 +69,8 @@ SIZES = {
     "correlations": "noise correlations of realised effects",
     "populations": "everybody, the treated, the untreated",
     "intervals": "J, intervals of a time to an event",
+    "completed": "D, columns and the outcome",
+    "completed_products": "D(D + 1)/2",
     "groups": "subgroups of the study",
     "along": "1, and columns along which the effect's linear summary is told",
     "leaves": "of a rule at most",
@@ -202,6 +206,11 @@ def _last_draws(options: FitOptions) -> Occasions:
 def _statistics(options: FitOptions) -> Occasions:
     """At the start about one θ, in every round, and for the effects' draws."""
     return ((1, 1), *_each_round(options), (_last_thetas(options), 1))
+
+
+def _completions(options: FitOptions) -> Occasions:
+    """Of one law at most so often, then of all."""
+    return (1, completion.MOST_STEPS), (completion.copies(options), completion.MIXING)
 
 
 # --- the arrays of the answers
@@ -375,6 +384,11 @@ _ROWS = (
                 Array("moments", ("sites", 4, "described"), "mean, variance, skewness, kurtosis of the site"),
                 _counted("counts", ("sites", "described"), "how many people they are over"))),
     Request(name="Prepare", message=Step, phase="moments", words="units"),
+    Request(name=COMPLETION, message=Step, phase="completing", summed=True, draws=_completions, words="what is missing",
+            answer=(
+                Array("first", ("draws", 2, "completed"), "sums of completed columns and of outcomes, by arm"),
+                Array("second", ("draws", 2, "completed_products"), "sums of their products", holds=_has_squares),
+                _positive("levels", ("draws", "completed"), "squares of the site's own levels, as they were drawn"))),
     Request(name="Begin", message=Step, phase="fit", words="first round"),
     Request(name="Evaluate", message=Step, phase="fit", summed=True, form=BOUNDED,
             notes=("jitter",), draws=_each_round, words="first round", answer=(

@@ -462,13 +462,17 @@ def _numbers(result: Result) -> str:
     asked = options.optimiser.model_copy(update={"rounds": max(len(result.outcome.fit.rounds), 1)})
     people = sum(site.rows for site in layout.people.values())
     numbers = numbers_told(result.study, options.model_copy(update={"optimiser": asked}), layout.model, people,
-                           len(_names(result)))
-    noise = result.study.policy.outcome_noise
+                           len(_names(result)), len(layout.indicators))
+    policy = result.study.policy
+    noise, on_sums = policy.outcome_noise, policy.sum_noise if layout.model.noises_sums else 0.0
     return (f"Numbers told in all sums: about {numbers:,}, {numbers / people:,.3g} for each of {people:,} people. "
             + (f"Some outcomes were flipped at their sites, once and for ever, by a rule of strength {noise:g} "
                f"(outcome_noise); the model knows how many on average." if noise and result.of_risks else
                f"To each outcome its site added noise of {noise:g} standard deviations, once and for ever; the model "
-               f"knows it." if noise else "No noise was added to outcomes."))
+               f"knows it." if noise else "No noise was added to outcomes.")
+            + (f" The sums of people's values have noise, drawn at the sites, so that whoever knows all else learns a "
+               f"number of a person to ± {on_sums:g} standard deviations at best (sum_noise); the model knows it."
+               if on_sums else ""))
 
 
 def _phase(total: ledger.Total, run: str) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from fedci.diagnostics.described import Arm, Described
 from fedci.diagnostics.findings import Diagnostics
+from fedci.diagnostics.systematic import Calibration
 from fedci.report.parts import Part, Section, Table
 from fedci.report.protocol import attributes, elements
 from fedci.report.svg import number
@@ -20,7 +21,24 @@ NO_DIAGNOSTICS = "This result holds no {what}: it needs a study with diagnostics
 
 
 def sections(result: Result, alpha: float) -> list[Section]:
-    return [question(result.study), people(result, alpha)]
+    found = result.diagnostics
+    controls = found.systematic if found is not None else None
+    return [question(result.study), people(result, alpha), *([calibration(controls)] if controls is not None else [])]
+
+
+def calibration(found: Calibration) -> Section:
+    """Effects on negative controls, what they tell of systematic error, and calibrated intervals beside plain ones."""
+    errors = [[row.over, str(row.controls), f"{number(row.mean)} ({number(row.mean_low)} to {number(row.mean_high)})",
+               f"{number(row.sd)} ({number(row.sd_low)} to {number(row.sd_high)})",
+               f"{number(row.plain.mean)} ({number(row.plain.low)} to {number(row.plain.high)})",
+               f"{number(row.calibrated.mean)} ({number(row.calibrated.low)} to {number(row.calibrated.high)})"]
+              for row in found.systematic]
+    rows = [[one.column, number(one.mean), number(one.sd), one.ended] for one in found.controls]
+    return Section("controls", "What do negative controls say?", [
+        *(row.words for row in found.verdicts),
+        Table(["over", "controls", "mean error μ", "spread of errors σ", "plain, 95%", "calibrated, 95%"], errors,
+              "Systematic error as the controls show it, and the study's own effect with and without it"),
+        Table(["negative control", "effect", "sd", "the fit"], rows, "Effects that should be zero")])
 
 
 def question(study: Study) -> Section:
@@ -94,8 +112,9 @@ def missing(found: Diagnostics | None, study: Study) -> list[Part]:
     gaps = found.missingness if found is not None else None
     if gaps is None:
         return [NO_DIAGNOSTICS.format(what="shares of missing values")]
+    filled = "drawn given what is seen" if study.completes else "imputed"
     rows = [[study.label(row.column), _share(row.untreated), _share(row.treated),
-             "imputed" if any(c.name == row.column and study.imputes(c) for c in study.covariates) else "row left out"]
+             filled if any(c.name == row.column and study.fills(c) for c in study.covariates) else "row left out"]
             for row in (*gaps.columns, *((gaps.without_outcome,) if gaps.without_outcome else ()))]
     return [Table(["column", "missing, untreated", "missing, treated", "what was done"], rows,
                   "Missing values, over the sites that tell them")]

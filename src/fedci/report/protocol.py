@@ -13,7 +13,7 @@ from fedci.diagnostics import balance, missingness, overlap, refuters
 from fedci.report.parts import Document, Section, Table
 from fedci.study.estimand import ATTRIBUTES, ELEMENTS, STRATEGIES, Estimand
 from fedci.study.strictness import RULES
-from fedci.study.study import Study
+from fedci.study.study import Covariate, Study
 from fedci.version import __version__
 
 FOR_AUTHORS = "for the authors"
@@ -156,11 +156,18 @@ def _columns(study: Study) -> Iterator[list[str]]:
                   "0 or 1" if covariate.type == "binary" else
                   f"{covariate.range[0]:g} to {covariate.range[1]:g}" if covariate.range else "any number")
         yield [study.said(covariate.name), "covariate", values, _cells(study, covariate.name),
-               "imputed" if study.imputes(covariate) else "the table is refused"]
+               _of_gaps(study, covariate)]
     for name in study.ids:
         yield [name, "id, for linkage", "text, which stays at the site", _cells(study, name), "–"]
     if study.cluster is not None:
         yield [study.cluster, "cluster within a site", "stays at the site", _cells(study, study.cluster), "–"]
+
+
+def _of_gaps(study: Study, covariate: Covariate) -> str:
+    """What becomes of a row without this covariate."""
+    if not study.fills(covariate):
+        return "the table is refused"
+    return "drawn given what is seen" if study.completes else "imputed"
 
 
 def _cells(study: Study, name: str) -> str:
@@ -232,6 +239,14 @@ def _diagnostics(study: Study) -> Iterator[str | Table]:
     if asked.negative_control:
         yield f"Negative control: the study is fitted to {study.label(asked.negative_control)} as well, which " \
               f"treatment cannot change."
+    if asked.negative_controls:
+        yield f"{len(asked.negative_controls)} negative controls " \
+              f"({', '.join(map(study.label, asked.negative_controls))}): " \
+              "the study is fitted to each; the mean and spread of their effects beyond chance calibrate the " \
+              "interval of " \
+              "the study's own effect, which is reported beside the plain one. They are believed to share the " \
+              "outcome's " \
+              f"sources of bias because: {FOR_AUTHORS}."
     yield ("Blinded: effects stay sealed until somebody has read the diagnostics and opens them, by name (fedci "
            "unblind)."
            if asked.blinded else "Not blinded: effects are seen together with the diagnostics.")

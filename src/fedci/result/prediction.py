@@ -65,7 +65,7 @@ def with_rows(result: Result, site: str, source: Source, rows: np.ndarray | None
         raise _other_rows(site)
     table = small_cells.merged(table, result.study.policy.min_cell)
     jitter = max(result.outcome.options.model.jitter, result.outcome.fit.jitters.get(site, 0.0))
-    people = fitted_people(result.outcome, table, lines_of(table, rows), jitter)
+    people = fitted_people(result.study, result.outcome, table, lines_of(table, rows), jitter)
     return replace(result, people={**result.people, site: people})
 
 

@@ -20,6 +20,7 @@ from fedci.diagnostics.sensitivity import half_width
 from fedci.effect import CORRELATIONS, POPULATIONS, Effect, EffectSums, Population, Rates, Risks, check_alpha
 from fedci.errors import UsageError
 from fedci.model import leave_one_out
+from fedci.model.completed import repeated
 from fedci.plain import Shown
 from fedci.protocol import optimise
 from fedci.protocol.engine import Traffic
@@ -28,7 +29,7 @@ from fedci.result.curves import Survival
 from fedci.result.deciding import Deciding, deciding
 from fedci.result.subgroup_effects import Subgroups, subgroups_of
 from fedci.site.people import People, by_the_end, stream_cate, stream_curves, stream_risks
-from fedci.site.prepared import Units
+from fedci.site.prepared import Units, common_units
 from fedci.study.study import Study
 from fedci.table.design import design_columns, design_from
 from fedci.table.table import Source
@@ -452,8 +453,9 @@ class Result(Shown):
         layout, fit = self.outcome.layout, self.outcome.fit
         draws = layout.model.draws_elsewhere(self.outcome.effects.draws, fit.theta, layout.u, layout.pooled_u,
                                              self.outcome.seed)
-        return (fit.theta, layout.model.no_rows(layout.pooled_u), draws,
-                Units(**layout.scales._asdict(), indicators=layout.indicators, timing=layout.timing))
+        nobody = layout.model.no_rows(layout.pooled_u)
+        return (fit.theta, repeated(nobody, draws) if layout.laws.size else nobody, draws,
+                common_units(self.study, layout, len(self.sites), self.outcome.seed))
 
     # --- tables and words
 
@@ -530,7 +532,8 @@ class Result(Shown):
             return None
         carried = layout.model.drivers(layout.model.draws_at(self.outcome.effects.draws, 0))
         columns = design_columns(self.study)[0]
-        names = [*columns, *(f"{columns[i]} missing" for i in layout.indicators), *(["time"] if self.of_times else [])]
+        marked = () if self.study.completes else layout.indicators
+        names = [*columns, *(f"{columns[i]} missing" for i in marked), *(["time"] if self.of_times else [])]
         largest = [", ".join(f"{names[c]} {weights[c]:{'+' if part.along else ''}.2f}"
                              for c in np.argsort(-np.abs(weights))[:strongest])
                    if part.weights else "" for part, weights in zip(parts, carried.weights.T, strict=True)]

@@ -36,8 +36,9 @@ from fedci.plain import plain
 from fedci.protocol.engine import Traffic
 from fedci.result.replacement import HEAD, place, reading, replaced, sealed, verify
 from fedci.result.result import Result
+from fedci.site import copies
 from fedci.site.people import People, Posterior
-from fedci.site.prepared import Prepared, Units
+from fedci.site.prepared import Prepared, common_units
 from fedci.study.options import FitOptions, validated
 from fedci.study.study import Study
 from fedci.table.design import design_columns
@@ -92,7 +93,7 @@ def _facts(result: Result) -> dict[str, Any]:
 def _arrays(o: Outcome) -> dict[str, np.ndarray]:
     layout, drawn = o.layout, o.effects
     arrays = {"theta": o.fit.theta, "u": layout.u, "pooled_u": layout.pooled_u, "indicators": layout.indicators,
-              "withheld": layout.withheld, "timing": layout.timing,
+              "withheld": layout.withheld, "timing": layout.timing, "lacking": layout.lacking, "laws": layout.laws,
               "columns": layout.columns.values, "columns_count": layout.columns.count,
               "people": np.array([layout.people[site] for site in layout.sites]),
               **{f"draws/{name}": value for name, value in drawn.draws.items()},
@@ -174,12 +175,14 @@ def _outcome(study: Study, facts: dict[str, Any], arrays: dict[str, np.ndarray],
     options = validated(FitOptions, facts["options"], where="options of the result")
     sites, described = tuple(facts["sites"]), len(design_columns(study)[0])
     timing = arrays.get("timing", np.zeros(0))  # absent where there were numbers only
-    model = model_of(options.model, described + len(arrays["indicators"]), described, len(sites),
+    marked = 0 if study.completes else len(arrays["indicators"])
+    model = model_of(options.model, described + marked, described, len(sites),
                      study.outcome_type, len(timing) if study.outcome_type == "survival" else 0)
     scales = Scales(arrays["scales/x_mean"], arrays["scales/x_sd"],
                     float(arrays["scales/y_mean"]), float(arrays["scales/y_sd"]))
     layout = Layout(sites=sites, model=model, scales=scales, u=arrays["u"], pooled_u=arrays["pooled_u"],
-                    indicators=arrays["indicators"], timing=timing, **_opened(arrays, sites, described))
+                    indicators=arrays["indicators"], timing=timing, lacking=arrays.get("lacking", np.zeros(0, int)),
+                    laws=arrays.get("laws", np.zeros((0, 0))), **_opened(arrays, sites, described))
     fit = Fit(theta=arrays["theta"], verdict=facts["verdict"], objective=facts["objective"],
               rounds=_read_trace(trace), jitters=facts["jitters"])
     sums = {name: own for name in sites if (own := _below(arrays, f"sums/{name}/"))}
@@ -227,16 +230,17 @@ def _read_people(study: Study, outcome: Outcome, index: int, path: Path) -> Peop
     table = Table(site=outcome.layout.sites[index], x=x, missing=np.isnan(x), w=w, y=y, columns=names, kinds=kinds,
                   ids=None, warnings=(), added=float(saved.get("added", 0.0)),  # absent in results of 0.1.0
                   cluster=saved.get("cluster"), time=saved.get("time"))
-    return fitted_people(outcome, table, rows, jitter)
+    return fitted_people(study, outcome, table, rows, jitter)
 
 
-def fitted_people(outcome: Outcome, table: Table, rows: np.ndarray, jitter: float) -> People:
+def fitted_people(study: Study, outcome: Outcome, table: Table, rows: np.ndarray, jitter: float) -> People:
     """The people of a site from its table, ready for predictions: nothing is fitted again."""
     layout = outcome.layout
     index = layout.sites.index(table.site)
-    units = Units(**layout.scales._asdict(), indicators=layout.indicators, timing=layout.timing)
-    arranged = layout.model.rows(units.covariates(table.x), table.w, units.outcome(table.y), layout.u[index], index,
+    units = common_units(study, layout, len(layout.sites), outcome.seed)
+    arranged = layout.model.rows(units.filled(table.x), table.w, units.outcome(table.y), layout.u[index], index,
                                  table.added / units.y_sd**2, table.cluster,
                                  units.time(table.time, layout.model.outcome, table.rows))
     q = Posterior(outcome.fit.theta, layout.model.draws_at(outcome.effects.draws, index), jitter)
-    return People(table, rows, Prepared(model=layout.model, units=units, rows=arranged), q)
+    ready = copies.rows_of(Prepared(model=layout.model, units=units, rows=arranged), units, table, index)
+    return People(table, rows, ready, q)

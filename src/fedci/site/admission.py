@@ -55,7 +55,8 @@ class Situation:
 
     @property
     def model(self) -> Family:
-        return model_of(self.options.model, self.columns + self.indicators, self.columns, self.sites,
+        marked = 0 if self.study.completes else self.indicators
+        return model_of(self.options.model, self.columns + marked, self.columns, self.sites,
                         self.study.outcome_type, self.study.most_intervals)
 
     @property
@@ -173,7 +174,7 @@ def _width(asked: Situation) -> Iterator[FedciError]:
 
 
 def _numbers(asked: Situation) -> int:
-    return numbers_told(asked.study, asked.options, asked.model, asked.rows, asked.columns)
+    return numbers_told(asked.study, asked.options, asked.model, asked.rows, asked.columns, asked.indicators)
 
 
 def told_per_person(asked: Situation) -> float:

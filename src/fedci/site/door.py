@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, TypeGuard
 import numpy as np
 
 from fedci.errors import DisclosureError, FedciError, MessageError, SiteError
+from fedci.files import rotate
 from fedci.protocol import refuting
 from fedci.protocol.codec import MAX_BYTES, decode, encode
 from fedci.protocol.messages import Hello, Message, OpenSum, Refusal
@@ -230,8 +231,8 @@ class Door:
         return self._refusal(request, problem.code, public_reason(self.site.name, problem.code, reason)), reason
 
     def _failed(self, request: Message | None, problem: Exception) -> tuple[Refusal, str]:
-        """An error nobody foresaw: its words may quote the data, so they stay here."""
-        self._log(request, "".join(traceback.format_exception(problem)))
+        """An error nobody foresaw: its words may quote the data, so not even the site's own log has them."""
+        self._log(request, wordless(problem))
         reason = (f"site '{self.site.name}' failed while it answered a {_name(request)}; its own file {LOG} says "
                   f"where")
         return self._refusal(request, SiteError.code, reason), reason
@@ -259,18 +260,31 @@ class Door:
             if self.listener:
                 self.listener(event)
         except Exception as problem:
-            self._log(None, "".join(traceback.format_exception(problem)))
+            self._log(None, wordless(problem))
 
     def _log(self, request: Message | None, text: str) -> None:
         """To site.log; a full disk shows itself at the ledger."""
         now = datetime.now(UTC).isoformat(timespec="seconds")
         where = f"{_name(request)} round {request.round} run {request.run}" if request else "no request"
+        rotate(self.folder / LOG)
         try:
             handle = os.open(self.folder / LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
             with os.fdopen(handle, "a", encoding="utf-8", errors="backslashreplace") as file:
                 file.write(f"{now} {where}: {text.rstrip()}\n")
         except OSError:
             return
+
+
+def wordless(problem: BaseException) -> str:
+    """Where an error came from, file by file, and of which kinds it is: without its words, which may quote a cell."""
+    parts = []
+    seen: BaseException | None = problem
+    while seen is not None:
+        frames = traceback.extract_tb(seen.__traceback__)
+        parts.append("\n".join([*(f"  {at.filename}, line {at.lineno}, in {at.name}" for at in frames),
+                                type(seen).__name__]))
+        seen = seen.__cause__ or (None if seen.__suppress_context__ else seen.__context__)
+    return "\nwhile handling\n".join(parts)
 
 
 def _name(message: Message | None) -> str:

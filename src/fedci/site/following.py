@@ -51,7 +51,7 @@ class Course:
         if last is None:
             return course.now(self.contract, Place())
         walked = self.places[last]
-        if walked.leg not in (course.OPENING, course.DESIGN):
+        if walked.leg not in course.BEFORE:
             if number in self.earlier:
                 return course.now(self.contract, course.unpack(self.contract, walked, self.earlier[number]))
             if later := [at for at in self.earlier if last < at < number]:  # answered before the restart, the last
@@ -79,13 +79,13 @@ class Course:
     def packed(self, number: int) -> dict[str, np.ndarray] | None:
         """For the site's own disk; None before the fit, which is walked again."""
         place = self.places[number]
-        return None if place.leg in (course.OPENING, course.DESIGN) else course.pack(place)
+        return None if place.leg in course.BEFORE else course.pack(place)
 
 
 def _newest(by_round: Mapping[int, Place]) -> dict[int, Place]:
     """All places before the first round, which a coordinator that goes on from its checkpoint walks anew, and the last
     ones after: further back than to its checkpoint it does not go."""
     before = {number for number, place in by_round.items()
-              if place.leg in (course.OPENING, course.DESIGN, course.START)}
+              if place.leg in (*course.BEFORE, course.START)}
     last = sorted(set(by_round) - before)[-PLACES:]
     return {number: by_round[number] for number in sorted(before | set(last))}

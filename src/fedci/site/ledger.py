@@ -16,7 +16,7 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -28,7 +28,7 @@ from fedci.files import sync_folder, whole_file
 from fedci.protocol.requests import OWN
 
 if TYPE_CHECKING:
-    from rich.table import Column, Table
+    from rich.table import Table
     from rich.text import Text
 
 LEDGER, HEAD, TORN = "ledger.jsonl", "ledger.head", "ledger.torn"
@@ -397,25 +397,28 @@ def per_person(entries: Iterable[Entry]) -> dict[str, PerPerson]:
     return {run: PerPerson(numbers_by_run[run], count) for run, count in people.items()}
 
 
-def show(entries: Sequence[Entry]) -> Table:
-    """The ledger as a table: a line for each phase of each run, and one for each run's total."""
-    from rich.table import Table
-
-    table = Table("run", "phase", "when (UTC)", *_counted(), "what", title="what left this site, to the coordinator")
+def show(entries: Sequence[Entry]) -> Iterator[Table | str]:
+    """The ledger within 80 columns: for each run a table of its phases with a line for all of it, and what left."""
     by_run: dict[str, list[Total]] = {}
     for total in totals(entries):
         by_run.setdefault(total.run, []).append(total)
+    yield "what left this site, to the coordinator"
     for run, parts in by_run.items():
-        for part in parts:
-            table.add_row(*_cells(part))
-        table.add_row(*_cells(_sum(run, parts)), style="bold", end_section=True)
+        yield _table(run, parts)
+        yield from (f"  {part.phase}: {', '.join(part.names)}" for part in parts if part.names)
+
+
+def _table(run: str, parts: Sequence[Total]) -> Table:
+    from rich.table import Column, Table
+    from rich.text import Text
+
+    table = Table("phase", "when (UTC)", *(Column(name, justify="right") for name in COUNTED),
+                  title=Text(f"run {run or '–'}"), title_justify="left")
+    for part in parts:
+        table.add_row(*_cells(part))
+    table.add_section()
+    table.add_row(*_cells(_sum(run, parts)), style="bold")
     return table
-
-
-def _counted() -> list[Column]:
-    from rich.table import Column
-
-    return [Column(name, justify="right") for name in COUNTED]
 
 
 def _sum(run: str, parts: Sequence[Total]) -> Total:
@@ -428,12 +431,11 @@ def _cells(total: Total) -> list[Text | str]:
     """Text, not markup: a name from outside must not style the screen."""
     from rich.text import Text
 
-    return [Text(total.run or "–"), Text(total.phase), Text(_when(total.first, total.last)),
-            *(f"{count:,}" for count in total[2:6]), Text(", ".join(total.names))]
+    return [Text(total.phase), Text(_when(total.first, total.last)), *(f"{count:,}" for count in total[2:6])]
 
 
 def _when(first: str, last: str) -> str:
-    """To the second, the day once."""
-    (day, _, begin), (other, _, end) = (time[:19].partition("T") for time in (first, last))
-    until = end if day == other else f"{other} {end}"
-    return f"{day} {begin}" if (day, begin) == (other, end) else f"{day} {begin} – {until}"
+    """When it began, and until when: to the second, in seventeen letters a line."""
+    (day, _, begin), (other, _, end) = (time[2:19].partition("T") for time in (first, last))
+    return f"{day} {begin}" if (day, begin) == (other, end) else (
+        f"{day} {begin}\n{'' if day == other else other:<8} {end}")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from fedci.errors import HandshakeError, SiteError
 from fedci.protocol import refuting
 from fedci.protocol.course import Contract
@@ -42,7 +44,15 @@ def _words(run: Run) -> list[str]:
     table, least = run.table, run.study.policy.min_cell
     flat = [name for name, varies in zip(table.columns, small_cells.varies(table.x, least), strict=True) if not varies]
     more = [f"site '{table.site}': column '{name}' hardly varies here" for name in flat] if least else []
-    return _without_few(run, table.warnings) + more + _dropped(table, least)
+    return _without_few(run, table.warnings) + more + _lacking(run) + _dropped(table, least)
+
+
+def _lacking(run: Run) -> list[str]:
+    """Columns of which the site has no value at all, where what is missing is drawn."""
+    table = run.table
+    names = [name for name, gone in zip(table.columns, np.isnan(table.x).all(0), strict=True) if gone]
+    return [f"site '{table.site}': column '{name}' has no value here: all of it is drawn by what other sites' people "
+            f"tell of it" for name in names] if run.study.completes else []
 
 
 def _dropped(table: Table, least: int) -> list[str]:

@@ -48,6 +48,9 @@ def noisy(table: Table, study: Study, key: bytes, scale: Scale) -> Table:
     noise = flipped if study.outcome_type == "binary" else noised
     y, added = noise(table.y, table.origin(study.outcome).name, delta, key, scale)
     table = replace(table, y=y, added=added)
+    many = [noise(column, table.origin(name).name, delta, key, scale) for name, column in
+            zip(study.diagnostics.negative_controls, table.controls, strict=True)]
+    table = replace(table, controls=tuple(part for part, _ in many), controls_added=tuple(part for _, part in many))
     control = study.diagnostics.negative_control
     if table.control is None or not control:
         return table

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -12,6 +13,7 @@ from scipy.special import expit
 
 from fedci.effect import Effect, Rates, Risks
 from fedci.model import predict
+from fedci.model.completed import completed_rows
 from fedci.model.family import Family
 from fedci.model.likelihood import BINARY, COUNT
 from fedci.model.rows import Draws, Known, Rows
@@ -62,21 +64,28 @@ class People:
         ready, q = self.ready, self.q
         if ready.model.outcome != "numeric":
             return self.risks(x).difference
-        x = ready.units.covariates(self.table.x if x is None else x)
+        x = self._covariates(x)
         return stream_cate(ready.model, q.vector, self.known, q.draws, x, q.jitter, ready.units.y_sd, outcome_noise)
+
+    def _covariates(self, x: np.ndarray | None) -> np.ndarray:
+        """In the model's units; [K, p, d] where what is missing is drawn: of the site's own people given their outcome
+        as well."""
+        ready = self.ready
+        if x is None and ready.own is not None:
+            return ready.own
+        return ready.units.covariates(self.table.x if x is None else x, ready.levels)
 
     def risks(self, x: np.ndarray | None = None) -> Rates:
         """Risks (or rates) of new people (raw covariates [p, d]) or, without x, of the site's own."""
         ready, q = self.ready, self.q
         if ready.model.intervals:
             return by_the_end(self.curves(x))
-        x = ready.units.covariates(self.table.x if x is None else x)
+        x = self._covariates(x)
         return stream_risks(ready.model, q.vector, self.known, q.draws, x, q.jitter, rate=ready.rate)
 
     def curves(self, x: np.ndarray | None = None) -> np.ndarray:
         """[L, p, J, 2] survival of new people or, without x, of the site's own."""
-        ready = self.ready
-        x = ready.units.covariates(self.table.x if x is None else x)
+        ready, x = self.ready, self._covariates(x)
         return stream_curves(ready.model, self.known, x, int(ready.rows.index))
 
     def ite(self, noise_correlation: float | None = None) -> Effect:
@@ -88,14 +97,26 @@ class People:
     def impute(self, x: np.ndarray, w: np.ndarray, y: np.ndarray, noise_correlation: float | None = None,
                draws: int | None = None) -> Effect:
         """Realised effects of *other* people whose outcome is known: they are conditioned on like the site's own."""
-        ready = self.ready
+        ready, t = self.ready, self.table
         q = replace(self.q, draws=jax.tree.map(lambda leaf: leaf[:draws], self.q.draws))
-        x = ready.units.covariates(np.vstack([self.table.x, x]))
-        y = ready.units.outcome(np.concatenate([self.table.y, y]))
-        both = ready.model.rows(x, np.concatenate([self.table.w, w]), y, np.asarray(ready.rows.u),
-                                int(ready.rows.index), float(ready.rows.added), _clusters(self.table, len(w)))
-        others = slice(len(self.table.y), len(y))
+        every_w, every_y = np.concatenate([t.w, w]), ready.units.outcome(np.concatenate([t.y, y]))
+
+        def rows(every_x: np.ndarray) -> Rows:
+            return ready.model.rows(every_x, every_w, every_y, np.asarray(ready.rows.u), int(ready.rows.index),
+                                    float(ready.rows.added), _clusters(t, len(w)))
+
+        both = (rows(ready.units.filled(np.vstack([t.x, x]))) if ready.own is None else
+                completed_rows([rows(copy) for copy in np.concatenate([ready.own, self._completed(x, w, y)], 1)]))
+        others = slice(len(t.y), len(every_y))
         return _squeezed(_each(ready.model, q, both, _given(noise_correlation), ready.units.y_sd, others))
+
+    def _completed(self, x: np.ndarray, w: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """[K, p, d] of other people of the site whose arm and outcome are known."""
+        completion, levels = self.ready.units.completion, self.ready.levels
+        if completion is None or levels is None:
+            raise AssertionError("where copies of the site's people are, their laws are")
+        v, keys = self.ready.units.known(x, w, y)
+        return completion.people(v, w, keys, levels)
 
 
 def _clusters(table: Table, more: int) -> np.ndarray | None:
@@ -138,25 +159,28 @@ def by_the_end(curves: np.ndarray) -> Risks:
 def stream_curves(model: Any, known: Any, x: np.ndarray, index: int, drawn: bool = True) -> np.ndarray:
     """[L, p, J, 2] survival of any number of people for every draw of (θ, β), with the site's own function drawn from
     its law, or at its mean."""
-    chunk = next((size for size in CURVES if len(x) <= size), CURVES[-1])
     key = jax.random.fold_in(jax.random.PRNGKey(9), index)
-    parts = []
-    for start in range(0, max(len(x), 1), chunk):
-        part = x[start:start + chunk]
-        padded = np.pad(part, ((0, chunk - len(part)), (0, 0)))
-        parts.append(np.asarray(curves_at(model, known, padded, key, drawn))[:, :len(part)])
+    parts = [np.asarray(curves_at(model, known, padded, key, drawn))[:, :count] for count, padded in _chunks(x, CURVES)]
     return np.concatenate(parts, 1)
+
+
+def _chunks(x: np.ndarray, sizes: tuple[int, ...]) -> Iterator[tuple[int, np.ndarray]]:
+    """(how many people, they and padding), of one shape; x [p, d], or completed copies [K, p, d]."""
+    people = x.shape[-2]
+    chunk = next((size for size in sizes if people <= size), sizes[-1])
+    for start in range(0, max(people, 1), chunk):
+        part = x[..., start:start + chunk, :]
+        count = part.shape[-2]
+        yield count, np.pad(part, [(0, 0)] * (x.ndim - 2) + [(0, chunk - count), (0, 0)])
 
 
 def stream_risks(model: Family, vector: np.ndarray, known: Known, draws: Draws, x: np.ndarray, jitter: float,
                  drawn: bool = True, rate: float = 1.0) -> Rates:
     """r₀ and r₁ of any number of people for every draw of (θ, β): σ of log odds (or e to the log rates) drawn from
     their law, or its mean."""
-    parts, chunk = [], next((size for size in SIZES if len(x) <= size), SIZES[-1])
-    for start in range(0, max(len(x), 1), chunk):
-        part = x[start:start + chunk]
-        padded = np.pad(part, ((0, chunk - len(part)), (0, 0)))
-        mean, cov = (np.asarray(law)[:, :len(part)]
+    parts = []
+    for count, padded in _chunks(x, SIZES):
+        mean, cov = (np.asarray(law)[:, :count]
                      for law in predict.outcomes_at(model, vector, known, draws, padded, jitter))
         var = np.maximum(np.diagonal(cov, axis1=-2, axis2=-1), 0.0)
         if model.outcome == "count":
@@ -180,12 +204,10 @@ def _drawn(mean: np.ndarray, cov: np.ndarray) -> np.ndarray:
 def stream_cate(model: Family, vector: np.ndarray, known: Known, draws: Draws, x: np.ndarray, jitter: float,
                 y_sd: float, outcome_noise: bool) -> Effect:
     """τ(x) for any number of people, in chunks of one shape; with outcome noise it is a person's realised effect."""
-    parts, chunk = [], next((size for size in SIZES if len(x) <= size), SIZES[-1])
-    for start in range(0, max(len(x), 1), chunk):
-        part = x[start:start + chunk]
-        padded = np.pad(part, ((0, chunk - len(part)), (0, 0)))
+    parts = []
+    for count, padded in _chunks(x, SIZES):
         moments = predict.cate_at(model, vector, known, draws, padded, jitter)
-        parts.append(jax.tree.map(lambda leaf, n=len(part): np.asarray(leaf)[:, :n], moments))
+        parts.append(jax.tree.map(lambda leaf, n=count: np.asarray(leaf)[:, :n], moments))
     mean, var = (np.concatenate([getattr(p, k) for p in parts], axis=1) for k in ("mean", "var"))
     if outcome_noise:
         var = var + np.asarray(predict.noise_variance(model, vector, draws))[:, None]

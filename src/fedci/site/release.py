@@ -25,7 +25,7 @@ from fedci.effect import CORRELATIONS
 from fedci.errors import FedciError
 from fedci.plain import Shown
 from fedci.protocol import course, refuting
-from fedci.protocol.requests import OWN, REQUESTS, Request, Sizes
+from fedci.protocol.requests import COMPLETION, OWN, REQUESTS, Request, Sizes
 from fedci.study.options import FitOptions
 from fedci.study.study import Study
 from fedci.table import small_cells
@@ -77,7 +77,7 @@ class Release(Shown):
 
     def shown(self) -> str:
         return (f"Release of site '{self.site}': {len(self.moments)} columns, {len(self.sums)} sums, at most "
-                f"{self.told_per_person:,.0f} numbers per person; .plain() has all of it")
+                f"{self.told_per_person:,.3g} numbers per person; .plain() has all of it")
 
     @property
     def told_per_person(self) -> float:
@@ -98,7 +98,8 @@ def release(study: Study, table: Table, options: FitOptions | None = None, sites
     options, sites = options or study.fit_options(), sites or len(study.sites) or 2
     table = small_cells.merged(table, study.policy.min_cell)
     model = _model(study, table, options, sites)
-    sums = list(_sums(study, options, model, _sizes(table.rows, len(table.columns), model)))
+    gaps = int(np.isnan(table.x).any(0).sum())
+    sums = list(_sums(study, options, model, _sizes(table.rows, len(table.columns), model, gaps)))
     moments = list(_column_moments(study, table, model))
     if study.policy.epsilon is None and not model.noises_sums:
         for name in refuting.wanted(study):
@@ -108,20 +109,21 @@ def release(study: Study, table: Table, options: FitOptions | None = None, sites
     return Release(table.site, table.warnings, tuple(moments), tuple(sums))
 
 
-def numbers_told(study: Study, options: FitOptions, model: Family, people: int, columns: int) -> int:
+def numbers_told(study: Study, options: FitOptions, model: Family, people: int, columns: int, gaps: int = 0) -> int:
     """In all sums of a study and its refuters, if every round that the options allow were asked for."""
     exact = study.policy.epsilon is None and not model.noises_sums
     names = ("", *(refuting.wanted(study) if exact else ()))
-    return sum(_numbers(study, options, model, people, columns, name) for name in names)
+    return sum(_numbers(study, options, model, people, columns, gaps, name) for name in names)
 
 
-def _numbers(study: Study, options: FitOptions, model: Family, people: int, columns: int, refuter: str) -> int:
+def _numbers(study: Study, options: FitOptions, model: Family, people: int, columns: int, gaps: int,
+             refuter: str) -> int:
     """Of the study, or of a refuter of it, which may have a column more."""
     plan, how = refuting.plan(study, refuter), refuting.options_of(options) if refuter else options
     if more := len(plan.covariates) - len(study.covariates):
         columns, model = columns + more, replace(model, covariates=model.covariates + more,
                                                described=model.described + more)
-    return sum(part.numbers for part in _sums(plan, how, model, _sizes(people, columns, model)))
+    return sum(part.numbers for part in _sums(plan, how, model, _sizes(people, columns, model, gaps)))
 
 
 def _refuter(study: Study, table: Table, options: FitOptions, name: str, sites: int) -> Release:
@@ -155,16 +157,17 @@ def _model(study: Study, table: Table, options: FitOptions, sites: int) -> Famil
     from fedci.model.families import model_of
 
     columns = len(table.columns)
-    return model_of(options.model, columns + int(np.isnan(table.x).any(0).sum()), columns, sites,
+    marked = 0 if study.completes else int(np.isnan(table.x).any(0).sum())
+    return model_of(options.model, columns + marked, columns, sites,
                     study.outcome_type, study.most_intervals)
 
 
-def _sizes(people: int, columns: int, model: Family) -> dict[str, int]:
-    """By the model's own count of its parameters."""
+def _sizes(people: int, columns: int, model: Family, gaps: int) -> dict[str, int]:
+    """By the model's own count of its parameters; `gaps`: columns that lack values, which the diagnostics mark."""
     from fedci.protocol.ask import model_sizes
 
     return model_sizes(model) | {
-        "people": people, "columns": columns, "covariates": model.covariates - (model.intervals > 0),
+        "people": people, "columns": columns, "covariates": columns + gaps,
         "sites": model.sites, "described": columns + 3, "correlations": len(CORRELATIONS)}
 
 
@@ -194,6 +197,8 @@ def _is_asked(request: Request, study: Study, model: Family) -> bool:
         return study.diagnostics.enabled and exact and request.asks(study)
     if request.name == "AskDescription":
         return model.needs_moments
+    if request.name == COMPLETION:
+        return study.completes
     if request.name in ("AskTimes", "AskExposure"):
         return study.outcome_type == "survival" if request.name == "AskTimes" else study.exposure is not None
     return request.draws is None or request.name in model.asks

@@ -136,7 +136,9 @@ def with_rows(party: Party, run: Run, table: Table) -> Run:
 
 def true_outcomes(party: Party, run: Run) -> np.ndarray:
     """[n] of the run's people, without the site's noise: for what decides whether they are told of."""
-    column = party.whole.y if run.study.outcome == party.agreed.outcome else party.whole.control
+    many = dict(zip(party.agreed.diagnostics.negative_controls, party.whole.controls, strict=True))
+    column = (party.whole.y if run.study.outcome == party.agreed.outcome else
+              many.get(run.study.outcome, party.whole.control))
     return required(party.name, column, "a table with the study's negative control")[run.rows]
 
 

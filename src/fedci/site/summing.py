@@ -22,14 +22,14 @@ from fedci.protocol.ask import shapes
 from fedci.protocol.course import READY, Opening, Place
 from fedci.protocol.messages import AskMaskKey, OpenSum, Reply, Step, TakeCheckKey, TakeMaskKeys
 from fedci.protocol.packing import JITTERED, POWERS, flat, form_of, from_units, in_units, units_of, with_jitter
-from fedci.protocol.requests import MASKED, OWN, REQUESTS
-from fedci.site import describing, diagnosing, targeting
+from fedci.protocol.requests import COMPLETION, MASKED, OWN, REQUESTS
+from fedci.site import copies, describing, diagnosing, targeting
 from fedci.site.admission import admit, situation
 from fedci.site.describing import Part
 from fedci.site.masking import SiteSums, digest
 from fedci.site.noising import SumNoise, digest_of_numbers, site_noise
 from fedci.site.people import Posterior, summed_sd
-from fedci.site.prepared import Prepared, Units
+from fedci.site.prepared import Prepared, common_units
 from fedci.site.run import Party, Run, reply_to, required
 from fedci.study.policy import SECURE_SUM_SITES
 
@@ -74,6 +74,7 @@ def step(party: Party, run: Run, request: Step) -> tuple[Run, Reply]:
         _foresee(run)
     if run.prepared is None and place.opened is not None and place.opened.model.fits_at_home:
         run = replace(run, prepared=_prepared(party.name, run, place.opened))
+    run = _completed(run, place)
     run, part = _answer(party, run, place, ask)
     part = _with_noise(party, run, request, ask, part)
     own = {OWN + name: numbers for name, numbers in part.own.items()}
@@ -171,8 +172,8 @@ def _foresee(run: Run) -> None:
 
 def _prepared(site: str, run: Run, opened: Opening) -> Prepared:
     """The rows in the common units, and those that a first stage looks at."""
-    units = Units(**opened.scales._asdict(), indicators=opened.indicators, timing=opened.timing)
-    x, w, y = units.covariates(run.table.x), run.table.w, units.outcome(run.table.y)
+    units = common_units(run.study, opened, len(run.contract.sites), run.contract.seed)
+    x, w, y = units.filled(run.table.x), run.table.w, units.outcome(run.table.y)
     time = units.time(run.table.time, opened.model.outcome, len(y))
     model, stage, place = opened.model, opened.first, run.contract.sites.index(site)
     x, y = model.clipped(x, y)
@@ -183,6 +184,16 @@ def _prepared(site: str, run: Run, opened: Opening) -> Prepared:
     rows = model.rows(x, w, y, opened.u[place], place, run.table.added / units.y_sd**2, run.table.cluster, time)
     first = model.rows_of_stage(rows, stages.chosen(w, stage.rows), x, w, y, time) if stage.rows else None
     return Prepared(model=model, units=units, rows=rows, stage=stage, first=first, people=opened.people)
+
+
+def _completed(run: Run, place: Place) -> Run:
+    """Once the laws of what is missing are known, with rows that are drawn from them."""
+    ready, opened = run.prepared, place.opened
+    if ready is None or opened is None or not opened.laws.size or ready.own is not None:
+        return run
+    units = common_units(run.study, opened, len(run.contract.sites), run.contract.seed)
+    site = run.contract.sites.index(run.table.site)
+    return replace(run, prepared=copies.rows_of(ready, units, run.table, site))
 
 
 def _check_near(site: str, model: Family, x: np.ndarray, w: np.ndarray, y: np.ndarray) -> None:
@@ -208,6 +219,8 @@ def _answer(party: Party, run: Run, place: Place, ask: Ask) -> tuple[Run, Part]:
     if ask.name in DESCRIBED:
         return replace(run, described=True), DESCRIBED[ask.name](party, run, ask.arrays)
     ready = required(party.name, run.prepared, "the common units")
+    if ask.name == COMPLETION:
+        return run, copies.answer(party.name, run.contract, place.known, ready, run.table, ask.arrays)
     kind = REQUESTS[ask.name].kind
     if kind in targeting.KINDS:
         return run, targeting.KINDS[kind](party, run, ready, _here(run, ready), ask.arrays)
@@ -274,7 +287,7 @@ def _effects(party: Party, run: Run, ready: Prepared, ask: Ask) -> tuple[Run, Pa
 def _noised_effects(run: Run, ready: Prepared, ask: Ask, noise: SumNoise) -> tuple[Run, Part]:
     """In outcome units. What the site needs for its own people's effects stays there."""
     t, s = run.table, ready.units.y_sd
-    x, y = ready.model.clipped(ready.units.covariates(t.x), ready.units.outcome(t.y))
+    x, y = ready.model.clipped(ready.units.filled(t.x), ready.units.outcome(t.y))
     draw = noise.drawn("effects", digest_of_numbers(*_units(ready)))
     sums = ready.model.noised_effects(ask.arrays, x, t.w, y, t.added / s**2, draw)
     told = {name: part * s ** POWERS[name] for name, part in sums.items()}

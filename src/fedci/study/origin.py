@@ -70,7 +70,8 @@ def _steps(coding: Coding | None) -> dict[str, object]:
 
 def check(study: Study, origins: Origins) -> None:
     """DisclosureError where a column of the table would be told twice, and what hides it would hide less."""
-    roles = {"outcome": study.outcome, "negative control": study.diagnostics.negative_control}
+    roles: dict[str, str | None] = {"outcome": study.outcome, "negative control": study.diagnostics.negative_control}
+    roles |= {f"negative control {name}": name for name in study.diagnostics.negative_controls}
     told = [study.treatment, *(covariate.name for covariate in study.covariates)]
     noised = study.noises_sums
     for role, name in roles.items():

@@ -54,7 +54,8 @@ def is_name(text: str) -> bool:
 
 
 Limit = Annotated[float, Field(strict=True)]
-Missing = Literal["refuse", "impute"]
+Missing = Literal["refuse", "impute", "model"]
+"""'impute': the mean of all people, and an indicator; 'model': draws of what is missing given what is seen."""
 RowsWithout = Literal["refuse", "drop"]
 
 
@@ -136,6 +137,8 @@ class Linkage(_Stated):
 
 
 REFUTERS = ("placebo", "random-cause", "subset")
+FEWEST_CONTROLS = 5
+"""Negative controls from which a spread of errors is learnt at all."""
 
 
 class Diagnosing(_Stated):
@@ -148,6 +151,9 @@ class Diagnosing(_Stated):
     """Each a fit of its own, of rows that the sites change; true: all of them."""
     negative_control: Name | None = None
     """A column of an outcome that treatment cannot change; the study is fitted to it as well."""
+    negative_controls: Annotated[tuple[Name, ...], Field(max_length=200)] = ()
+    """Many such columns: what their effects come to tells how wrong such studies are, and intervals are widened by it.
+    """
 
     @staticmethod
     def _place(data: Any) -> str:
@@ -160,12 +166,21 @@ class Diagnosing(_Stated):
 
     @model_validator(mode="after")
     def _nothing_without_diagnostics(self) -> Self:
-        for key in ("blinded", "refute", "negative_control"):
+        for key in ("blinded", "refute", "negative_control", "negative_controls"):
             if not self.enabled and getattr(self, key):
                 raise StudyError(f"diagnostics.{key} needs the diagnostics. Set enabled = true, or remove {key}")
         if len(set(self.refute)) < len(self.refute):
             raise StudyError("diagnostics.refute holds the same refuter twice; each stands once")
+        if 0 < len(self.negative_controls) < FEWEST_CONTROLS:
+            raise StudyError(f"diagnostics.negative_controls: {len(self.negative_controls)} are too few to tell how "
+                             "wrong "
+                             f"studies are: name {FEWEST_CONTROLS} or more, better 30; of one, write negative_control")
         return self
+
+    @property
+    def controls(self) -> tuple[str, ...]:
+        """All columns of negative controls."""
+        return (*((self.negative_control,) if self.negative_control else ()), *self.negative_controls)
 
 
 class SharedQuery(_Stated):
@@ -328,13 +343,14 @@ class Study(Shown, _Stated):
         if self.quorum is not None and self.sites and self.quorum > len(self.sites):
             raise StudyError(f"quorum = {self.quorum} is more than the {len(self.sites)} sites of the study")
         outcomes.check(self.outcome_type, self.time, self.horizons, self.cuts, self.exposure,
-                       self.diagnostics.negative_control)
+                       next(iter(self.diagnostics.controls), None))
         self._check_roles()
         self._check_coding()
         self._check_cluster()
         self._check_omop()
         self._check_level_counts()
         self._check_linkage()
+        self._check_completed()
         self._check_noise(self.fit_options())
         self._check_subgroups()
         return self
@@ -354,8 +370,8 @@ class Study(Shown, _Stated):
         yield from (("ids", column) for column in self.ids)
         if self.cluster is not None:
             yield "cluster", self.cluster
-        if self.diagnostics.negative_control is not None:
-            yield "diagnostics.negative_control", self.diagnostics.negative_control
+        for column in self.diagnostics.controls:
+            yield f"diagnostics.negative_control{'s' * (column in self.diagnostics.negative_controls)}", column
         for covariate in self.covariates:
             yield from (("covariates", column) for column in {covariate.name, *covariate.design_columns()})
 
@@ -380,9 +396,8 @@ class Study(Shown, _Stated):
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns of the study, whatever a site calls them."""
-        control = self.diagnostics.negative_control
         return (self.treatment, *self.outcome_columns, *(c.name for c in self.covariates), *self.ids,
-                *((control,) if control else ()), *((self.cluster,) if self.cluster else ()))
+                *self.diagnostics.controls, *((self.cluster,) if self.cluster else ()))
 
     def reads(self, names: Iterable[str] | None = None) -> tuple[str, ...]:
         """The columns of a table that these columns of the study (none: all) are made from."""
@@ -456,6 +471,22 @@ class Study(Shown, _Stated):
                 raise StudyError(f"linkage.dates: column {column!r} is not among the ids{nearest(column, self.ids)}; "
                                  f"ids = {', '.join(self.ids)}")
 
+    def _check_completed(self) -> None:
+        """What is drawn is drawn from one law of all covariates and of a numeric outcome, without noise in its sums."""
+        if not self.completes:
+            return
+        for covariate in self.covariates:
+            if (covariate.missing or self.missing) == "impute":
+                raise StudyError(f'covariates.{covariate.name}: missing = "impute" and missing = "model" in one study: '
+                                 f'what is missing is drawn given all other covariates. Choose one of them for all; '
+                                 f'"refuse" may stand beside it')
+        if self.outcome_type != "numeric":
+            raise StudyError(f'missing = "model": what is missing is drawn given the outcome, and of a '
+                             f'{self.outcome_type} outcome no law is known yet. Write missing = "impute"')
+        if self.policy.epsilon is not None:
+            raise StudyError('missing = "model": the sums that what is missing is learnt from would have to have '
+                             'noise, and none is known. Write missing = "refuse", or leave policy.epsilon out')
+
     def _check_noise(self, options: FitOptions) -> None:
         """Differential privacy needs bounds that are declared, and no answer that the noise does not cover."""
         if self.policy.epsilon is not None and self.outcome_type != "numeric":
@@ -466,7 +497,7 @@ class Study(Shown, _Stated):
                 if covariate.type == "numeric" and not (covariate.range and all(map(math.isfinite, covariate.range))):
                     raise StudyError(f"covariates.{covariate.name}.range is missing: the noise of the moments is "
                                      f"measured by it. Give [smallest, largest]")
-                if self.imputes(covariate):
+                if self.fills(covariate):
                     raise StudyError(f"covariates.{covariate.name}: where values are missing is told without noise. "
                                      f'Set missing = "refuse" under differential privacy of the moments')
         optimiser = options.optimiser
@@ -501,6 +532,9 @@ class Study(Shown, _Stated):
         if self.cluster is not None and (options.model.family != "shared" or tells != "gradients"):
             raise StudyError(f"cluster: the preset '{preset or self.preset}' knows no clusters. Choose the preset "
                              f"'default'")
+        if self.completes and (options.model.family != "shared" or tells != "gradients"):
+            raise StudyError(f"missing = \"model\": the preset '{preset or self.preset}' draws nothing. Choose the "
+                             f"preset 'default', or write missing = \"impute\"")
         rounds, most = options.optimiser.rounds, self.agreed_policy.max_rounds
         if rounds > most:
             raise StudyError(f"optimiser.rounds = {rounds} is above policy.max_rounds = {most}. "
@@ -546,14 +580,19 @@ class Study(Shown, _Stated):
         """The study of a refuter: the same but for these changes, and without diagnostics of its own."""
         return self.model_copy(update={"diagnostics": Diagnosing(enabled=False), **changes})
 
-    def imputes(self, covariate: Covariate) -> bool:
+    def fills(self, covariate: Covariate) -> bool:
         """Whether a missing value of this covariate is filled rather than refused."""
-        return (covariate.missing or self.missing) == "impute"
+        return (covariate.missing or self.missing) != "refuse"
+
+    @property
+    def completes(self) -> bool:
+        """Whether what is missing is drawn given what is seen, and not set to the mean."""
+        return any((covariate.missing or self.missing) == "model" for covariate in self.covariates)
 
     @property
     def may_lack(self) -> bool:
         """Whether values may be missing, filled or their rows dropped: what is missing is then looked at."""
-        return self.rows_without == "drop" or any(self.imputes(covariate) for covariate in self.covariates)
+        return self.rows_without == "drop" or any(self.fills(covariate) for covariate in self.covariates)
 
     def check_site(self, site: str) -> None:
         """Whether this site may take part."""
@@ -583,6 +622,8 @@ class Study(Shown, _Stated):
             del agreed["policy"]["sum_noise"]
             for key in ("sum_noise", "noise_masked"):
                 agreed["fit"]["model"].pop(key, None)
+        if not self.diagnostics.negative_controls:  # nor before there were many of them
+            del agreed["diagnostics"]["negative_controls"]
         agreed["format"] = HASH_FORMAT
         agreed["ids_rule"] = RULE
         return hashlib.sha256(json.dumps(agreed, sort_keys=True).encode()).hexdigest()

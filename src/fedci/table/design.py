@@ -65,7 +65,7 @@ def checked_block(study: Study, column: Column, covariate: Covariate, kept: np.n
     """Cells are read in all rows, so that a message names the table's own; values may be missing in rows that go."""
     block = _block(column, covariate)
     block = block if kept is None else block[kept]
-    _check_missing(column, np.isnan(block[:, 0]), allowed=study.imputes(covariate))
+    _check_missing(column, np.isnan(block[:, 0]), allowed=study.fills(covariate))
     return block
 
 

@@ -12,6 +12,7 @@ the column is.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,7 +25,7 @@ FEW = 12
 def withheld(x: np.ndarray, w: np.ndarray, least: int) -> np.ndarray:
     """[d] columns of two values, one of them held by someone in an arm, but by fewer than `least` there; or of one
     value (a dose of 0, say) and many others, which someone of an arm has, but fewer than `least` there."""
-    return np.array([_is_small(_pair(column), column, w, least) or _is_rare(column, w, least) for column in x.T], bool)
+    return np.array([_is_told_apart(column, w, least) for column in x.T], bool)
 
 
 def varies(x: np.ndarray, least: int) -> np.ndarray:
@@ -41,7 +42,7 @@ def gaps(x: np.ndarray, w: np.ndarray, least: int) -> np.ndarray:
 
 def is_small_outcome(y: np.ndarray, w: np.ndarray, least: int) -> bool:
     """Whether an outcome of two values has a small cell in an arm, or few of an arm are without its commonest value."""
-    return _is_small(_pair(y), y, w, least) or _is_rare(y, w, least)
+    return _is_told_apart(y, w, least)
 
 
 def merged(table: Table, least: int) -> Table:
@@ -62,7 +63,7 @@ def merged(table: Table, least: int) -> Table:
 def _merged(column: np.ndarray, w: np.ndarray, least: int) -> np.ndarray:
     """Again until it holds: a value that nobody of an arm held may get a few of them from a rare one."""
     values = np.unique(column[~np.isnan(column)])
-    small = [_is_small(value, column, w, least) for value in values] if 3 <= len(values) <= FEW else []
+    small = [_is_small(value, column, w, least, False) for value in values] if 3 <= len(values) <= FEW else []
     if not any(small):
         return column
     common = values[~np.array(small)]
@@ -72,32 +73,45 @@ def _merged(column: np.ndarray, w: np.ndarray, least: int) -> np.ndarray:
     return _merged(np.where(np.isnan(column), np.nan, nearest), w, least)
 
 
-def _pair(column: np.ndarray) -> float | None:
-    """The rarer of two values; None where there are fewer or more."""
-    values, counts = np.unique(column[~np.isnan(column)], return_counts=True)
-    return float(values[counts.argmin()]) if len(values) == 2 else None
+class Held(NamedTuple):
+    """What a column holds, but for gaps: sorted once, which of many people is most of what looking costs."""
+
+    values: np.ndarray
+    counts: np.ndarray
+
+    @property
+    def rarer(self) -> float | None:
+        """The rarer of two values; None where there are fewer or more."""
+        return float(self.values[self.counts.argmin()]) if len(self.values) == 2 else None
+
+    @property
+    def commonest(self) -> float:
+        return float(self.values[self.counts.argmax()])
 
 
-def _is_small(value: float | None, column: np.ndarray, w: np.ndarray, least: int) -> bool:
-    """Whether `value`, or what is not it in a column of two, is held in an arm by some people, but by few."""
-    if value is None:
+def _held(column: np.ndarray) -> Held:
+    return Held(*np.unique(column[~np.isnan(column)], return_counts=True))
+
+
+def _is_told_apart(column: np.ndarray, w: np.ndarray, least: int) -> bool:
+    """Whether few of an arm hold one of two values, or are without the commonest."""
+    held = _held(column)
+    if held.rarer is not None and _is_small(held.rarer, column, w, least, True):
+        return True
+    if len(held.values) < 2:
         return False
+    apart = ~np.isnan(column) & (column != held.commonest)
+    return any(0 < np.sum(apart & (w == arm)) < least for arm in (0, 1))
+
+
+def _is_small(value: float, column: np.ndarray, w: np.ndarray, least: int, two: bool) -> bool:
+    """Whether `value`, or what is not it in a column of two, is held in an arm by some people, but by few."""
     holds, known = column == value, ~np.isnan(column)
-    two = len(np.unique(column[known])) == 2
     cells = [np.sum(side & (w == arm)) for arm in (0, 1) for side in ((holds, known & ~holds) if two else (holds,))]
     return any(0 < count < least for count in cells)
 
 
-def _is_rare(column: np.ndarray, w: np.ndarray, least: int) -> bool:
-    """Whether someone of an arm, but few, is without the commonest value."""
-    values, counts = np.unique(column[~np.isnan(column)], return_counts=True)
-    if len(values) < 2:
-        return False
-    apart = ~np.isnan(column) & (column != values[counts.argmax()])
-    return any(0 < np.sum(apart & (w == arm)) < least for arm in (0, 1))
-
-
 def _apart(column: np.ndarray) -> int:
     """People without the commonest value."""
-    known = column[~np.isnan(column)]
-    return len(known) - int(np.unique(known, return_counts=True)[1].max(initial=0))
+    counts = _held(column).counts
+    return int(counts.sum() - counts.max(initial=0))

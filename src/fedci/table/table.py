@@ -113,6 +113,10 @@ class Table(Shown):
     """Variance of the noise that y holds (`site.outcome_noise`), in its unit squared."""
     control_added: float = 0.0
     """The same of `control`."""
+    controls: tuple[np.ndarray, ...] = ()
+    """Each [n]: the study's many negative controls, in its order."""
+    controls_added: tuple[float, ...] = ()
+    """The same of `controls`; empty: 0 of each."""
     lines: np.ndarray | None = None
     """[n] where the rows stand in the site's file, from 0; none: as they are."""
     cluster: np.ndarray | None = None
@@ -145,7 +149,8 @@ class Table(Shown):
         ids = None if self.ids is None else self.ids.iloc[rows].reset_index(drop=True)
         control, time = (None if part is None else part[rows] for part in (self.control, self.time))
         return replace(self, x=self.x[rows], missing=self.missing[rows], w=self.w[rows], y=self.y[rows], ids=ids,
-                       control=control, time=time, lines=None if self.lines is None else self.lines[rows],
+                       control=control, controls=tuple(part[rows] for part in self.controls), time=time,
+                       lines=None if self.lines is None else self.lines[rows],
                        cluster=None if self.cluster is None else self.cluster[rows])
 
 
@@ -317,9 +322,9 @@ def _try_columns(study: Study, columns: Mapping[str, Column],
         if all(column in columns for column in study.outcome_columns):
             tried(within_horizon, study, columns, y[kept], kept)
             tried(outcome_time, study, columns, kept)
-    control = study.diagnostics.negative_control
-    if control is not None and control in columns:
-        tried(_control, columns[control], study.outcome_type, kept)
+    for control in study.diagnostics.controls:
+        if control in columns:
+            tried(_control, columns[control], study.outcome_type, kept)
     if study.cluster is not None and study.cluster in columns:
         tried(_clusters, study, columns, kept)
     tried(_check_level_shares, study, len(kept))
@@ -417,6 +422,8 @@ def _table(study: Study, site: str, columns: Mapping[str, Column]) -> Table:
     return Table(site=site, x=x, missing=missing, w=w, y=y, columns=names, kinds=kinds,
                  ids=None if ids is None else ids.iloc[kept].reset_index(drop=True), warnings=tuple(warnings),
                  control=_control(columns[control], study.outcome_type, kept) if control else None,
+                 controls=tuple(_control(columns[name], study.outcome_type, kept)
+                                for name in study.diagnostics.negative_controls),
                  lines=kept if len(kept) < rows else None, dropped=dropped, cluster=_clusters(study, columns, kept),
                  time=outcome_time(study, columns, kept))
 

@@ -47,6 +47,8 @@ class Variant:
 
     preset: str
     options: Mapping[str, Any] = field(default_factory=dict)
+    missing: str = "impute"
+    """What a study does about missing covariates."""
 
 
 ALONE = {"model": {"inter_dependency": False}}
@@ -72,7 +74,9 @@ ABLATIONS = {
     "FedCI, standardised 0/1": Variant("default", {"model": {"binary_sd": None}}),
 }
 """The default with one ingredient changed: what each brings."""
-OURS = VARIANTS | ABLATIONS
+GAPS = {"FedCI, missing drawn": Variant("default", missing="model")}
+"""What is missing drawn by the model, in place of its mean and a mark: another fit only where something is."""
+OURS = VARIANTS | ABLATIONS | GAPS
 NAMES = (*OURS, *LEARNERS, ORACLE)
 FEDCI_MODES, LEARNER_MODES = ("fed", "com", "loc"), ("com", "loc", "agg")
 
@@ -91,7 +95,7 @@ def named(text: str) -> str:
 
 
 def modes_of(name: str) -> tuple[str, ...]:
-    if name in ABLATIONS:
+    if name in ABLATIONS | GAPS:
         return ("fed",)
     if name in VARIANTS:
         return FEDCI_MODES
@@ -220,7 +224,7 @@ def fedci_fit(variant: Variant, splits: Sequence[Split], seed: int, together: bo
     parts = [_with_columns(split.train, columns) for split in splits]
     parts = [combined(parts)] if together else parts
     holes = incomplete([*splits, *others])
-    covariates = {name: ({"type": "binary"} if zero_one else {}) | ({"missing": "impute"} if hole else {})
+    covariates = {name: ({"type": "binary"} if zero_one else {}) | ({"missing": variant.missing} if hole else {})
                   for name, zero_one, hole in zip(parts[0].names, binary[columns], holes[columns], strict=True)}
     study = Study(treatment="w", outcome="y", covariates=covariates, policy="simulation", preset=variant.preset,
                   options=dict(variant.options), diagnostics={"enabled": False})

@@ -24,7 +24,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.linalg import cho_solve
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from fedci.model.parallel import each, over_draws
 from fedci.model.rows import BetaLaw, Rows, Scalar, Vector
@@ -118,6 +118,8 @@ class SharedDraws(NamedTuple):
 
     theta: Float[Array, "L p"]
     beta: Float[Array, "L B q"]
+    number: Int[Array, "L"] | None = None
+    """Which of all draws each is: it sees a completed copy of its own (`model.completed`)."""
 
 
 def posterior_of_draw(gram: Float[Array, "h"], cross: Float[Array, "q"]) -> tuple[Array, Array]:

@@ -218,7 +218,8 @@ class SharedFamily(SharedModel):
     # --- draws
 
     def draws_at(self, arrays: Arrays, index: int) -> SharedDraws:
-        return SharedDraws(on_device(arrays["thetas"]), on_device(arrays["betas"]))
+        return SharedDraws(on_device(arrays["thetas"]), on_device(arrays["betas"]),
+                           on_device(np.arange(len(arrays["thetas"]))))
 
     def draws_elsewhere(self, arrays: Arrays, theta: np.ndarray, u: np.ndarray, pooled_u: np.ndarray,
                         seed: int) -> SharedDraws:

@@ -51,6 +51,7 @@ def test_every_step_has_a_row_and_something_that_computes_it():
     models = [model_of(preset(name).model, 2, 2, 1, outcome)
               for name, outcome in (("classic", "numeric"), ("default", "numeric"), ("default", "binary"),
                                     ("few", "numeric"), ("default", "survival"), ("default", "count"))]
+    models.append(model_of(preset("default").model, 2, 2, 1, arms=3))
     assert {type(model) for model in models} == set(FAMILIES.values())
     asks = {name for model in models for name in model.asks}
     assert steps == {*DESCRIBED, course.READY, course.BEGIN, COMPLETION, *asks,

@@ -69,6 +69,21 @@ class AtSite(NamedTuple):
 
     rows: int
     treated: int
+    """Of more than two arms, all but the reference's people."""
+    others: tuple[int, ...] = ()
+    """Then how many got each of these."""
+
+    @classmethod
+    def of(cls, counts: Iterable[float]) -> AtSite:
+        """From how many people there are, and how many in each arm but the reference."""
+        rows, *arms = (round(float(count)) for count in counts)
+        return cls(rows, sum(arms), tuple(arms) if len(arms) > 1 else ())
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """What `of` takes."""
+        return self.rows, *(self.others or (self.treated,))
+
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -262,7 +277,7 @@ def handshake(talk: Talk, contract: Contract) -> tuple[str, ...]:
 def layout_of(contract: Contract, opened: Opening, talk: Talk) -> Layout:
     """What is kept of the opening; how many people a site has it tells itself."""
     sites = talk.totals["AskMeans"].sites
-    people = {name: AtSite(*(round(float(count)) for count in own["people"])) for name, own in sites.items()}
+    people = {name: AtSite.of(own["people"]) for name, own in sites.items()}
     return Layout(sites=contract.sites, model=opened.model, scales=opened.scales, u=opened.u, pooled_u=opened.pooled_u,
                   indicators=opened.indicators, people=people, columns=opened.columns, withheld=opened.withheld,
                   timing=opened.timing, lacking=opened.lacking, laws=opened.laws)

@@ -79,7 +79,8 @@ class Contract:
     @property
     def diagnoses(self) -> bool:
         """Whether diagnostics are asked for: they are sums without noise."""
-        return self.study.diagnostics.enabled and self.study.policy.epsilon is None and not self.noises_sums
+        return (self.study.diagnostics.enabled and self.study.policy.epsilon is None and not self.noises_sums
+                and self.study.arm_count == 2)
 
     @property
     def noises_sums(self) -> bool:
@@ -108,6 +109,7 @@ class Opening:
     """Mean and sd of the outcome, in its own units."""
     people: int
     treated: int
+    """Of more arms all but the reference's."""
     model: Family
     first: FirstStage
     u: np.ndarray
@@ -150,12 +152,13 @@ def opening(contract: Contract) -> Generator[Ask, Sums, Opening]:
     counts = yield Ask("AskColumns", {"columns": np.array(len(names))})
     withheld = _withheld(contract, counts)
     indicators = np.flatnonzero((counts["incomplete"] > 0) & (counts["gaps_withheld"] == 0) & ~withheld)
-    means = yield Ask("AskMeans", {"columns": np.array(len(names)), "withheld": withheld})
+    arms = np.array(contract.study.arm_count)
+    means = yield Ask("AskMeans", {"columns": np.array(len(names)), "withheld": withheld, "arms": arms})
     known = np.maximum(means["count"], 1.0)
     centre, y_mean = means["total"] / known, float(means["y_total"].sum() / means["y_count"].sum())
     spreads = yield Ask("AskSpreads", {"x_mean": centre, "y_mean": np.array(y_mean), "withheld": withheld})
     columns = Moments(_standing(centre, spreads["square"] / known), means["count"])
-    people, treated = (round(float(part)) for part in (means["y_count"].sum(), means["y_count"][1]))
+    people, treated = (round(float(part)) for part in (means["y_count"].sum(), means["y_count"][1:].sum()))
     outcome = y_mean, float(np.sqrt(_standing(np.array(y_mean), spreads["y_square"] / people)[1]))
     _check_variation(contract, columns, outcome, names, withheld)
     scales = _scales(contract, columns, outcome, kinds, withheld)
@@ -165,7 +168,7 @@ def opening(contract: Contract) -> Generator[Ask, Sums, Opening]:
     lacking = np.flatnonzero((counts["incomplete"] > 0) & ~withheld) if drawn else np.zeros(0, int)
     marked = 0 if drawn else len(indicators)
     model = model_of(contract.options.model, len(names) + marked, len(names), len(contract.sites), kind,
-                     len(clock) if kind == "survival" else 0)
+                     len(clock) if kind == "survival" else 0, contract.study.arm_count)
     first = stages.first(model, contract.options, people, means["stages"])
     u, pooled_u = yield from _descriptions(contract, model, scales)
     if not model.fits_at_home:
@@ -178,12 +181,13 @@ def opening(contract: Contract) -> Generator[Ask, Sums, Opening]:
 def _timing(contract: Contract, means: Sums) -> Generator[Ask, Sums, np.ndarray]:
     """`Opening.timing`."""
     study = contract.study
+    arms = {"arms": np.array(study.arm_count)}
     if study.outcome_type == "survival":
-        told = yield Ask("AskTimes", {})
+        told = yield Ask("AskTimes", dict(arms))
         return timing.cuts(study, told["events"], told["censored"], means["y_count"], study.policy.min_cell)
     if study.outcome_type != "count":
         return np.zeros(0)
-    over = (yield Ask("AskExposure", {}))["exposure"] if study.exposure else means["y_count"]
+    over = (yield Ask("AskExposure", dict(arms)))["exposure"] if study.exposure else means["y_count"]
     return np.array([means["y_total"].sum() / over.sum()])
 
 

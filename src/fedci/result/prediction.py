@@ -61,7 +61,8 @@ def with_rows(result: Result, site: str, source: Source, rows: np.ndarray | None
         raise _other_rows(site)
     else:
         table = restricted(result.study, table, rows)
-    if (table.rows, table.treated) != result.outcome.layout.people[site] and not result.study.policy.noises("moments"):
+    told = result.outcome.layout.people[site].counts
+    if (table.rows, *table.by_arm[1:]) != told and not result.study.policy.noises("moments"):
         raise _other_rows(site)
     table = small_cells.merged(table, result.study.policy.min_cell)
     jitter = max(result.outcome.options.model.jitter, result.outcome.fit.jitters.get(site, 0.0))

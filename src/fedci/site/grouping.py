@@ -65,15 +65,13 @@ def tells_of(party: Party, run: Run, groups: np.ndarray) -> np.ndarray:
 
 
 def _cohort(rows: np.ndarray, w: np.ndarray) -> Cohort:
-    return Cohort({WAY: rows.astype(np.uint64)}, w[rows] == 1)
+    return Cohort({WAY: rows.astype(np.uint64)}, w[rows].astype(np.uint8))
 
 
 def _is_large(cohort: Cohort, policy: Policy) -> bool:
     """By itself; with an arm that is empty the effect there is the model's alone."""
-    treated = int(cohort.treated.sum())
-    people = len(cohort.treated)
-    return people >= policy.min_difference and all(
-        not 0 < arm < policy.min_cell for arm in (treated, people - treated))
+    arms = np.bincount(cohort.arm, minlength=2)
+    return len(cohort.arm) >= policy.min_difference and not np.any((arms > 0) & (arms < policy.min_cell))
 
 
 def _stays_hidden(party: Party, run: Run, cohort: Cohort, known: list[Cohort], policy: Policy) -> bool:

@@ -39,8 +39,8 @@ def check_noise(study: Study) -> None:
 
 
 def check_memory(site: str, rows: int, d: int, options: FitOptions, outcome: str = "numeric",
-                 intervals: int = 0) -> None:
+                 intervals: int = 0, arms: int = 2) -> None:
     """As many indicators of missing values as columns, at most."""
-    model = model_of(options.model, 2 * d, d, 1, outcome, intervals)
+    model = model_of(options.model, 2 * d, d, 1, outcome, intervals, arms)
     need, remedy = model.memory_needed(rows, options.optimiser.draws)
     padding.check_memory(site, rows, need, remedy)

@@ -12,7 +12,7 @@ import numpy as np
 from fedci.effect import CORRELATIONS, Effect, draw_averages, effect_sums, population_sizes
 from fedci.errors import DisclosureError, MessageError, NumericalError, SiteError
 from fedci.model.family import Ask, Family, Sums
-from fedci.model.rows import RiskSums, Rows, SiteEffects, SurvivalSums, on_device
+from fedci.model.rows import ArmSums, RiskSums, Rows, SiteEffects, SurvivalSums, on_device
 from fedci.model.shared import sum_noise
 from fedci.model.shared.few_family import PRODUCTS
 from fedci.privacy import secure_sum
@@ -127,7 +127,7 @@ def _with_noise(party: Party, run: Run, request: Step, ask: Ask, part: Part) -> 
         return part
     if _is_of_effects(ask) and policy.noises("effects"):
         own = describing.moments(party, run)
-        return Part(noise.effects(part.sums, population_sizes(own.rows - own.treated, own.treated)))
+        return Part(noise.effects(part.sums, population_sizes((own.rows - own.treated, own.treated))))
     if ask.name == "Evaluate" and policy.noises("gradients"):
         return Part(noise.evaluation(part.sums, digest(request)))
     return part
@@ -143,6 +143,9 @@ def _own_averages(run: Run, sums: Mapping[str, np.ndarray]) -> dict[str, np.ndar
     """The sums of effects over the site's people, averaged over the draws, if the study asks for them."""
     if not run.study.policy.site_effects or run.contract.noises_sums:
         return {}
+    if "arm_mean" in sums:
+        mean, cov = draw_averages(sums["arm_mean"])
+        return {OWN + "arm_mean": mean, OWN + "arm_cov": cov + sums["arm_cov"], OWN + "people": sums["people"]}
     for name in ("risks", "rates", "survival"):
         if name in sums:
             mean, cov = draw_averages(sums[name])
@@ -182,7 +185,7 @@ def _prepared(site: str, run: Run, opened: Opening) -> Prepared:
     if model.noises_sums:
         _check_near(site, model, x, w, y)
     rows = model.rows(x, w, y, opened.u[place], place, run.table.added / units.y_sd**2, run.table.cluster, time)
-    first = model.rows_of_stage(rows, stages.chosen(w, stage.rows), x, w, y, time) if stage.rows else None
+    first = model.rows_of_stage(rows, stages.chosen(w, stage.rows, model.arms), x, w, y, time) if stage.rows else None
     return Prepared(model=model, units=units, rows=rows, stage=stage, first=first, people=opened.people)
 
 
@@ -292,21 +295,23 @@ def _noised_effects(run: Run, ready: Prepared, ask: Ask, noise: SumNoise) -> tup
     sums = ready.model.noised_effects(ask.arrays, x, t.w, y, t.added / s**2, draw)
     told = {name: part * s ** POWERS[name] for name, part in sums.items()}
     posterior = Posterior(*ready.model.received(ask.arrays, int(ready.rows.index)), ready.model.options.jitter)
-    return replace(run, posterior=posterior), Part(told | {"people": np.asarray(population_sizes(t.rows - t.treated,
-                                                                                              t.treated))})
+    return replace(run, posterior=posterior), Part(told | {"people": population_sizes(t.by_arm)})
 
 
-def _effect_sums(run: Run, ready: Prepared, q: Posterior, own: SiteEffects | RiskSums | SurvivalSums,
+def _effect_sums(run: Run, ready: Prepared, q: Posterior, own: SiteEffects | ArmSums | RiskSums | SurvivalSums,
                  correlations: np.ndarray) -> dict[str, np.ndarray]:
     """Per population, in outcome units: Σ τ(x_i), Σ τ_i; and Σ_i sd(τ_i) from every eighth draw, which is enough for a
-    mean over people and costs n³ only there. Of other outcomes the sums of risks, rates or curves."""
-    s, t = ready.units.y_sd, run.table
+    mean over people and costs n³ only there. Of other outcomes the sums of risks, rates or curves; of more than two
+    arms those of what is expected in each, about the outcome's mean."""
+    s, people = ready.units.y_sd, population_sizes(run.table.by_arm)
+    if isinstance(own, ArmSums):
+        return {"arm_mean": s * np.asarray(own.mean), "arm_cov": s**2 * np.asarray(own.cov).mean(0, keepdims=True),
+                "people": people}
     if not isinstance(own, SiteEffects):
         name = "rates" if ready.model.outcome == "count" else "risks"
         sums = own._asdict() if isinstance(own, SurvivalSums) else {name: own.risks * ready.rate}
-        return {name: np.asarray(part) for name, part in sums.items()} | {
-            "people": np.asarray(population_sizes(t.rows - t.treated, t.treated))}
+        return {name: np.asarray(part) for name, part in sums.items()} | {"people": people}
     some = jax.tree.map(lambda leaf: on_device(np.asarray(leaf)[::8]), q.draws)
     spread = summed_sd(ready.model, replace(q, draws=some), ready.rows, correlations, s)
     cate, ite = (Effect(np.asarray(part.mean), np.asarray(part.var)).scaled(s) for part in (own.cate, own.ite))
-    return effect_sums(cate, ite, spread, np.asarray(population_sizes(t.rows - t.treated, t.treated)))
+    return effect_sums(cate, ite, spread, people)

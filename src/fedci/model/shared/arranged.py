@@ -22,6 +22,7 @@ def arranged(model: SharedModel, x: np.ndarray, w: np.ndarray, y: np.ndarray, u:
         rows = padding.pad_site(x, w, y, u, index, cluster=cluster)
         return LatentRows(rows, on_device(np.pad(more, (0, rows.y.shape[0] - len(y)), constant_values=1.0)),
                           on_device(flips))
-    cut = inducing_inputs.cut(x, w, y, u, index, model.kernel, model.options.inducing, inducing=inducing)
+    cut = inducing_inputs.cut(x, w, y, u, index, model.kernel, model.options.inducing, inducing=inducing,
+                              arms=model.arms)
     row = np.asarray(cut.row)
     return LatentBlocks(cut, on_device(np.append(more, 1.0)[row]), on_device(flips))

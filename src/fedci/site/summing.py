@@ -23,7 +23,7 @@ from fedci.protocol.course import READY, Opening, Place
 from fedci.protocol.messages import AskMaskKey, OpenSum, Reply, Step, TakeCheckKey, TakeMaskKeys
 from fedci.protocol.packing import JITTERED, POWERS, flat, form_of, from_units, in_units, units_of, with_jitter
 from fedci.protocol.requests import COMPLETION, MASKED, OWN, REQUESTS
-from fedci.site import copies, describing, diagnosing, grouping
+from fedci.site import copies, describing, diagnosing, targeting
 from fedci.site.admission import admit, situation
 from fedci.site.describing import Part
 from fedci.site.masking import SiteSums
@@ -236,8 +236,8 @@ def _answer(party: Party, run: Run, place: Place, ask: Ask) -> tuple[Run, Part]:
     if ask.name == COMPLETION:
         return run, copies.answer(party.name, run.contract, place.known, ready, run.table, ask.arrays)
     kind = REQUESTS[ask.name].kind
-    if kind in grouping.KINDS:
-        return run, grouping.KINDS[kind](party, run, ready)
+    if kind in targeting.KINDS:
+        return run, targeting.KINDS[kind](party, run, ready, _here(run, ready), ask.arrays)
     if kind:
         return run, diagnosing.answer(_here(run, ready), kind, ask.arrays)
     return (_effects if _is_of_effects(ask) else _round)(party, run, ready, ask)

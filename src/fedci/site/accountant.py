@@ -127,6 +127,8 @@ class Accountant:
         """Run → numbers told."""
         self._scales: dict[str, float] = {}
         """Outcome → the sd that its noise is measured by."""
+        self._asked: dict[str, str] = {}
+        """Sums with noise → the question that they answered."""
         self._read = 0
         self._look()
 
@@ -155,6 +157,19 @@ class Accountant:
                     f"outcome in the unit and for the kind of people of that first study, or name it otherwise: then "
                     f"its noise is measured anew")
             return self._scales[column]
+
+    def asked_once(self, about: str, question: str) -> None:
+        """DisclosureError where noise was drawn for another question about the same sums: a new draw for each would let
+        whoever changes the question a little (a site that tells other sums each time) average it out."""
+        with self._locked():
+            if about not in self._asked:
+                self.store.add({"kind": "asked", "about": about, "question": question})
+                self._look()
+            if self._asked[about] != question:
+                raise DisclosureError(
+                    "sums with noise were told of these people in this study, in other common units: another site's "
+                    "sums were others then. In these units the noise would be drawn anew, and what both tell adds up. "
+                    "Ask with the data of that run, at every site")
 
     # --- before anything leaves
 
@@ -253,7 +268,8 @@ class Accountant:
 
     @property
     def runs(self) -> set[str]:
-        return {line["run"] for line in self._releases}
+        """Of which sums were told."""
+        return {line["run"] for line in self._releases if not line.get("part")}
 
     @property
     def counts(self) -> Counts:
@@ -283,6 +299,8 @@ class Accountant:
                     self._releases.append(line)
                 case "scale":
                     self._scales.setdefault(line["column"], float(line["sd"]))
+                case "asked":
+                    self._asked.setdefault(line["about"], line["question"])
                 case "told":
                     self._numbers[line["run"]] += line["numbers"]
         self._read = len(self.store.lines)
@@ -310,6 +328,17 @@ def release(*, site: str, run: str, agreed: Study, study: Study, whole: Table, r
     return Release(site=site, run=run, study=agreed.hash(), columns=tuple(dict.fromkeys((*told, *outcome))),
                    outcome=whole.origin(study.outcome).name, people=_records(agreed, whole, rows), w=np.asarray(w),
                    per_person=per_person, sites=sites, hidden=() if hidden == (study.outcome,) else hidden, part=part)
+
+
+LINKED = "(linkage)"
+"""Stands for the one number that a linkage tells of a cohort: how many people it has."""
+
+
+def of_linkage(site: str, run: str, agreed: Study, whole: Table) -> Release:
+    """What the tokens of a linkage tell: everybody's number, whatever arm they are of."""
+    everybody = np.arange(whole.rows)
+    return Release(site=site, run=run, study=agreed.hash(), columns=(LINKED,), outcome=LINKED,
+                   people=_records(agreed, whole, everybody), w=np.zeros(whole.rows), part=True)
 
 
 def _only_outcome(hidden: Iterable[str] | None, outcome: str) -> set[str]:

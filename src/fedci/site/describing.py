@@ -68,7 +68,9 @@ def spreads(party: Party, run: Run, arrays: Arrays) -> Part:
 
 
 def noise_on_sums(party: Party, run: Run) -> SumNoise | None:
-    return sum_noise_of(run.study, run.contract.noises_sums, run.contract.sites, run.table, party.noise_secret)
+    remembers = None if party.accountant is None else party.accountant.asked_once
+    return sum_noise_of(run.study, run.contract.noises_sums, run.contract.sites, run.table, party.noise_secret,
+                        remembers)
 
 
 def _spreads_here(run: Run) -> np.ndarray:

@@ -26,7 +26,7 @@ from fedci.protocol.requests import COMPLETION, MASKED, OWN, REQUESTS
 from fedci.site import copies, describing, diagnosing, grouping
 from fedci.site.admission import admit, situation
 from fedci.site.describing import Part
-from fedci.site.masking import SiteSums, digest
+from fedci.site.masking import SiteSums
 from fedci.site.noising import SumNoise, digest_of_numbers, site_noise
 from fedci.site.people import Posterior, summed_sd
 from fedci.site.prepared import Prepared, common_units
@@ -76,7 +76,7 @@ def step(party: Party, run: Run, request: Step) -> tuple[Run, Reply]:
         run = replace(run, prepared=_prepared(party.name, run, place.opened))
     run = _completed(run, place)
     run, part = _answer(party, run, place, ask)
-    part = _with_noise(party, run, request, ask, part)
+    part = _with_noise(party, run, ask, part)
     own = {OWN + name: numbers for name, numbers in part.own.items()}
     if run.sums is None or not run.masked:
         notes = {} if part.jitter is None else {"jitter": part.jitter}
@@ -116,7 +116,7 @@ def _sum_before(site: str, run: Run, request: Step, place: Place, ask: Ask, numb
     return previous
 
 
-def _with_noise(party: Party, run: Run, request: Step, ask: Ask, part: Part) -> Part:
+def _with_noise(party: Party, run: Run, ask: Ask, part: Part) -> Part:
     """The answer as differential privacy lets it out; as it is where the study asks for none."""
     policy = run.study.policy
     if ask.name == PRODUCTS and (known := describing.noise_on_sums(party, run)) and run.prepared:
@@ -129,7 +129,8 @@ def _with_noise(party: Party, run: Run, request: Step, ask: Ask, part: Part) -> 
         own = describing.moments(party, run)
         return Part(noise.effects(part.sums, population_sizes((own.rows - own.treated, own.treated))))
     if ask.name == "Evaluate" and policy.noises("gradients"):
-        return Part(noise.evaluation(part.sums, digest(request)))
+        asked = digest_of_numbers(*(part for _, part in sorted(ask.arrays.items())))  # whichever run asks it
+        return Part(noise.evaluation(part.sums, asked))
     return part
 
 

@@ -203,11 +203,16 @@ class Source(Shown):
         study.check_site(self.name)
         with told_of(f"site {self.name!r}"):
             origin.check(study, self._origins(study))
-            return replace(_table(study, self.name, self._read(study, study.columns)), origins=self._origins(study))
+            table = replace(_table(study, self.name, self._read(study, study.columns)), origins=self._origins(study))
+            return table if self._shared is None or _from_cdm(study) else _in_an_order(table)
+
+    @property
+    def _shared(self) -> str | None:
+        """The study's own query, where it makes the table."""
+        return self.data.text if isinstance(self.data, Query) and self.data.place == SHARED_QUERY else None
 
     def _origins(self, study: Study) -> Origins:
-        query = self.data.text if isinstance(self.data, Query) and self.data.place == SHARED_QUERY else None
-        return origin.of_study(study, self.columns, query)
+        return origin.of_study(study, self.columns, self._shared)
 
     def _read(self, study: Study, names: Sequence[str]) -> dict[str, Column]:
         """These columns of the study, as its codings and the site's own make them."""
@@ -221,6 +226,22 @@ class Source(Shown):
             w = _treatment(study, columns[study.treatment])
             y = _finite_outcome(columns[study.outcome], study.outcome_type)
             return design(study, columns)[0], w, y
+
+
+def _from_cdm(study: Study) -> bool:
+    return study.source is not None and study.source.omop is not None
+
+
+def _in_an_order(table: Table) -> Table:
+    """By what the rows hold: a query that another wrote could give them in a new order each time, and where outcomes
+    repeat a person's noise goes by the order."""
+    parts = [table.x, table.w, table.y, table.time, table.control, table.cluster]
+    numbers = np.column_stack([part for part in parts if part is not None])
+    ids = [] if table.ids is None else [np.unique(table.ids[name].astype(str), return_inverse=True)[1]
+                                        for name in table.ids]
+    order = np.lexsort((*ids, *numbers.T))
+    lines = np.arange(table.rows) if table.lines is None else table.lines
+    return replace(table, lines=lines).take(order)
 
 
 def located(place: str, site: str, study: Study | None = None) -> Path | Query:

@@ -14,13 +14,11 @@ from typing import Any
 import numpy as np
 
 from fedci.effect import POPULATIONS, Effect, EffectSums
-from fedci.report import checklists, manuscript, plots
-from fedci.report.forest import Row, forest
+from fedci.report import checklists, choices, manuscript, plots
 from fedci.report.parts import Figure, Grid, Part, Section, Table
 from fedci.report.slots import Curve, Interval, Slots
 from fedci.report.svg import number
 from fedci.result.result import Result
-from fedci.result.subgroup_effects import said
 from fedci.result.words import average, by_when, of_people, plain_difference, thresholds
 from fedci.site import ledger
 from fedci.site.release import numbers_told
@@ -81,7 +79,7 @@ def _effects(result: Result, extra: Extra, effect_on: str, alpha: float) -> list
     if result.many:
         return [_answer_of_arms(result, effect_on, alpha), _sites_of_arms(result, effect_on, alpha), _drivers(result)]
     return [_answer(result, alpha), _sources(result, extra, effect_on), _sites(result, alpha, effect_on),
-            *_subgroups(result, effect_on, alpha),
+            *choices.subgroups(result, effect_on, alpha), *choices.whom_to_treat(result, alpha),
             _with_verdicts(_people(extra.aggregates, effect_on), extra.slots, "sameness")]
 
 
@@ -121,7 +119,7 @@ def _answer(result: Result, alpha: float) -> Section:
     risks += _curves(result, alpha) if result.of_times else []
     lot = result.diagnostics.trial if result.diagnostics is not None else None
     by_lot = [] if lot is None else [plain_difference(lot)]
-    return Section("answer", TITLES["answer"], [words, *by_lot, figure, *risks,
+    return Section("answer", TITLES["answer"], [choices.glance(result, alpha), words, *by_lot, figure, *risks,
                                                 *[f"Note: {text}" for text in result.warnings()]])
 
 
@@ -297,41 +295,6 @@ def _sites(result: Result, alpha: float, effect_on: str) -> Section:
                     "The average effect over each site's own people, and over all (diamond). Sites share what the "
                     "model learns, so that small sites borrow from the others.", _effects_table(result, alpha))
     return Section("sites", TITLES["sites"], [figure])
-
-
-def _subgroups(result: Result, effect_on: str, alpha: float) -> list[Section]:
-    """Of a study that names some and was told of them."""
-    if not result.outcome.effects.subgroups:
-        return []
-    found, level, ate = result.groups, f"{100 * (1 - alpha):g}%", result.ate()
-    if not found.groups:
-        return [Section("subgroups", "In whom", ["No subgroup of the study is told of: too few people are in each."])]
-    table, against = found.table(alpha), found.contrasts(alpha)
-    two = "untreated" in table
-    rows: list[Row] = []
-    for name, part in table.groupby("subgroup", sort=False):
-        own = against[against.subgroup == name]
-        rows.append(Row(str(name), p=float(own.p.min()) if len(own) else None))
-        rows += [Row(row.group, row.people, row.mean, row.low, row.high,
-                     f"{number(row.untreated)} / {number(row.treated)}" if two else "") for row in part.itertuples()]
-    overall = Row("everybody", result.outcome.layout.rows, ate.mean, *ate.interval(alpha))
-    kind = "rates" if result.of_rates else "risks"
-    figure = Figure(forest(rows, overall, effect_on.capitalize(), f"{kind} without / with" if two else "", level),
-                    f"The effect in each subgroup that the study named beforehand, with {level} intervals; the dashed "
-                    f"line marks the effect over everybody. p is of the largest difference within a definition, "
-                    f"adjusted for how many were looked at.",
-                    Table(["group", "people", "sites", "effect", f"{level} interval", "interval that holds for all"],
-                          [[row.group, f"{row.people:,}", str(row.sites), number(row.mean),
-                            f"{number(row.low)} to {number(row.high)}",
-                            f"{number(row.all_low)} to {number(row.all_high)}"] for row in table.itertuples()]))
-    differences = Table(["group", "against", "difference of effects", f"{level} interval",
-                         "interval that holds for all", "p, adjusted"],
-                        [[row.group, row.against, number(row.mean), f"{number(row.low)} to {number(row.high)}",
-                          f"{number(row.all_low)} to {number(row.all_high)}", f"{row.p:.2g}"]
-                         for row in against.itertuples()], "How the effect differs between subgroups")
-    untold = ([f"Not told, for too few people: {', '.join(group.name for group in found.untold)}."]
-              if found.untold else [])
-    return [Section("subgroups", "In whom", [*said(found, alpha), figure, differences, *untold])]
 
 
 # ── who profits ─────────────────────────────────────────────────────────────────────────────────────────────

@@ -119,6 +119,7 @@ benchmark: .venv-benchmark
 # docs/benchmarks.md, docs/benchmarks/ and their figures, from the results on disk.
 docs: .venv
 	$(BIN)/python -m fedci.benchmark.pages.benchmark_page benchmarks/results docs/benchmarks.md
+	$(BIN)/python -m fedci.benchmark.pages.outcomes_page benchmarks/results/outcomes docs/benchmarks/outcomes.md
 
 # The tables of modules in docs/architecture.md, of requests in docs/security.md, and of floors in docs/site.md.
 architecture: .venv

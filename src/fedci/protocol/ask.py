@@ -31,6 +31,9 @@ MEASURED: Mapping[str, tuple[str, Callable[[np.ndarray], int]]] = {
     "completing": ("draws", len),
     "told_draws": ("draws", int),
     "groups": ("groups", int),
+    "along": ("along", int),
+    "rule": ("leaves", len),
+    "cutoffs": ("cutoffs", len),
     "levels": ("levels", int),
 }
 """Array that is asked → the size of the answer that it gives; draws of β, where it has any, in place of θ's."""

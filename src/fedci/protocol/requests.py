@@ -73,6 +73,9 @@ SIZES = {
     "completed": "D, columns and the outcome",
     "completed_products": "D(D + 1)/2",
     "groups": "subgroups of the study",
+    "along": "1, and columns along which the effect's linear summary is told",
+    "leaves": "of a rule at most",
+    "cutoffs": "the cost, and shares of people who are treated first",
     "levels": "1, or of what is no number 2: the untreated and the treated",
 }
 """What the lengths of answers are named by; all of them are known before anything is asked (`fedci check`)."""
@@ -490,6 +493,21 @@ _ROWS = (
                 _counted("people", ("groups",), "people in it there"),
                 Array("effects", ("draws", "levels", "groups"), "sum of their expected effects, or of their risks"),
                 Array("effects_cov", ("groups", "groups"), "its covariances within a draw, averaged over draws"))),
+    Request(name=diagnostic("decisions"), message=Step, phase="checks", summed=True, optional=True, in_full=True,
+            asks=lambda study: study.decisions is not None, draws=_last_draws, words="decisions", slow=True, answer=(
+                Array("products", ("along", "along"), "products of the covariates of the linear summary"),
+                Array("projected", ("draws", "levels", "along"), "expected effects, or risks, times each of them"),
+                Array("projected_cov", ("along", "along"), "its covariances within a draw, averaged over draws"),
+                _counted("leaf_told", ("leaves",), "sites that tell of a leaf of the rule"),
+                _counted("leaf_people", ("leaves",), "people in it there"),
+                Array("leaf_effects", ("draws", "levels", "leaves"), "sum of their expected effects, or risks"),
+                Array("leaf_cov", ("leaves", "leaves"), "its covariances within a draw, averaged over draws"),
+                Array("leaf_scores", ("leaves", 4), "doubly robust effects, their squares, times outcomes without, and "
+                                                   "expected effects"),
+                _counted("above_told", ("cutoffs",), "sites that tell of those expected to benefit by more"),
+                _counted("above_people", ("cutoffs",), "how many these are"),
+                Array("above_scores", ("cutoffs", 3), "their doubly robust effects, squares, times outcomes without"),
+                Array("scores", (6,), "the same over everybody, and doubly robust outcomes without treatment"))),
 )
 REQUESTS: dict[str, Request] = {row.name: row for row in _ROWS}
 """In the order of a study's phases, but for the design, which is asked before the fit and told after it."""

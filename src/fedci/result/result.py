@@ -26,6 +26,7 @@ from fedci.protocol import optimise
 from fedci.protocol.engine import Traffic
 from fedci.result import words
 from fedci.result.curves import Survival
+from fedci.result.deciding import Deciding, deciding
 from fedci.result.subgroup_effects import Subgroups, subgroups_of
 from fedci.site.people import PAIR, Pair, People, by_the_end, stream_cate, stream_curves, stream_risks
 from fedci.site.prepared import Units, common_units
@@ -732,6 +733,23 @@ class Result(Shown):
             raise UsageError("the study's subgroups were not told: print(result.diagnostics) says why")
         return found
 
+    @property
+    def decisions(self) -> Deciding:
+        """What the study asks for decisions (`[decisions]`): `.projection()`, `.leaves()`, `.rule()`, `.values()`,
+        `.targeting()`."""
+        self._check_open()
+        if self.study.decisions is None:
+            raise UsageError("the study asks nothing for decisions: write [decisions] (docs/decisions.md)")
+        found = self._deciding()
+        if found is None:
+            raise UsageError("what the study asks for decisions was not told: print(result.diagnostics) says why")
+        return found
+
+    def _deciding(self) -> Deciding | None:
+        layout, known = self.outcome.layout, self.diagnostics
+        same = known.sameness.probability if known is not None and known.sameness is not None else None
+        return deciding(self.study, self.outcome.effects.decisions, layout.scales.x_sd, len(self.sites), same)
+
     def warnings(self) -> tuple[str, ...]:
         """Everything a reader of the effects should know before trusting them."""
         return words.warnings(self.study, self.outcome, self.diagnostics)
@@ -756,6 +774,7 @@ class Result(Shown):
                     "arm_table": None if self.blinded else self.arm_table(alpha).to_dict("records")}
                    if self.many else {}),
                 **self._plain_subgroups(alpha), **self._plain_trial(),
+                **self._plain_decisions(alpha),
                 "warnings": list(self.warnings())}
 
     def _plain_trial(self) -> dict[str, Any]:
@@ -764,6 +783,13 @@ class Result(Shown):
             return {}
         found = self.diagnostics.trial if self.diagnostics is not None else None
         return {"trial": None if found is None else found.model_dump(exclude={"verdicts"})}
+
+    def _plain_decisions(self, alpha: float) -> dict[str, Any]:
+        """Of a study that asks for them."""
+        if self.study.decisions is None:
+            return {}
+        found = None if self.blinded else self._deciding()
+        return {"decisions": None if found is None else found.plain(alpha)}
 
     def _plain_subgroups(self, alpha: float) -> dict[str, Any]:
         """Of a study that names some."""

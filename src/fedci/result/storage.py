@@ -103,6 +103,7 @@ def _arrays(o: Outcome) -> dict[str, np.ndarray]:
               **{f"scales/{name}": np.asarray(value) for name, value in layout.scales._asdict().items()}}
     arrays |= {f"total/{name}": value for name, value in (drawn.total or {}).items()}
     arrays |= {f"subgroups/{name}": value for name, value in drawn.subgroups.items()}
+    arrays |= {f"decisions/{name}": value for name, value in drawn.decisions.items()}
     if o.diagnostics is not None:
         arrays["diagnostics"] = np.frombuffer(o.diagnostics.to_json().encode(), np.uint8)
     for site in layout.sites:
@@ -189,7 +190,7 @@ def _outcome(study: Study, facts: dict[str, Any], arrays: dict[str, np.ndarray],
               rounds=_read_trace(trace), jitters=facts["jitters"])
     sums = {name: own for name in sites if (own := _below(arrays, f"sums/{name}/"))}
     effects = Effects(_below(arrays, "draws/"), sums, _below(arrays, "total/") or None,
-                      _below(arrays, "subgroups/"))
+                      _below(arrays, "subgroups/"), _below(arrays, "decisions/"))
     return Outcome(run=facts["run"], seed=facts["seed"], options=options, layout=layout, fit=fit, effects=effects,
                    warnings=tuple(map(plain, facts["warnings"])), seconds=facts["seconds"],
                    excluded=facts.get("excluded", {}), diagnostics=_diagnostics(arrays))

@@ -11,7 +11,7 @@ from fedci.diagnostics.findings import Diagnostics
 from fedci.diagnostics.trial import Trial
 from fedci.effect import Effect
 from fedci.protocol import optimise
-from fedci.result import account
+from fedci.result import account, deciding
 from fedci.result import subgroup_effects as grouped
 from fedci.result.subgroup_effects import subgroups_of
 from fedci.study.study import Study
@@ -43,7 +43,7 @@ def summary(result: Result, alpha: float) -> str:
         f"{sum(outcome.seconds.values()):.1f} s, seed {outcome.seed}.",
         "",
         *told[1],
-        *((*trial(result), *subgroups(result, alpha)) if degenerate is None else ()),
+        *((*trial(result), *subgroups(result, alpha), *decisions(result, alpha)) if degenerate is None else ()),
         *account.in_words(study, outcome),
         *(_sensitivity(result, alpha) if degenerate is None else ()),
     ]
@@ -119,6 +119,13 @@ def subgroups(result: Result, alpha: float) -> list[str]:
         return []
     found = subgroups_of(result.study.groups, result.outcome.effects.subgroups)
     return grouped.in_words(found, len(result.sites), alpha)
+
+
+def decisions(result: Result, alpha: float) -> list[str]:
+    """Of a study that asks for them."""
+    if result.study.decisions is None:
+        return []
+    return deciding.in_words(result.decisions if result.outcome.effects.decisions else None, alpha)
 
 
 def of_people(result: Result, alpha: float) -> str:

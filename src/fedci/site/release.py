@@ -24,7 +24,7 @@ import numpy as np
 from fedci.effect import CORRELATIONS
 from fedci.errors import FedciError
 from fedci.plain import Shown
-from fedci.protocol import refuting
+from fedci.protocol import course, refuting
 from fedci.protocol.requests import COMPLETION, OWN, REQUESTS, Request, Sizes
 from fedci.study.options import FitOptions
 from fedci.study.study import Study
@@ -177,6 +177,7 @@ def _sums(study: Study, options: FitOptions, model: Family, sizes: Sizes) -> Ite
         if _is_asked(request, study, model):
             for draws, times in request.occasions(options):
                 here = {**sizes, "draws": draws, "groups": len(study.groups), "levels": study.levels,
+                        **course.decisions_sizes(study),
                         **model.dictionary(draws)}
                 for array in (*request.answer, *(() if request.averaged else request.own)):
                     yield Sum(request.phase, array.name, array.at(here), times, array.meaning)

@@ -23,6 +23,7 @@ from fedci.plain import Shown, named
 from fedci.study import outcomes
 from fedci.study.assignment import Design
 from fedci.study.coding import TREATMENT_KEYS, Coding, Name, name_of, sources, with_codings
+from fedci.study.decisions import Decisions
 from fedci.study.estimand import Estimand
 from fedci.study.identity import RULE, check_format
 from fedci.study.omop import Omop
@@ -248,6 +249,8 @@ class Study(Shown, _Stated):
     diagnostics: Diagnosing = Diagnosing()
     design: Design = Design()
     """How treatment came about: 'observational', or drawn by lot, 'randomised' (`study.assignment`)."""
+    decisions: Decisions | None = None
+    """What is asked of the effects for a decision (`study.decisions`)."""
     subgroups: dict[Name, Subgroup] = {}
     """Name → of whom effects are told beside everybody's (`study.subgroups`)."""
     policy: Policy = policy("standard")
@@ -282,6 +285,7 @@ class Study(Shown, _Stated):
                      coding: Mapping[str, Coding | Mapping[str, Any]] = ...,
                      diagnostics: Diagnosing | Mapping[str, Any] = ...,
                      design: str | Design | Mapping[str, Any] = ...,
+                     decisions: Decisions | Mapping[str, Any] | None = ...,
                      subgroups: Mapping[str, str | Subgroup | Mapping[str, Any]] = ...,
                      policy: str | Policy | Mapping[str, Any] = ...,
                      preset: str = ..., options: Mapping[str, Any] = ..., sites: Iterable[str] = ...,
@@ -396,8 +400,8 @@ class Study(Shown, _Stated):
             raise StudyError(f"{place}: there is no differential privacy of more than two arms yet. Leave epsilon out")
         if self.completes:
             raise StudyError(f"{place}: missing = \"model\" is of two arms yet. Write missing = \"impute\"")
-        if self.subgroups or self.design.randomised:
-            key = "subgroups" if self.subgroups else "design"
+        if self.subgroups or self.design.randomised or self.decisions:
+            key = "subgroups" if self.subgroups else "decisions" if self.decisions else "design"
             raise StudyError(f"{place}: {key} is of two arms yet. Leave it out, or run a study of two of the arms")
         if self.diagnostics.refute or self.diagnostics.controls:
             raise StudyError(f"{place}: refuters and negative controls are of two arms yet. Leave them out, or run a "
@@ -469,12 +473,15 @@ class Study(Shown, _Stated):
                                  f"{nearest(name, self.source.omop.features)}. Write [source.omop.features.{name}]")
 
     def _check_subgroups(self) -> None:
-        """Of covariates of the study; and told with the diagnostics, which are sums without noise."""
-        if self.groups and not self.diagnostics.enabled:
-            raise StudyError("subgroups are told with the diagnostics. Set enabled = true under [diagnostics]")
-        if self.groups and (self.policy.epsilon is not None or self.noises_sums):
-            raise StudyError("subgroups: their effects are told without noise, and this study's sums have noise. Leave "
-                             "them out, or choose another preset and policy")
+        """Subgroups and decisions are of covariates, and told with the diagnostics: sums without noise."""
+        if self.decisions is not None:
+            self.decisions.columns(self.covariates)
+        named = [key for key, asks in (("subgroups", self.groups), ("decisions", self.decisions)) if asks]
+        if named and not self.diagnostics.enabled:
+            raise StudyError(f"{named[0]}: they are told with the diagnostics. Set enabled = true under [diagnostics]")
+        if named and (self.policy.epsilon is not None or self.noises_sums):
+            raise StudyError(f"{named[0]}: they are told without noise, and this study's sums have noise. Leave them "
+                             f"out, or choose another preset and policy")
 
     @property
     def groups(self) -> tuple[Group, ...]:
@@ -648,7 +655,7 @@ class Study(Shown, _Stated):
         else:
             agreed["source"] = self.source.model_dump(exclude_none=True)
         agreed["coding"] = {name: coding.plain() for name, coding in self.coding.items()}
-        for key in ("coding", "rows_without", "cluster", "arms", "subgroups", "design", "estimand"):
+        for key in ("coding", "rows_without", "cluster", "arms", "subgroups", "design", "estimand", "decisions"):
             if getattr(self, key) == type(self).model_fields[key].default:  # what a study does not say is no part of it
                 del agreed[key]
         # a study has the hash that it had before there were other types
@@ -679,7 +686,7 @@ class Study(Shown, _Stated):
         """The study as a file: `Study.read` of it is equal to this study."""
         changes = self.policy.changes()
         top = self.model_dump(exclude={"covariates", "linkage", "diagnostics", "policy", "options", "source",
-                                       "estimand", *OF_TYPES, "coding", "subgroups", "design"})
+                                       "estimand", *OF_TYPES, "coding", "subgroups", "design", "decisions"})
         top = {key: value for key, value in top.items() if value is not None}
         if self.rows_without == "refuse":
             del top["rows_without"]
@@ -701,6 +708,8 @@ class Study(Shown, _Stated):
             tables["linkage"] = linkage
         if diagnostics := self.diagnostics.model_dump(exclude_defaults=True):
             tables["diagnostics"] = diagnostics
+        if self.decisions is not None:
+            tables["decisions"] = self.decisions.model_dump(exclude_defaults=True)
         tables |= {f"subgroups.{toml_key(name)}": one.plain() for name, one in self.subgroups.items()}
         if self.source:
             tables["source"] = self.source.model_dump(exclude_none=True)

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float
 
 from fedci.effect import person_weights
 from fedci.model.likelihood import Bounded, Held
@@ -39,6 +39,7 @@ from fedci.model.rows import (
 from fedci.model.shared import basis, latent, latent_blocks, sparse
 from fedci.model.shared.arranged import arranged
 from fedci.model.shared.evidence import SharedDraws
+from fedci.model.shared.inducing import blocks_of
 from fedci.model.shared.latent_blocks import LatentBlocks
 from fedci.model.shared.shared import SharedModel, own_root
 from fedci.model.shared.sparse import Blocks, Learnt
@@ -84,8 +85,6 @@ class SurvivalRows(NamedTuple):
     """Of people, in blocks."""
     weights: Float[Array, "k b e"]
     """Of each in the sums over everyone, and over who got an arm; 0 for padding."""
-    person: Int[Array, "r"]
-    """Whose each row is, in the order of the rows."""
 
     @property
     def u(self) -> Array:
@@ -159,11 +158,11 @@ def survival_rows(model: SharedModel, x: np.ndarray, w: np.ndarray, event: np.nd
     latent_rows = arranged(model, each, w[rows.person], rows.y, u, index, 0.0, rows.share, inducing, blocks=True)
     if not isinstance(latent_rows, LatentBlocks):
         raise AssertionError("rows of intervals stand in blocks")
-    blocks = -(-len(x) // PEOPLE)
+    blocks = blocks_of(len(x), PEOPLE)
     more = blocks * PEOPLE - len(x)
     weights = np.pad(person_weights(w, np.ones(len(x)), model.arms).T, ((0, more), (0, 0)))
     return SurvivalRows(latent_rows, on_device(np.pad(x, ((0, more), (0, 0))).reshape(blocks, PEOPLE, -1)),
-                        on_device(weights.reshape(blocks, PEOPLE, -1)), on_device(rows.person))
+                        on_device(weights.reshape(blocks, PEOPLE, -1)))
 
 
 def nobody(model: SharedModel, u: np.ndarray) -> SurvivalRows:

@@ -5,7 +5,7 @@ OUT ?= demo-out
 # Tests compare our account with this one. Without its pins: it holds attrs below 24, which nothing of it needs.
 ACCOUNTANT = dp-accounting dm-tree mpmath wrapt
 
-.PHONY: demo network-demo debian test test-all test-r test-benchmark bench bench-scale benchmark docs architecture priors pictures site assurance lint clean
+.PHONY: demo network-demo debian test test-all test-r release hashes test-benchmark bench bench-scale benchmark docs architecture priors pictures site assurance lint clean
 
 .venv: .venv/installed
 
@@ -39,6 +39,26 @@ test: .venv debian lint
 
 test-all: .venv debian lint
 	JAX_DISABLE_MOST_OPTIMIZATIONS=0 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+
+# Wheel and sdist into dist/, with an SBOM (CycloneDX); then, as a new user would: the wheel in an environment of its own, the
+# hashes of all that it takes compared, the README's commands run there. The version and the changelog's heading come first.
+RELEASE = build/release
+release: .venv
+	rm -rf dist $(RELEASE)
+	$(BIN)/python -m build --outdir dist
+	$(PYTHON) -m venv $(RELEASE)
+	$(RELEASE)/bin/pip install --quiet --disable-pip-version-check --require-hashes -r constraints-hashed.txt
+	$(RELEASE)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt "$$(ls dist/*.whl)[all]"
+	$(BIN)/python release/readme.py $(RELEASE)/bin
+	$(RELEASE)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt packaging
+	$(RELEASE)/bin/python release/sbom.py fedci all > dist/fedci.cdx.json
+	cd dist && sha256sum * > SHA256SUMS && cat SHA256SUMS
+
+# constraints-hashed.txt anew, for this platform and Python, after a change of constraints.txt.
+hashes: .venv
+	mkdir -p build
+	$(BIN)/pip install --quiet --disable-pip-version-check --dry-run --ignore-installed --report build/report.json -c constraints.txt '.[all]'
+	$(BIN)/python release/hashes.py build/report.json > constraints-hashed.txt
 
 # The R package against Python's numbers, with R from Debian.
 test-r: .venv
@@ -99,6 +119,7 @@ benchmark: .venv-benchmark
 # docs/benchmarks.md, docs/benchmarks/ and their figures, from the results on disk.
 docs: .venv
 	$(BIN)/python -m fedci.benchmark.pages.benchmark_page benchmarks/results docs/benchmarks.md
+	$(BIN)/python -m fedci.benchmark.pages.outcomes_page benchmarks/results/outcomes docs/benchmarks/outcomes.md
 
 # The tables of modules in docs/architecture.md, of requests in docs/security.md, and of floors in docs/site.md.
 architecture: .venv
@@ -139,7 +160,7 @@ assurance: .venv
 
 # Style, and types: mypy reads the package in half a minute, and again in seconds.
 lint: .venv
-	$(BIN)/ruff check src tests tests_benchmark assurance docs
+	$(BIN)/ruff check src tests tests_benchmark assurance docs release
 	$(BIN)/mypy
 
 clean:

@@ -142,7 +142,7 @@ def sums_of(w: np.ndarray, draws: int = 7) -> tuple[dict[str, np.ndarray], np.nd
     weights = person_weights(w, np.ones(len(w)))
     named = effect_sums(Effect(means[:, 0] @ weights.T, variances[:, 0] @ weights.T),
                         Effect(means @ weights.T, variances @ weights.T), np.sqrt(variances).sum(2).mean(0),
-                        population_sizes(int((1 - w).sum()), int(w.sum())))
+                        population_sizes((int((1 - w).sum()), int(w.sum()))))
     return named, means, variances
 
 

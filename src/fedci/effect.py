@@ -12,8 +12,8 @@ draw by draw whatever is made of the two: r₁ − r₀, r₁/r₀, odds ratio, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -54,15 +54,22 @@ REALISED = 4
 """Of realised effects every fourth draw is told: their spread is mostly the noise's, which is averaged over draws."""
 
 
-def person_weights(w: np.ndarray, mask: np.ndarray) -> np.ndarray:
-    """[3, n] weight of each row in the sums over each population: w [n] is 0 or 1, mask [n] is 0 in padding."""
+def weights_of(arms: int) -> np.ndarray:
+    """[e, A] of a person of each arm in the sums over each population: of more than two arms over everybody, and over
+    who got each of them."""
+    return WEIGHTS if arms == 2 else np.vstack([np.ones(arms), np.eye(arms)])
+
+
+def person_weights(w: np.ndarray, mask: np.ndarray, arms: int = 2) -> np.ndarray:
+    """[e, n] weight of each row in the sums over each population: w [n] is the arm, mask [n] is 0 in padding."""
     w = np.asarray(w)
-    return WEIGHTS @ np.stack([1 - w, w]) * np.asarray(mask)
+    picked = np.stack([1 - w, w]) if arms == 2 else (w[None] == np.arange(arms)[:, None]).astype(float)
+    return weights_of(arms) @ picked * np.asarray(mask)
 
 
-def population_sizes(untreated: int, treated: int) -> np.ndarray:
-    """[3] how many people each population has."""
-    return (WEIGHTS @ np.array([untreated, treated])).astype(np.int64)
+def population_sizes(by_arm: Sequence[int]) -> np.ndarray:
+    """[e] how many people each population has, of so many in each arm."""
+    return (weights_of(len(by_arm)) @ np.array(by_arm)).astype(np.int64)
 
 
 def told_of_realised(draws: int) -> int:
@@ -262,6 +269,9 @@ class EffectSums:
 
         risks [L, 2, 3]   Σ r_a(x_i)               risks_cov [1, 2, 2, 3]   its covariances over the draws
 
+    Of more than two arms A, with populations everybody and who got each: arm_mean [L, A, 1 + A] in place of cate and
+    ite, the sum of what is expected in each arm, and arm_cov [1, A, A, 1 + A]; of risks A in place of 2 (`between`).
+
     Of a count, in place of risks, rates and rates_cov. Of a time to an event, at the end of each interval:
 
         survival [L, 2, J, 3]   Σ S_a(t_j | x_i)   survival_cov [1, 2, J, 2, J, 3]
@@ -274,6 +284,29 @@ class EffectSums:
 
     def people(self, population: str = "all") -> int:
         return sum(int(part["people"][_column(population)]) for part in self.parts)
+
+    @property
+    def arms(self) -> int:
+        part = self.parts[0]
+        return next((part[name].shape[1] for name in ("arm_mean", "risks", "rates", "survival") if name in part), 2)
+
+    def between(self, against: int, arm: int) -> EffectSums:
+        """Of two of more than two arms, as of a treatment and its reference: over everybody, who got `arm`, and who got
+        `against`."""
+        if self.arms == 2:
+            return self
+        return replace(self, parts=tuple(_between(part, against, arm) for part in self.parts))
+
+    def in_arm(self, arm: int, population: int = 0) -> Effect:
+        """What is expected in one arm on average, or its risk (of a time by the last horizon) or rate; of numbers about
+        their mean. `population`: everybody, or from 1 on who got each arm."""
+        people = sum(int(part["people"][population]) for part in self.parts)
+        if "arm_mean" in self.parts[0]:
+            return average([_of_draws(part["arm_mean"][:, arm, population], part["arm_cov"][:, arm, arm, population])
+                            for part in self.parts], people, self.dependent)
+        other = 0 if arm else 1
+        two = replace(self, parts=tuple(_between(part, other, arm, population) for part in self.parts))
+        return (two.rates() if self.of_rates else two.risks()).of_treated
 
     @property
     def of_risks(self) -> bool:
@@ -337,6 +370,25 @@ class EffectSums:
         """The average of sd(τ_i) over everybody."""
         place = _place(noise_correlation)
         return sum(float(part["ite_sd"][place]) for part in self.parts) / self.people()
+
+
+def _between(part: Mapping[str, np.ndarray], against: int, arm: int,
+             population: int | None = None) -> dict[str, np.ndarray]:
+    """Over one population, or over everybody and who got either."""
+    pick, over = [against, arm], [0, 1 + arm, 1 + against] if population is None else [population] * 3
+    found = {"people": part["people"][over]}
+    if "arm_mean" in part:
+        mean, cov = part["arm_mean"][..., over], part["arm_cov"][..., over]
+        variance = cov[:, arm, arm] + cov[:, against, against] - 2.0 * cov[:, arm, against]
+        return found | {"cate_mean": mean[:, arm] - mean[:, against], "cate_var": np.maximum(variance, 0.0)}
+    for name in ("risks", "rates", "survival"):
+        if name in part:
+            found[name] = part[name][:, pick][..., over]
+        if f"{name}_cov" in part:
+            cov = part[f"{name}_cov"]
+            second = 3 if name == "survival" else 2
+            found[f"{name}_cov"] = np.take(np.take(cov, pick, 1), pick, second)[..., over]
+    return found
 
 
 def _of_draws(means: np.ndarray, variances: np.ndarray) -> Effect:

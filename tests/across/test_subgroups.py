@@ -5,6 +5,7 @@ import pytest
 
 from fedci import Result
 from fedci.errors import UsageError
+from fedci.report.page import write_report
 from fedci.site.release import release
 from support.masked import FEW, SECURE
 from tests_support import fit_sites, hospitals, study
@@ -74,3 +75,41 @@ def test_a_study_without_any_says_so(clear):
     with pytest.raises(UsageError, match="names no subgroups"):
         plain.subgroups()
     assert "subgroups" not in plain.plain()
+
+
+# --- decisions
+
+ASKED = CHANGES | {"subgroups": {"sex": "sex"}, "decisions": {"along": ["age", "sex"], "cost": 0.5}}
+
+
+@pytest.fixture(scope="module")
+def decided():
+    return fit_sites(hospitals(40, 37, 39), **ASKED)
+
+
+def test_decisions_are_those_of_the_combined_sums(decided, clear):
+    """Σ x̃ τ of the constant is the sum over everybody; a leaf's people are counted once; what leaves was foreseen."""
+    result, sites = decided
+    told, sums = result.outcome.effects.decisions, result.outcome.effects.sums
+    np.testing.assert_allclose(told["projected"][:, 0, 0], sum(part["cate_mean"][:, 0] for part in sums.values()),
+                               rtol=1e-9)
+    np.testing.assert_allclose(told["leaf_effects"][:, 0].sum(1), told["projected"][:, 0, 0], rtol=1e-9)
+    assert told["leaf_people"].sum() == told["products"][0, 0] == told["scores"][0] == 116
+    own = result.outcome.diagnostics.heterogeneity
+    assert told["scores"][1] / 116 == pytest.approx(own.pooled.mean, rel=2e-3), "each site rounds its own to 4 digits"
+    foreseen = {part.name: part.shape for part in release(result.study, next(iter(sites.values())).party.whole,
+                                                          sites=3).sums if part.phase == "checks"}
+    assert all(foreseen[name] == part.shape for name, part in told.items() if name in foreseen)
+
+
+def test_decisions_come_back_from_disk_and_stand_in_the_report(decided, tmp_path):
+    result = decided[0]
+    result.save(tmp_path / "result")
+    again = Result.load(tmp_path / "result")
+    assert again.plain()["decisions"] == result.plain()["decisions"]
+    page = write_report(tmp_path / "result").read_text(encoding="utf-8")
+    for words in ("at a glance", "In whom", "Whom to treat", "treat everybody", "The straight line nearest"):
+        assert words in page
+    assert "result." not in page.partition("As sources are added</h2>")[0].partition("at a glance")[2]
+    with pytest.raises(UsageError, match="asks nothing for decisions"):
+        result.__class__(study=study(), outcome=result.outcome, people={}).decisions  # noqa: B018

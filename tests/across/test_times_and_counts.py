@@ -13,6 +13,7 @@ from fedci.report.page import write_report
 from fedci.result.prediction import predict_file
 from fedci.site.admission import reasons, situation
 from fedci.table.proposal import propose
+from support.mailed import Mailed
 
 SITES = ("lyon", "oslo", "turin")
 FEW = {"model": {"directions": 1, "knots": 3, "landmarks": 4, "inducing": 16}, "optimiser": {"rounds": 6, "draws": 4},
@@ -99,6 +100,31 @@ def test_masked_sums_give_what_clear_ones_do(outcome, timed, counted):
         one, other = masked.survival("lyon"), clear.survival("lyon")
         np.testing.assert_allclose(one.of_treated.mean, other.of_treated.mean, atol=0.01)
         assert one.rmst().difference.mean == pytest.approx(other.rmst().difference.mean, abs=0.05)
+
+
+@pytest.mark.parametrize("outcome", [TIMED, COUNTED])
+def test_a_fit_that_was_interrupted_goes_on_to_the_same_bits(outcome, tmp_path, timed, counted):
+    def stop(seen):
+        if seen.number == 4:
+            raise KeyboardInterrupt
+
+    path, whole = tmp_path / "kept.npz", timed if outcome is TIMED else counted
+    with pytest.raises(KeyboardInterrupt):
+        FedCI(plan(outcome)).fit(sources(), progress=stop, checkpoint=path)
+    again = FedCI(plan(outcome)).fit(sources(), checkpoint=path)
+    assert again.outcome.fit.theta.tobytes() == whole.outcome.fit.theta.tobytes()
+    assert again.ate().means.tobytes() == whole.ate().means.tobytes()
+
+
+@pytest.mark.parametrize("outcome", [TIMED, COUNTED])
+def test_a_study_by_files_gives_the_same_bits(outcome, tmp_path, timed, counted):
+    """Sites that start anew for every letter (codec, door, ledger, mail), and the same study in this process."""
+    agreed = plan(outcome, sites=SITES, options=FEW | {"optimiser": {"rounds": 2, "draws": 4}})
+    mailed = Mailed(tmp_path, agreed, {site: table(number) for number, site in enumerate(SITES)})
+    mailed.go()
+    found, here = mailed.found(), FedCI(agreed).fit(sources())
+    assert found.outcome.fit.theta.tobytes() == here.outcome.fit.theta.tobytes()
+    assert found.ate().means.tobytes() == here.ate().means.tobytes()
 
 
 @pytest.mark.parametrize("kind", ["timed", "counted"])

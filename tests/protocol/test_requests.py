@@ -23,7 +23,7 @@ from fedci.protocol.codec import decode, encode
 from fedci.protocol.course import Contract
 from fedci.protocol.messages import TYPES, AskMaskKey, Message, Refusal, Reply, Step
 from fedci.protocol.requests import COMPLETION, MASKED, NO_PHASE, OWN, REQUESTS, SIZES, Array, Request, asked, row_of
-from fedci.site import diagnosing, grouping
+from fedci.site import diagnosing, targeting
 from fedci.site.describing import Part
 from fedci.site.door import Door, check_leaving
 from fedci.site.ledger import Ledger, read
@@ -51,11 +51,12 @@ def test_every_step_has_a_row_and_something_that_computes_it():
     models = [model_of(preset(name).model, 2, 2, 1, outcome)
               for name, outcome in (("classic", "numeric"), ("default", "numeric"), ("default", "binary"),
                                     ("few", "numeric"), ("default", "survival"), ("default", "count"))]
+    models.append(model_of(preset("default").model, 2, 2, 1, arms=3))
     assert {type(model) for model in models} == set(FAMILIES.values())
     asks = {name for model in models for name in model.asks}
     assert steps == {*DESCRIBED, course.READY, course.BEGIN, COMPLETION, *asks,
-                     *(f"AskDiagnostic.{kind}" for kind in (*diagnosing.KINDS, *grouping.KINDS))}
-    assert {row.kind for row in REQUESTS.values()} == {"", *diagnosing.KINDS, *grouping.KINDS}
+                     *(f"AskDiagnostic.{kind}" for kind in (*diagnosing.KINDS, *targeting.KINDS))}
+    assert {row.kind for row in REQUESTS.values()} == {"", *diagnosing.KINDS, *targeting.KINDS}
     assert {name for name, row in REQUESTS.items() if row.optional} == {name for name in steps if "." in name}
 
 

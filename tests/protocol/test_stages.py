@@ -121,15 +121,15 @@ def test_neither_those_of_a_stage_nor_those_left_out_are_few(people, rows):
 
 def test_what_a_stage_would_look_at_is_a_sum_over_sites_and_the_rows_chosen_are_so_many():
     w = np.repeat([0, 1], (90, 35))
-    looked_at = stages.people_of(90, 35, 20)
+    looked_at = stages.people_of((90, 35), 20)
     assert list(looked_at) == [len(stages.chosen(w, rows)) for rows in stages.choices(20)]
     assert list(looked_at[:3]) == [20, 125, 125]
-    assert not stages.people_of(90, 35, 0).any()
+    assert not stages.people_of((90, 35), 0).any()
 
 
 def test_the_first_stage_is_the_largest_that_spares_half_the_work(staged):
     """With 100,000 people at each of two sites: 10,000 of each, then all."""
-    outcome, looked_at = staged.outcome, 2 * stages.people_of(60_000, 40_000, 1000)
+    outcome, looked_at = staged.outcome, 2 * stages.people_of((60_000, 40_000), 1000)
     options = FitOptions.model_validate(outcome.options.model_dump() | {"optimiser": {"first_rows": 1000}})
     assert stages.first(outcome.layout.model, options, 200_000, looked_at) == (10_000, 20_000)
-    assert stages.first(outcome.layout.model, options, 1900, stages.people_of(950, 950, 1000)) == FirstStage()
+    assert stages.first(outcome.layout.model, options, 1900, stages.people_of((950, 950), 1000)) == FirstStage()

@@ -357,6 +357,22 @@ def test_with_ids_one_patient_more_is_seen_in_a_study_of_other_columns(tmp_path)
     assert isinstance(told(tmp_path, rows.iloc[:100], fewer), Reply)
 
 
+def test_tokens_of_one_patient_more_are_refused_before_they_leave(tmp_path):
+    """Their number is one person's answer to whatever question the study's author made of who is left out."""
+    rows, agreed = with_ids(frame(101, 0)), study(policy=STANDARD, ids=("id",))
+
+    def linked(table, apart=""):
+        run = f"run-{next(NUMBERS)}"
+        return Kit(tmp_path, agreed, table, apart=apart, key=bytes(32)).ask(run, AskLinkKey(run, 2, "a"))[-1]
+
+    assert isinstance(linked(rows.iloc[:100]), Reply)
+    assert isinstance(linked(rows.iloc[:100]), Reply)
+    assert linked(rows).code == "disclosure"
+    assert Accountant(tmp_path / "store").runs == set()
+    assert isinstance(told(tmp_path, rows.iloc[:100], agreed, keep="b"), Reply)  # sums are another matter: here
+    assert isinstance(linked(with_ids(frame(140, 0))), Reply)  # are forty more
+
+
 def test_with_ids_everybody_may_be_measured_again_and_one_may_not(tmp_path):
     agreed = study(policy=STANDARD, ids=("id",), linkage={"enabled": False})
     rows = with_ids(frame(100, 0))

@@ -131,6 +131,8 @@ def show_comparison(comparison: Comparison, names: tuple[str, str], console: Con
     if differ:
         console.print(table("Settings that differ", ("setting", *names), differ))
     console.print("All other settings agree.", markup=False)
+    if comparison.cohorts is not None:
+        console.print(comparison.cohorts.in_words(), markup=False)
     console.print("The two results share people, so their difference has no interval of its own.", markup=False)
 
 

@@ -35,7 +35,7 @@ from fedci.protocol.completing import explained, gaps_of
 from fedci.protocol.course import Contract, Opening
 from fedci.protocol.engine import Engine
 from fedci.protocol.messages import Hello
-from fedci.protocol.requests import REQUESTS
+from fedci.protocol.requests import REQUESTS, diagnostic
 from fedci.study.options import FitOptions
 from fedci.study.policy import check_available
 from fedci.study.study import Study
@@ -69,6 +69,21 @@ class AtSite(NamedTuple):
 
     rows: int
     treated: int
+    """Of more than two arms, all but the reference's people."""
+    others: tuple[int, ...] = ()
+    """Then how many got each of these."""
+
+    @classmethod
+    def of(cls, counts: Iterable[float]) -> AtSite:
+        """From how many people there are, and how many in each arm but the reference."""
+        rows, *arms = (round(float(count)) for count in counts)
+        return cls(rows, sum(arms), tuple(arms) if len(arms) > 1 else ())
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """What `of` takes."""
+        return self.rows, *(self.others or (self.treated,))
+
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,6 +150,8 @@ class Effects:
     subgroups: Mapping[str, np.ndarray] = field(default_factory=dict)
     """Sums over the people of each subgroup that the study names (`result.subgroup_effects`); none: it names none, or
     they were given up."""
+    decisions: Mapping[str, np.ndarray] = field(default_factory=dict)
+    """Of a study with decisions (`result.deciding`)."""
     beta: BetaLaw | None = None
     """Model `shared`: β's law for each θ, which the checks need; not saved."""
 
@@ -260,7 +277,7 @@ def handshake(talk: Talk, contract: Contract) -> tuple[str, ...]:
 def layout_of(contract: Contract, opened: Opening, talk: Talk) -> Layout:
     """What is kept of the opening; how many people a site has it tells itself."""
     sites = talk.totals["AskMeans"].sites
-    people = {name: AtSite(*(round(float(count)) for count in own["people"])) for name, own in sites.items()}
+    people = {name: AtSite.of(own["people"]) for name, own in sites.items()}
     return Layout(sites=contract.sites, model=opened.model, scales=opened.scales, u=opened.u, pooled_u=opened.pooled_u,
                   indicators=opened.indicators, people=people, columns=opened.columns, withheld=opened.withheld,
                   timing=opened.timing, lacking=opened.lacking, laws=opened.laws)
@@ -304,15 +321,42 @@ def gather_effects(talk: Talk, contract: Contract, opened: Opening, model: Prope
     drawn = talk.follow(course.closing(contract, opened, model, fit.theta, fit.anchor))
     total = next(total for name, total in talk.totals.items() if REQUESTS[name].phase == "effects")
     return Effects(drawn.draws, {name: dict(part) for name, part in total.sites.items()},
-                   dict(total.sums) if talk.secure else None, _subgroups(talk, opened), drawn.law)
+                   dict(total.sums) if talk.secure else None,
+                   _told(talk, opened, course.SUBGROUPS), _decisions(talk, opened, drawn), drawn.law)
 
 
-def _subgroups(talk: Talk, opened: Opening) -> dict[str, np.ndarray]:
-    """In the outcome's units."""
-    told = talk.totals.get(course.SUBGROUPS, GIVEN_UP).sums
+UNITS = {"effects": 1, "effects_cov": 2, "projected": 1, "projected_cov": 2, "leaf_effects": 1, "leaf_cov": 2}
+"""Powers of the effect's unit in what is told of subgroups and decisions."""
+
+
+def _told(talk: Talk, opened: Opening, name: str) -> dict[str, np.ndarray]:
+    """In the outcome's units; nothing where it was given up."""
     unit = float(opened.timing[0]) if opened.model.outcome == "count" else opened.scales.y_sd
-    powers = {"effects": 1, "effects_cov": 2}
-    return {name: np.asarray(part) * unit ** powers.get(name, 0) for name, part in told.items()}
+    return {key: np.asarray(part) * unit ** UNITS.get(key, 0)
+            for key, part in talk.totals.get(name, GIVEN_UP).sums.items()}
+
+
+def _decisions(talk: Talk, opened: Opening, drawn: course.Drawn) -> dict[str, np.ndarray]:
+    """With the rule and the cutoffs, and doubly robust sums in the outcome's units."""
+    told, unit = _told(talk, opened, course.DECISIONS), opened.scales.y_sd
+    if not told:
+        return {}
+    centre = opened.scales.y_mean
+    n, psi, psi2, zero, zero2, both = told["scores"]
+    told["scores"] = np.array([n, unit * psi, unit**2 * psi2, unit * zero + n * centre,
+                               unit**2 * zero2 + 2 * unit * centre * zero + n * centre**2,
+                               unit**2 * both + unit * centre * psi])
+    for name in ("leaf_scores", "above_scores"):
+        psi, psi2, both, *d = told[name].T
+        told[name] = np.column_stack([unit * psi, unit**2 * psi2, unit**2 * both + unit * centre * psi,
+                                      *(unit * part for part in d)])
+    return told | {"rule": drawn.rule, "cutoffs": drawn.cutoffs * unit, "same": _same(talk, unit)}
+
+
+def _same(talk: Talk, unit: float) -> np.ndarray:
+    """[3] n, Σd, Σd² of the effects that are expected of people without their outcomes."""
+    sums = talk.totals.get(diagnostic("outcome"), GIVEN_UP).sums.get("sameness")
+    return np.zeros(3) if sums is None else np.array([sums[0, 0], unit * sums[0, 1], unit**2 * sums[0, 2]])
 
 
 class _Clock:

@@ -27,6 +27,7 @@ from fedci.model.parallel import on_processor
 from fedci.model.rows import (
     Anchor,
     Arms,
+    ArmSums,
     BetaLaw,
     Draws,
     LeftOut,
@@ -102,7 +103,7 @@ class ExactRows(NamedTuple):
 
     def statistics(self, model: Any, vector: Float[Array, "p"], jitter: Scalar, sums: tuple[()] = ()) -> SufficientSums:
         theta = model.unravel(vector)
-        z = self.mask[:, None] * model.design(theta, self.x, covariance.arms(self.w))
+        z = self.mask[:, None] * model.design(theta, self.x, covariance.arms(self.w, model.arms))
         root_phi, root_sigma = model.roots(theta)
         chol = jnp.linalg.cholesky(observed_covariance(root_phi, root_sigma, self.alike(model.k(theta, self.x)), self,
                                                        jitter))
@@ -131,8 +132,11 @@ class ExactRows(NamedTuple):
 
         return jax.lax.map(of_draw, draws)
 
-    def effects(self, model: Any, vector: Vector, draws: Draws, correlations: Vector, jitter: Scalar) -> SiteEffects:
-        weights = person_weights(np.asarray(self.w), np.asarray(self.mask))
+    def effects(self, model: Any, vector: Vector, draws: Draws, correlations: Vector,
+                jitter: Scalar) -> SiteEffects | ArmSums:
+        weights = person_weights(np.asarray(self.w), np.asarray(self.mask), model.arms)
+        if model.arms > 2:
+            return arm_sums(model, vector, self, draws, weights, jitter)
         return weighted_effects(model, vector, self, draws, weights, correlations, jitter)
 
     def weighed(self, model: Any, vector: Vector, draws: Draws, weights: Vector, jitter: Scalar) -> Weighed:
@@ -154,13 +158,13 @@ class ExactRows(NamedTuple):
                                                  jitter), (draws, beta))
 
 
-def observed_covariance(root_phi: Float[Array, "2 2"], root_sigma: Float[Array, "2 2"], k: Float[Array, "n n"],
+def observed_covariance(root_phi: Float[Array, "A A"], root_sigma: Float[Array, "A A"], k: Float[Array, "n n"],
                         site: ExactRows, jitter: Scalar) -> Float[Array, "n n"]:
     """K_obs of the site's people, and a unit diagonal for its padding (which then adds 0 to every term)."""
     return _observed(root_phi @ root_phi.T, root_sigma @ root_sigma.T, k, site, jitter)
 
 
-def _observed(phi: Float[Array, "2 2"], sigma: Float[Array, "2 2"], k: Float[Array, "n n"], site: ExactRows,
+def _observed(phi: Float[Array, "A A"], sigma: Float[Array, "A A"], k: Float[Array, "n n"], site: ExactRows,
               jitter: Scalar) -> Float[Array, "n n"]:
     people = jnp.outer(site.mask, site.mask)
     return steady(people * covariance.observed(phi, sigma + site.added, k, site.w, site.weight), site, jitter)
@@ -187,11 +191,11 @@ def batch_size(draws: int, n: int) -> int:
 class Conditioned(NamedTuple):
     """One draw conditioned on the site's rows; B values of β̃ share everything but the means."""
 
-    phi: Float[Array, "2 2"]
-    sigma: Float[Array, "2 2"]
+    phi: Float[Array, "A A"]
+    sigma: Float[Array, "A A"]
     k: Float[Array, "n n"]
-    means: Float[Array, "B n 2"]
-    """E[y(0), y(1)] at the site's rows, before they are seen."""
+    means: Float[Array, "B n A"]
+    """E[y(0), y(1), …] at the site's rows, before they are seen."""
     chol: Float[Array, "n n"]
     alpha: Float[Array, "B n"]
     """C⁻¹e."""
@@ -200,14 +204,14 @@ class Conditioned(NamedTuple):
 def condition(law: Law, site: ExactRows, jitter: Scalar) -> Conditioned:
     k, means = site.alike(law.k(site.x, site.x)), law.means(site.x)
     chol = jnp.linalg.cholesky(_observed(law.phi, law.sigma, k, site, jitter))
-    e = site.mask[None] * (site.y[None] - jnp.sum(covariance.arms(site.w)[None] * means, -1))
+    e = site.mask[None] * (site.y[None] - jnp.sum(covariance.arms(site.w, means.shape[-1])[None] * means, -1))
     return Conditioned(law.phi, law.sigma, k, means, chol, cho_solve((chol, True), e.T).T)
 
 
 def arms_at(law: Law, site: ExactRows, given: Conditioned, x: Float[Array, "p d"]) -> Arms:
-    """Means [B, p, 2] and covariances [p, 2, 2] of (E y(0), E y(1)) at new x: no outcome noise."""
+    """Means [B, p, A] and covariances [p, A, A] of E y of each arm at new x: no outcome noise."""
     across = site.among(law.k(x, site.x)) * site.mask[None]
-    q = jnp.stack([given.phi[j, site.w][None] * across for j in (0, 1)])
+    q = jnp.stack([given.phi[j, site.w][None] * across for j in range(given.phi.shape[0])])
     white = jax.vmap(lambda qj: solve_triangular(given.chol, qj.T, lower=True))(q)
     explained = jnp.einsum("anp,bnp->pab", white, white)
     means = law.means(x) + jnp.einsum("apn,Bn->Bpa", q, given.alpha)
@@ -255,6 +259,22 @@ def weighted_effects(model: Any, vector: Vector, site: ExactRows, draws: Draws, 
             return _realised_sums(site, missing_given_observed(site, given, correlation), weights)
 
         return SiteEffects(_expected_sums(site, given, weights), jax.vmap(realised, out_axes=1)(correlations))
+
+    return merged(jax.lax.map(of_draw, draws))
+
+
+@partial(jax.jit, static_argnames="model")
+def arm_sums(model: Any, vector: Vector, site: ExactRows, draws: Draws, weights: Float[Array, "e n"],
+             jitter: Scalar) -> ArmSums:
+    """What is expected in each arm, summed over the people of each population."""
+    def of_draw(draw: Draws) -> ArmSums:
+        given = condition(model.law(vector, draw, site.index), site, jitter)
+        across = (weights @ given.k) * site.mask[None]
+        q = given.phi[:, site.w][:, None] * across[None]
+        white = jax.vmap(lambda qa: solve_triangular(given.chol, qa.T, lower=True))(q)
+        mean = jnp.einsum("Bna,en->Bae", given.means, weights) + jnp.einsum("aen,Bn->Bae", q, given.alpha)
+        cov = given.phi[..., None] * _quadratic(weights, given.k)[None, None] - jnp.einsum("ane,bne->abe", white, white)
+        return ArmSums(mean, jnp.broadcast_to(cov, (mean.shape[0], *cov.shape)))
 
     return merged(jax.lax.map(of_draw, draws))
 
@@ -334,7 +354,7 @@ def _explained(chol: Float[Array, "n n"], q: Float[Array, "e n"]) -> Float[Array
 def left_out(law: Law, site: ExactRows, beta: BetaLaw, jitter: Scalar) -> LeftOut:
     """Of one draw (`model.leave_one_out` has the formulas)."""
     m, z = law.fixed(site.x), site.mask[:, None, None] * law.design(site.x)
-    own_arm = covariance.arms(site.w)
+    own_arm = covariance.arms(site.w, m.shape[1])
     k = site.alike(law.k(site.x, site.x))
     chol = jnp.linalg.cholesky(_observed(law.phi, law.sigma, k, site, jitter))
     a = cho_solve((chol, True), jnp.eye(site.y.shape[0]))
@@ -344,7 +364,7 @@ def left_out(law: Law, site: ExactRows, beta: BetaLaw, jitter: Scalar) -> LeftOu
     s = a - white.T @ white
     r = a @ (site.mask * (site.y - jnp.sum(own_arm * m, 1))) - b.T @ beta.mean
     s_ii = jnp.diag(s)
-    arms = [_arm(law, site, k, m[:, j], z[:, j], j, beta, white, s, r) for j in (0, 1)]
+    arms = [_arm(law, site, k, m[:, j], z[:, j], j, beta, white, s, r) for j in range(m.shape[1])]
     return LeftOut(jnp.stack(arms, -1), site.y - r / s_ii, 1.0 / s_ii)
 
 

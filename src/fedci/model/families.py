@@ -18,9 +18,9 @@ FAMILIES: dict[tuple[str, str], type[Family]] = {
 
 @lru_cache(maxsize=256)
 def model_of(options: ModelOptions | SharedOptions, covariates: int, described: int, sites: int,
-             outcome: str = "numeric", intervals: int = 0) -> Family:
+             outcome: str = "numeric", intervals: int = 0, arms: int = 2) -> Family:
     """The one model of these values in this process: comparing it with itself costs nothing. `covariates` of people:
     of a time to an event x has the interval's place beside them."""
     kind = NoisedFamily if options.sum_noise else FAMILIES[options.family, options.rounds_tell]
     return kind(options=options, covariates=covariates + (outcome == "survival"), described=described, sites=sites,
-                outcome=outcome, intervals=intervals)
+                outcome=outcome, intervals=intervals, arms=arms)

@@ -94,11 +94,13 @@ class Family(ABC):
     """The type of the study's outcome."""
     intervals: int = 0
     """J, of a time to an event: the last column of x is then the interval's place in time."""
+    arms: int = 2
+    """A; the first is the reference."""
 
     @cached_property
     def _hash(self) -> int:
         return hash((self.options.model_dump_json(), self.covariates, self.described, self.sites, self.outcome,
-                     self.intervals))
+                     self.intervals, self.arms))
 
     def __hash__(self) -> int:
         """Computed once: JAX asks for it at every call of a compiled function."""
@@ -275,11 +277,13 @@ class Family(ABC):
         """The parts of the function that `drivers` tells apart, with their words; none where it cannot."""
         return []
 
-    def drivers(self, draws: Draws) -> Any:
-        """What carries the outcome and the effect, by part (`model.shared.drivers`); None where there are none."""
+    def drivers(self, draws: Draws, pair: tuple[int, int] | None = None) -> Any:
+        """What carries the outcome and the effect, by part (`model.shared.drivers`); None where there are none. `pair`:
+        of more arms, the one compared with and the other; without it their average."""
         return None
 
-    def thresholds(self, draws: Draws, columns: Sequence[int], alpha: float) -> Any:
+    def thresholds(self, draws: Draws, columns: Sequence[int], alpha: float,
+                   pair: tuple[int, int] | None = None) -> Any:
         """Where outcome and effect change abruptly along these columns (`model.shared.thresholds`); None where it
         cannot be told."""
         return None

@@ -17,15 +17,16 @@ from jaxtyping import Array, Float
 class Law:
     """One draw, made of functions; lives inside traced code only."""
 
-    phi: Float[Array, "2 2"]
-    sigma: Float[Array, "2 2"]
+    phi: Float[Array, "A A"]
+    """Of A arms: two, or as many as the study has."""
+    sigma: Float[Array, "A A"]
     k: Callable[[Array, Array], Array]
     """([n, d], [m, d]) → [n, m]."""
     own: Callable[[Array], Array]
     """[n, d] → k(x_i, x_i) [n]."""
     means: Callable[[Array], Array]
-    """[n, d] → [B, n, 2]: B values of β̃ (one in the paper's model) share all else."""
+    """[n, d] → [B, n, A]: B values of β̃ (one in the paper's model) share all else."""
     fixed: Callable[[Array], Array]
-    """[n, d] → [n, 2]: the part of the means that does not depend on β̃."""
+    """[n, d] → [n, A]: the part of the means that does not depend on β̃."""
     design: Callable[[Array], Array]
-    """[n, d] → [n, 2, q]: z of each person in each arm, the rows of β̃."""
+    """[n, d] → [n, A, q]: z of each person in each arm, the rows of β̃."""

@@ -45,13 +45,15 @@ def left_out(model: Family, vector: Vector, rows: Rows, draws: Draws, beta: Beta
 
 
 @partial(jax.jit, static_argnames="model")
-def noise_sd(model: Family, vector: Vector, draws: Draws) -> Float[Array, "L 2"]:
+def noise_sd(model: Family, vector: Vector, draws: Draws) -> Float[Array, "L A"]:
     """√Σ_jj of each draw, in model units."""
     return jax.lax.map(lambda draw: jnp.sqrt(jnp.diag(model.law(vector, draw, jnp.asarray(0)).sigma)), draws)
 
 
-def mean_noise_sd(model: Family, vector: Vector, draws: Draws, unit: float) -> tuple[float, float]:
-    """(σ₀, σ₁) in the outcome's units, `unit` of them to one of the model's: roots of the draws' mean variances."""
-    untreated, treated = unit * np.sqrt(np.mean(np.asarray(noise_sd(model, vector, draws)) ** 2, axis=0))
-    return float(untreated), float(treated)
+def mean_noise_sd(model: Family, vector: Vector, draws: Draws, unit: float,
+                  pair: tuple[int, int] = (0, 1)) -> tuple[float, float]:
+    """(σ₀, σ₁) in the outcome's units, `unit` of them to one of the model's: roots of the draws' mean variances. Of
+    more arms those of a pair."""
+    sd = unit * np.sqrt(np.mean(np.asarray(noise_sd(model, vector, draws)) ** 2, axis=0))
+    return float(sd[pair[0]]), float(sd[pair[1]])
 

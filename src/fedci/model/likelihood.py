@@ -57,9 +57,9 @@ SURE = 1e-300
 
 @runtime_checkable
 class Likelihood(Protocol):
-    def arm_precision(self, log_sd: Float[Array, "2"], added: Array | float = 0.0) -> Float[Array, "2"]: ...
+    def arm_precision(self, log_sd: Float[Array, "A"], added: Array | float = 0.0) -> Float[Array, "A"]: ...
 
-    def effect_noise(self, sigma: Float[Array, "2 2"]) -> Float[Array, ""]: ...
+    def effect_noise(self, sigma: Float[Array, "A A"]) -> Float[Array, ""]: ...
 
     def place(self, y: np.ndarray, mean: np.ndarray, var: np.ndarray) -> np.ndarray: ...
 
@@ -68,11 +68,11 @@ class Likelihood(Protocol):
 class Gaussian:
     """y | η ~ N(η, (σ² + added)/weight), σ² of the arm."""
 
-    def arm_precision(self, log_sd: Float[Array, "2"], added: Array | float = 0.0) -> Float[Array, "2"]:
+    def arm_precision(self, log_sd: Float[Array, "A"], added: Array | float = 0.0) -> Float[Array, "A"]:
         """1/(σ_a² + added), the precision of a row of weight 1 in each arm."""
         return 1.0 / (jnp.exp(2.0 * log_sd) + added)
 
-    def effect_noise(self, sigma: Float[Array, "2 2"]) -> Float[Array, ""]:
+    def effect_noise(self, sigma: Float[Array, "A A"]) -> Float[Array, ""]:
         """Var(ε(1) − ε(0)) of a person of weight 1: what a realised effect has beyond the expected one."""
         return sigma[0, 0] + sigma[1, 1] - 2.0 * sigma[0, 1]
 
@@ -152,11 +152,11 @@ class Latent(Likelihood, Protocol):
 class Binary:
     """P(y = 1 | η) = σ(η); there is no noise beside it."""
 
-    def arm_precision(self, log_sd: Float[Array, "2"], added: Array | float = 0.0) -> Float[Array, "2"]:
+    def arm_precision(self, log_sd: Float[Array, "A"], added: Array | float = 0.0) -> Float[Array, "A"]:
         """1: ω is the row's own."""
-        return jnp.ones(2)
+        return jnp.ones(log_sd.shape[0])
 
-    def effect_noise(self, sigma: Float[Array, "2 2"]) -> Float[Array, ""]:
+    def effect_noise(self, sigma: Float[Array, "A A"]) -> Float[Array, ""]:
         return jnp.zeros(())
 
     def place(self, y: np.ndarray, mean: np.ndarray, var: np.ndarray) -> np.ndarray:
@@ -218,11 +218,11 @@ class Binary:
 class Count:
     """y | η negative binomial of mean e^{o + η} and size r = e^θ."""
 
-    def arm_precision(self, log_sd: Float[Array, "2"], added: Array | float = 0.0) -> Float[Array, "2"]:
+    def arm_precision(self, log_sd: Float[Array, "A"], added: Array | float = 0.0) -> Float[Array, "A"]:
         """1: ω is the row's own."""
-        return jnp.ones(2)
+        return jnp.ones(log_sd.shape[0])
 
-    def effect_noise(self, sigma: Float[Array, "2 2"]) -> Float[Array, ""]:
+    def effect_noise(self, sigma: Float[Array, "A A"]) -> Float[Array, ""]:
         return jnp.zeros(())
 
     def place(self, y: np.ndarray, mean: np.ndarray, var: np.ndarray) -> np.ndarray:

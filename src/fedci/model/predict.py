@@ -10,6 +10,7 @@ from functools import partial
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from fedci.model.family import Family
@@ -26,16 +27,17 @@ def cate_at(model: Family, vector: Vector, known: Known, draws: Draws, x: Float[
 @partial(jax.jit, static_argnames="model")
 def outcomes_at(model: Family, vector: Vector, known: Known, draws: Draws, x: Float[Array, "*K p d"],
                 jitter: Scalar) -> Arms:
-    """(E y(0), E y(1)) for each draw: means [L, p, 2], covariances [L, p, 2, 2]."""
+    """E y of each arm for each draw: means [L, p, A], covariances [L, p, A, A]."""
     return merged(known.outcomes_at(model, vector, draws, x, jitter))
 
 
-@partial(jax.jit, static_argnames="model")
-def noise_variance(model: Family, vector: Vector, draws: Draws) -> Float[Array, "L"]:
-    """Var(ε(1) − ε(0)) for each draw."""
+@partial(jax.jit, static_argnames=("model", "pair"))
+def noise_variance(model: Family, vector: Vector, draws: Draws, pair: tuple[int, int] = (0, 1)) -> Float[Array, "L"]:
+    """Var(ε(1) − ε(0)) for each draw; of more arms of a pair."""
     def of_draw(draw: Draws) -> Float[Array, "B"]:
         law = model.law(vector, draw, jnp.asarray(0))
-        var = model.likelihood.effect_noise(law.sigma)
+        sigma = law.sigma if model.arms == 2 else law.sigma[np.ix_(pair, pair)]
+        var = model.likelihood.effect_noise(sigma)
         return jnp.broadcast_to(var, law.means(jnp.zeros((1, model.covariates))).shape[:1])
 
     return merged(jax.lax.map(of_draw, draws))

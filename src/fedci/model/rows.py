@@ -25,7 +25,7 @@ Draws = Any
 """L draws from q as a site needs them: each family has its own (`paper_family.Draws`, `evidence.SharedDraws`), and all
 are trees of arrays with a leading axis."""
 Arms = tuple[Array, Array]
-"""(means, covariances) of (E y(0), E y(1))."""
+"""(means, covariances) of (E y(0), E y(1), …), of each arm."""
 SufficientSums = tuple[Array, Array, Array, Array]
 """(T [q, q], v [q], c, l) of one θ."""
 
@@ -51,17 +51,25 @@ class SiteEffects(NamedTuple):
     """Σ_i t_i τ_i [L, C, e], one per noise correlation: the paper's E[τ] and Var[τ] times n and n²."""
 
 
+class ArmSums(NamedTuple):
+    """The same of more than two arms: what is expected in each, from which every contrast is made."""
+
+    mean: Float[Array, "L A e"]
+    """Σ_i t_i E y_a(x_i)."""
+    cov: Float[Array, "L A A e"]
+
+
 class RiskSums(NamedTuple):
     """The same of an outcome of 0 and 1."""
 
-    risks: Float[Array, "L 2 e"]
+    risks: Float[Array, "L A e"]
     """Σ_i t_i σ(η_a(x_i)) of each draw and arm."""
 
 
 class SurvivalSums(NamedTuple):
     """The same of a time to an event."""
 
-    survival: Float[Array, "L 2 J e"]
+    survival: Float[Array, "L A J e"]
     """Σ_i t_i S_a(t_j | x_i) of each draw, arm and interval's end."""
 
 
@@ -95,7 +103,7 @@ class Anchor(NamedTuple):
 class LeftOut(NamedTuple):
     """For each draw and person."""
 
-    arms: Float[Array, "L n 2"]
+    arms: Float[Array, "L n A"]
     """E[y_a(x_i) | y_{−i}]."""
     mean: Float[Array, "L n"]
     var: Float[Array, "L n"]
@@ -111,7 +119,7 @@ class Known(Protocol):
         ...
 
     def outcomes_at(self, model: Any, vector: Vector, draws: Draws, x: Array, jitter: Scalar) -> Arms:
-        """(E y(0), E y(1)) for each draw and β̃: means [L, B, p, 2], covariances [L, B, p, 2, 2]."""
+        """E y of each arm for each draw and β̃: means [L, B, p, A], covariances [L, B, p, A, A]."""
         ...
 
 
@@ -169,8 +177,8 @@ class Rows(Protocol):
     def known(self, model: Any, draws: Draws, jitter: Scalar) -> Known: ...
 
     def effects(self, model: Any, vector: Vector, draws: Draws, correlations: Vector,
-                jitter: Scalar) -> SiteEffects | RiskSums | SurvivalSums:
-        """Sums over everyone, the treated, the controls."""
+                jitter: Scalar) -> SiteEffects | ArmSums | RiskSums | SurvivalSums:
+        """Sums over everyone, the treated, the controls; of more arms over everyone, and who got each."""
         ...
 
     def weighed(self, model: Any, vector: Vector, draws: Draws, weights: Vector, jitter: Scalar) -> Weighed:

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from fedci.effect import POPULATIONS
+from fedci.effect import weights_of
 from fedci.model.family import Ask, Family, Sums
 from fedci.protocol.messages import Base, Step
 from fedci.protocol.requests import REQUESTS, Shapes
@@ -20,6 +20,7 @@ def step_of(ask: Ask, base: Base, previous: Sums) -> Step:
 
 MEASURED: Mapping[str, tuple[str, Callable[[np.ndarray], int]]] = {
     "columns": ("columns", int),
+    "arms": ("arms", int),
     "x_mean": ("columns", len),
     "slots": ("sites", int),
     "centre": ("covariates", len),
@@ -30,6 +31,9 @@ MEASURED: Mapping[str, tuple[str, Callable[[np.ndarray], int]]] = {
     "completing": ("draws", len),
     "told_draws": ("draws", int),
     "groups": ("groups", int),
+    "along": ("along", int),
+    "rule": ("leaves", len),
+    "cutoffs": ("cutoffs", len),
     "levels": ("levels", int),
 }
 """Array that is asked → the size of the answer that it gives; draws of β, where it has any, in place of θ's."""
@@ -50,7 +54,7 @@ def model_sizes(model: Family | None) -> dict[str, int]:
     if model is None:
         return {}
     return {"parameters": model.size, "basis": model.columns, "products": model.columns * (model.columns + 1) // 2,
-            "populations": len(POPULATIONS), "intervals": max(model.intervals, 1),
+            "arms": model.arms, "populations": len(weights_of(model.arms)), "intervals": max(model.intervals, 1),
             "completed": model.described + 1, "completed_products": (model.described + 1) * (model.described + 2) // 2}
 
 

@@ -19,6 +19,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import ndtri
 
 from fedci.diagnostics import fit as fitting
 from fedci.diagnostics import propensity
@@ -28,6 +29,7 @@ from fedci.model.families import model_of
 from fedci.model.family import NO_ANCHOR, Ask, Family, FirstStage, Rules, Sums
 from fedci.model.rows import BetaLaw
 from fedci.protocol import completing, optimise, refuting, rounds, stages, timing
+from fedci.protocol import rule as rules
 from fedci.protocol.requests import diagnostic, diagnostics_in
 from fedci.study.options import FitOptions
 from fedci.study.study import Study
@@ -38,7 +40,9 @@ OPENING, DESIGN, COMPLETING, START = "opening", "design", "completing", "start"
 ROUND, CLOSING, OVER = "round", "closing", "over"
 BEFORE = OPENING, DESIGN, COMPLETING
 """Legs before the fit: a site that starts again walks them again."""
-SUBGROUPS = diagnostic("subgroups")
+SUBGROUPS, DECISIONS = diagnostic("subgroups"), diagnostic("decisions")
+SHARES = (0.2, 0.4, 0.6, 0.8)
+"""Of people, who are treated first."""
 READY, BEGIN = "Prepare", "Begin"
 """Steps that ask for nothing: the one before them is told, and what it leads to holds. Where exchanges are few the next
 step is enough for that."""
@@ -75,7 +79,8 @@ class Contract:
     @property
     def diagnoses(self) -> bool:
         """Whether diagnostics are asked for: they are sums without noise."""
-        return self.study.diagnostics.enabled and self.study.policy.epsilon is None and not self.noises_sums
+        return (self.study.diagnostics.enabled and self.study.policy.epsilon is None and not self.noises_sums
+                and self.study.arm_count == 2)
 
     @property
     def noises_sums(self) -> bool:
@@ -104,6 +109,7 @@ class Opening:
     """Mean and sd of the outcome, in its own units."""
     people: int
     treated: int
+    """Of more arms all but the reference's."""
     model: Family
     first: FirstStage
     u: np.ndarray
@@ -146,12 +152,13 @@ def opening(contract: Contract) -> Generator[Ask, Sums, Opening]:
     counts = yield Ask("AskColumns", {"columns": np.array(len(names))})
     withheld = _withheld(contract, counts)
     indicators = np.flatnonzero((counts["incomplete"] > 0) & (counts["gaps_withheld"] == 0) & ~withheld)
-    means = yield Ask("AskMeans", {"columns": np.array(len(names)), "withheld": withheld})
+    arms = np.array(contract.study.arm_count)
+    means = yield Ask("AskMeans", {"columns": np.array(len(names)), "withheld": withheld, "arms": arms})
     known = np.maximum(means["count"], 1.0)
     centre, y_mean = means["total"] / known, float(means["y_total"].sum() / means["y_count"].sum())
     spreads = yield Ask("AskSpreads", {"x_mean": centre, "y_mean": np.array(y_mean), "withheld": withheld})
     columns = Moments(_standing(centre, spreads["square"] / known), means["count"])
-    people, treated = (round(float(part)) for part in (means["y_count"].sum(), means["y_count"][1]))
+    people, treated = (round(float(part)) for part in (means["y_count"].sum(), means["y_count"][1:].sum()))
     outcome = y_mean, float(np.sqrt(_standing(np.array(y_mean), spreads["y_square"] / people)[1]))
     _check_variation(contract, columns, outcome, names, withheld)
     scales = _scales(contract, columns, outcome, kinds, withheld)
@@ -161,7 +168,7 @@ def opening(contract: Contract) -> Generator[Ask, Sums, Opening]:
     lacking = np.flatnonzero((counts["incomplete"] > 0) & ~withheld) if drawn else np.zeros(0, int)
     marked = 0 if drawn else len(indicators)
     model = model_of(contract.options.model, len(names) + marked, len(names), len(contract.sites), kind,
-                     len(clock) if kind == "survival" else 0)
+                     len(clock) if kind == "survival" else 0, contract.study.arm_count)
     first = stages.first(model, contract.options, people, means["stages"])
     u, pooled_u = yield from _descriptions(contract, model, scales)
     if not model.fits_at_home:
@@ -174,12 +181,13 @@ def opening(contract: Contract) -> Generator[Ask, Sums, Opening]:
 def _timing(contract: Contract, means: Sums) -> Generator[Ask, Sums, np.ndarray]:
     """`Opening.timing`."""
     study = contract.study
+    arms = {"arms": np.array(study.arm_count)}
     if study.outcome_type == "survival":
-        told = yield Ask("AskTimes", {})
+        told = yield Ask("AskTimes", dict(arms))
         return timing.cuts(study, told["events"], told["censored"], means["y_count"], study.policy.min_cell)
     if study.outcome_type != "count":
         return np.zeros(0)
-    over = (yield Ask("AskExposure", {}))["exposure"] if study.exposure else means["y_count"]
+    over = (yield Ask("AskExposure", dict(arms)))["exposure"] if study.exposure else means["y_count"]
     return np.array([means["y_total"].sum() / over.sum()])
 
 
@@ -293,6 +301,10 @@ class Drawn(NamedTuple):
     draws: dict[str, np.ndarray]
     law: BetaLaw | None
     """Of β for each θ, where the model has one."""
+    rule: np.ndarray = NO_ANCHOR
+    """`protocol.rule`, of a study with decisions."""
+    cutoffs: np.ndarray = NO_ANCHOR
+    """Of predicted benefits, in model units of a number: the cost, and where SHARES of people are above."""
 
 
 def closing(contract: Contract, opened: Opening, model: propensity.Propensity | None, theta: np.ndarray,
@@ -304,8 +316,14 @@ def closing(contract: Contract, opened: Opening, model: propensity.Propensity | 
                  "edges": _edges(opened),
                  "slopes": np.zeros(0) if model is None else model.slopes,
                  "beta_mean": np.asarray(law.mean), "beta_root": np.asarray(law.root)}
+        same: Sums = {}
         for name in diagnostics_in("checks", contract.study):
-            yield Ask(name, known | (subgroups_asked(contract.study, drawn.draws) if name == SUBGROUPS else {}))
+            more = subgroups_asked(contract.study, drawn.draws) if name in (SUBGROUPS, DECISIONS) else {}
+            if name == DECISIONS:
+                asked = decisions_asked(contract, opened, theta, drawn, same)
+                more, drawn = more | asked, drawn._replace(rule=asked["rule"], cutoffs=asked["cutoffs"])
+            total = yield Ask(name, known | more)
+            same = total if name == diagnostic("outcome") else same
     return drawn
 
 
@@ -314,6 +332,38 @@ def subgroups_asked(study: Study, draws: Mapping[str, np.ndarray]) -> dict[str, 
     betas = draws.get("betas")
     count = len(next(iter(draws.values()))) if betas is None else betas.shape[0] * betas.shape[1]
     return {"told_draws": np.array(count), "groups": np.array(len(study.groups)), "levels": np.array(study.levels)}
+
+
+def decisions_asked(contract: Contract, opened: Opening, theta: np.ndarray, drawn: Drawn,
+                    same: Sums) -> dict[str, np.ndarray]:
+    """The rule, and the cutoffs of predicted benefits: by their mean and spread, which `sameness` told."""
+    study = contract.study
+    if study.decisions is None:
+        raise AssertionError("only a study with decisions asks for them")
+    columns = study.decisions.columns(study.covariates)
+    mean, variance = opened.columns.values[:2]
+    told = opened.columns.count > 0
+    moments = np.stack([np.where(told, mean, 0.5), np.where(told, np.sqrt(variance), 0.5)])
+    found = rules.learnt(opened.model, drawn.draws, theta, opened.u, opened.pooled_u, opened.scales[:2], moments,
+                         len(opened.indicators), study.covariates, columns, contract.seed)
+    unit = opened.scales.y_sd
+    cutoffs = np.full(1 + len(SHARES), np.inf)
+    cutoffs[0] = study.decisions.cost / unit
+    sums = same.get("sameness")
+    if sums is not None and sums[0, 0] > 0:
+        n, d, dd = float(sums[0, 0]), float(sums[0, 1]), float(sums[0, 2])
+        spread = np.sqrt(max(dd / n - (d / n) ** 2, 0.0))
+        cutoffs[1:] = study.decisions.sign * d / n + spread * ndtri(1.0 - np.array(SHARES))
+    return {"rule": found, "cutoffs": cutoffs, "along": np.array(1 + len(columns)),
+            "sign": np.array(study.decisions.sign)}
+
+
+def decisions_sizes(study: Study) -> dict[str, int]:
+    """Of what is told for decisions."""
+    if study.decisions is None:
+        return {}
+    return {"along": 1 + len(study.decisions.columns(study.covariates)), "leaves": rules.LEAVES,
+            "cutoffs": 1 + len(SHARES)}
 
 
 def _edges(opened: Opening) -> np.ndarray:

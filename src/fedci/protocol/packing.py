@@ -34,7 +34,8 @@ def form_of(model: Family | None, request: str) -> Form:
     return WIDE if form in (BOUNDED, COMPACT, RELATIVE) and not (model and model.options.standardise) else form
 
 
-POWERS = {"cate_mean": 1, "ite_mean": 1, "ite_sd": 1, "cate_var": 2, "ite_var": 2}
+POWERS = {"cate_mean": 1, "ite_mean": 1, "ite_sd": 1, "cate_var": 2, "ite_var": 2, "arm_mean": 1,
+          "arm_cov": 2}
 """Of the outcome's unit in each sum of effects."""
 
 

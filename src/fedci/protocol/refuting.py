@@ -137,5 +137,5 @@ def _with_noise(table: Table, rng: np.random.Generator) -> Table:
 
 def _part(table: Table, rng: np.random.Generator) -> np.ndarray:
     """So many of each arm that none is left without people."""
-    arms = [np.flatnonzero(table.w == arm) for arm in (0, 1)]
+    arms = [np.flatnonzero(table.w == arm) for arm in range(table.arms)]
     return np.sort(np.concatenate([rng.choice(arm, int(np.ceil(SUBSET * len(arm))), replace=False) for arm in arms]))

@@ -67,11 +67,15 @@ SIZES = {
     "own": "numbers of θ about the sites' own functions",
     "scores": "draws of the coefficients at which these are told",
     "correlations": "noise correlations of realised effects",
-    "populations": "everybody, the treated, the untreated",
+    "arms": "arms of the treatment: two, or as many as the study names",
+    "populations": "everybody, the treated, the untreated; of more arms everybody, and who got each",
     "intervals": "J, intervals of a time to an event",
     "completed": "D, columns and the outcome",
     "completed_products": "D(D + 1)/2",
     "groups": "subgroups of the study",
+    "along": "1, and columns along which the effect's linear summary is told",
+    "leaves": "of a rule at most",
+    "cutoffs": "the cost, and shares of people who are treated first",
     "levels": "1, or of what is no number 2: the untreated and the treated",
 }
 """What the lengths of answers are named by; all of them are known before anything is asked (`fedci check`)."""
@@ -263,25 +267,32 @@ _EFFECTS = (
     Array("ite_sd", ("correlations",), "sum of the people's standard deviations", holds=_never_negative),
     Array("people", ("populations",), "how many people", holds=_never_negative),
 )
+_BY_ARM = "over everybody, and over who got each arm"
+_ARM_SUMS = (
+    Array("arm_mean", ("draws", "arms", "populations"), f"sum of what is expected in each arm, {_BY_ARM}"),
+    Array("arm_cov", (1, "arms", "arms", "populations"), f"its covariances, averaged over draws, {_BY_ARM}"),
+    _counted("people", ("populations",), "how many people"),
+)
 _RISKS = (
-    Array("risks", ("draws", 2, "populations"), f"sum of risks without and with treatment, {_WHOM}",
+    Array("risks", ("draws", "arms", "populations"), f"sum of risks without and with treatment, {_WHOM}",
           holds=_never_negative),
     _counted("people", ("populations",), "how many people"),
 )
-_OWN_RISKS = (*_RISKS, Array("risks_cov", (1, 2, 2, "populations"), f"their covariances over the draws, {_WHOM}"))
+_COVARIANCES, _BY_ARMS = f"their covariances over the draws, {_WHOM}", (1, "arms", "arms", "populations")
+_OWN_RISKS = (*_RISKS, Array("risks_cov", _BY_ARMS, _COVARIANCES))
 _RATES = (
-    Array("rates", ("draws", 2, "populations"), f"sum of rates without and with treatment, {_WHOM}",
+    Array("rates", ("draws", "arms", "populations"), f"sum of rates without and with treatment, {_WHOM}",
           holds=_never_negative),
     _counted("people", ("populations",), "how many people"),
 )
-_OWN_RATES = (*_RATES, Array("rates_cov", (1, 2, 2, "populations"), f"their covariances over the draws, {_WHOM}"))
+_OWN_RATES = (*_RATES, Array("rates_cov", _BY_ARMS, _COVARIANCES))
 _CURVES = (
-    Array("survival", ("draws", 2, "intervals", "populations"),
+    Array("survival", ("draws", "arms", "intervals", "populations"),
           f"sum of survival without and with treatment at the end of each interval, {_WHOM}", holds=_never_negative),
     _counted("people", ("populations",), "how many people"),
 )
-_OWN_CURVES = (*_CURVES, Array("survival_cov", (1, 2, "intervals", 2, "intervals", "populations"),
-                               f"their covariances over the draws, {_WHOM}"))
+_OWN_CURVES = (*_CURVES, Array("survival_cov", (1, "arms", "intervals", "arms", "intervals", "populations"),
+                               _COVARIANCES))
 _FAILED = Array("failed", (), "whether the numbers ran away", holds=_is_truth)
 _ARMS = (len(balance.WEIGHTINGS), 2)
 _PLACES, _BINS = (fit.PLACES,), (fit.CALIBRATION_BINS, 4)
@@ -363,20 +374,20 @@ _ROWS = (
                 _positive("incomplete", ("columns",), "sites that lack some of its values"),
                 _positive("gaps_withheld", ("columns",), "sites that lack too few of them to say so"))),
     Request(name="AskMeans", message=Step, phase="moments", summed=True, form=RAW, in_full=True, words="moments",
-            own=(_counted("people", (2,), "people of the site, and the treated"),), answer=(
+            own=(_counted("people", ("arms",), "people of the site, and the treated (or those of each arm)"),), answer=(
                 _counted("count", ("columns",), "values of each column"), Array("total", ("columns",), "their sum"),
-                _counted("y_count", (2,), "untreated and treated people"),
-                Array("y_total", (2,), "sum of their outcomes"),
+                _counted("y_count", ("arms",), "people in each arm, the untreated first"),
+                Array("y_total", ("arms",), "sum of their outcomes"),
                 _counted("stages", (stages.MOST,), "people that a first stage would look at"))),
     Request(name="AskSpreads", message=Step, phase="moments", summed=True, form=RAW, words="units", answer=(
                 _positive("square", ("columns",), "squares of each column about its mean"),
                 _positive("y_square", (), "of the outcome"))),
     Request(name="AskTimes", message=Step, phase="moments", summed=True, form=RAW, in_full=True, words="intervals",
             answer=(
-                _counted("events", (2, timing.PARTS), "people with the event by arm and part of time; small hidden"),
-                _counted("censored", (2, timing.PARTS), "people followed no longer, likewise"))),
+                _counted("events", ("arms", timing.PARTS), "people with the event by arm and part of time; few hidden"),
+                _counted("censored", ("arms", timing.PARTS), "people followed no longer, likewise"))),
     Request(name="AskExposure", message=Step, phase="moments", summed=True, form=RAW, words="units", answer=(
-                _positive("exposure", (2,), "sum of exposures, of the untreated and of the treated"),)),
+                _positive("exposure", ("arms",), "sum of exposures in each arm, the untreated first"),)),
     Request(name="AskDescription", message=Step, phase="moments", summed=True, words="units", answer=(
                 Array("moments", ("sites", 4, "described"), "mean, variance, skewness, kurtosis of the site"),
                 _counted("counts", ("sites", "described"), "how many people they are over"))),
@@ -416,6 +427,8 @@ _ROWS = (
     Request(name="AskEffects", message=Step, phase="effects", answer=_EFFECTS, summed=True, own=_EFFECTS,
             averaged=True, notes=("jitter",), in_full=True, draws=_last_draws, words="effects", slow=True),
     Request(name="AskSharedEffects", message=Step, phase="effects", answer=_EFFECTS, summed=True, own=_EFFECTS,
+            averaged=True, notes=("jitter",), in_full=True, draws=_last_draws, words="effects", slow=True),
+    Request(name="AskArms", message=Step, phase="effects", answer=_ARM_SUMS, summed=True, own=_ARM_SUMS,
             averaged=True, notes=("jitter",), in_full=True, draws=_last_draws, words="effects", slow=True),
     Request(name="AskRisks", message=Step, phase="effects", answer=_RISKS, summed=True, own=_OWN_RISKS,
             averaged=True, notes=("jitter",), in_full=True, draws=_last_draws, words="effects", slow=True),
@@ -480,6 +493,21 @@ _ROWS = (
                 _counted("people", ("groups",), "people in it there"),
                 Array("effects", ("draws", "levels", "groups"), "sum of their expected effects, or of their risks"),
                 Array("effects_cov", ("groups", "groups"), "its covariances within a draw, averaged over draws"))),
+    Request(name=diagnostic("decisions"), message=Step, phase="checks", summed=True, optional=True, in_full=True,
+            asks=lambda study: study.decisions is not None, draws=_last_draws, words="decisions", slow=True, answer=(
+                Array("products", ("along", "along"), "products of the covariates of the linear summary"),
+                Array("projected", ("draws", "levels", "along"), "expected effects, or risks, times each of them"),
+                Array("projected_cov", ("along", "along"), "its covariances within a draw, averaged over draws"),
+                _counted("leaf_told", ("leaves",), "sites that tell of a leaf of the rule"),
+                _counted("leaf_people", ("leaves",), "people in it there"),
+                Array("leaf_effects", ("draws", "levels", "leaves"), "sum of their expected effects, or risks"),
+                Array("leaf_cov", ("leaves", "leaves"), "its covariances within a draw, averaged over draws"),
+                Array("leaf_scores", ("leaves", 4), "doubly robust effects, their squares, times outcomes without, and "
+                                                   "expected effects"),
+                _counted("above_told", ("cutoffs",), "sites that tell of those expected to benefit by more"),
+                _counted("above_people", ("cutoffs",), "how many these are"),
+                Array("above_scores", ("cutoffs", 3), "their doubly robust effects, squares, times outcomes without"),
+                Array("scores", (6,), "the same over everybody, and doubly robust outcomes without treatment"))),
 )
 REQUESTS: dict[str, Request] = {row.name: row for row in _ROWS}
 """In the order of a study's phases, but for the design, which is asked before the fit and told after it."""

@@ -1,11 +1,13 @@
 """The two stages of a large fit: its first rounds look at some people of each large site, the last at all.
 
-The first takes at most R people of a site, half from each arm: `optimiser.first_rows`, or ten, a hundred, … times as
-many, the most that spares half the work. One stage with a tenth of the people does with fewer rounds than several that
-grow: each has to find its own top.
+The first takes at most R people of a site, half from each arm (of A arms R/A): `optimiser.first_rows`, or ten, a
+hundred, … times as many, the most that spares half the work. One stage with a tenth of the people does
+with fewer rounds than several that grow: each has to find its own top.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -22,22 +24,22 @@ def choices(first: int) -> list[int]:
     return [first * GROWTH**k for k in range(MOST)] if first else []
 
 
-def some_of(people: int, rows: int) -> int:
-    """How many of an arm's people a stage looks at: half of `rows`, or all where there are fewer than `rows`. So those
-    left out are never few, and no difference of two sums is about few people."""
-    return rows // 2 if people >= rows else people
+def some_of(people: int, rows: int, arms: int = 2) -> int:
+    """How many of an arm's people a stage looks at: half of `rows` (of A arms, an A-th), or all where there are fewer
+    than `rows`. So those left out are never few, and no difference of two sums is about few people."""
+    return rows // arms if people >= rows else people
 
 
-def chosen(w: np.ndarray, rows: int) -> np.ndarray:
-    """Which rows of a site those are, at random."""
+def chosen(w: np.ndarray, rows: int, count: int = 2) -> np.ndarray:
+    """Which rows of a site those are, at random; `count`: of so many arms."""
     rng = np.random.default_rng(2)
-    arms = [rng.permutation(np.flatnonzero(w == arm)) for arm in (0, 1)]
-    return np.sort(np.concatenate([arm[:some_of(len(arm), rows)] for arm in arms]))
+    arms = [rng.permutation(np.flatnonzero(w == arm)) for arm in range(count)]
+    return np.sort(np.concatenate([arm[:some_of(len(arm), rows, count)] for arm in arms]))
 
 
-def people_of(untreated: int, treated: int, least: int) -> np.ndarray:
+def people_of(by_arm: Sequence[int], least: int) -> np.ndarray:
     """[MOST] how many of a site's people each of the choices would look at; zeros where there are no choices."""
-    counts = [some_of(untreated, rows) + some_of(treated, rows) for rows in choices(least)]
+    counts = [sum(some_of(people, rows, len(by_arm)) for people in by_arm) for rows in choices(least)]
     return np.array(counts + [0] * (MOST - len(counts)), float)
 
 

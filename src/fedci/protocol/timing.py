@@ -30,20 +30,20 @@ def grid(study: Study) -> np.ndarray:
 
 
 def counted(study: Study, w: np.ndarray, y: np.ndarray, time: np.ndarray, least: int) -> dict[str, np.ndarray]:
-    """People with an event, and people who were followed no longer without one, by arm and part of the grid [2, PARTS];
+    """People with an event, and people who were followed no longer without one, by arm and part of the grid [A, PARTS];
     small counts are told as 0."""
     ends = grid(study)
     part = np.searchsorted(ends, time, side="left")
     parts = {"events": y == 1, "censored": (y == 0) & (time < ends[-1])}
     found = {name: np.stack([np.bincount(np.minimum(part, len(ends) - 1)[here & (w == arm)], minlength=PARTS)
-                             for arm in (0, 1)]) for name, here in parts.items()}
+                             for arm in range(study.arm_count)]) for name, here in parts.items()}
     return {name: np.asarray(counts.shown(one, np.stack([counts.hide(arm, least) for arm in one])), float)
             for name, one in found.items()}
 
 
 def cuts(study: Study, events: np.ndarray, censored: np.ndarray, people: np.ndarray, least: int) -> np.ndarray:
     """[J] where intervals end, from the counts of all sites: about equally many events in each and an end at every
-    horizon, or the study's own; then neighbours are merged until each has `least` events, and in both arms so many
+    horizon, or the study's own; then neighbours are merged until each has `least` events, and in every arm so many
     people who are still followed."""
     ends, enough = grid(study), max(least, 1)
     size = len(ends)

@@ -28,7 +28,7 @@ from fedci.files import UNFINISHED, sync_folder
 NEXT = ".next"
 HEAD = "result.json"
 SITES = "sites"
-NAMES = ("arrays.npz", "effects.csv", "risks.csv", "rates.csv", "survival.csv", "subgroups.csv",
+NAMES = ("arrays.npz", "effects.csv", "arms.csv", "risks.csv", "rates.csv", "survival.csv", "subgroups.csv",
          "contrasts.csv", "decisions.csv", "trace.csv", "diagnostics.json", SITES,
          HEAD)
 """What a result's folder may hold of the result, in the order in which it takes its place; all else in it is its

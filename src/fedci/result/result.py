@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from importlib import metadata
@@ -26,8 +26,9 @@ from fedci.protocol import optimise
 from fedci.protocol.engine import Traffic
 from fedci.result import words
 from fedci.result.curves import Survival
+from fedci.result.deciding import Deciding, deciding
 from fedci.result.subgroup_effects import Subgroups, subgroups_of
-from fedci.site.people import People, by_the_end, stream_cate, stream_curves, stream_risks
+from fedci.site.people import PAIR, Pair, People, by_the_end, stream_cate, stream_curves, stream_risks
 from fedci.site.prepared import Units, common_units
 from fedci.study.study import Study
 from fedci.table.design import design_columns, design_from
@@ -64,6 +65,8 @@ class Result(Shown):
       'cate'  the expected effect given the covariates, E[y(1) − y(0) | x]: what a user of EconML means (default);
       'ite'   the realised effect y(1) − y(0) of the people in the study, the paper's: it uses each person's own
               outcome, and its spread holds the noise of the outcome nobody saw.
+    Of more than two arms every effect is a contrast: `contrasts()` has all of them, `between(arm, against)` is this
+    result as one of those two arms alone, and `arm_table()` has what is expected in each.
     Of an outcome of 0 and 1 an effect is a difference of risks, `risks` has the rest, and there is no 'ite'; of a
     time to an event, of risks by the last horizon, and `survival` has the rest; of a count, of rates (`rates`).
     """
@@ -77,6 +80,8 @@ class Result(Shown):
     made: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
     opened: Mapping[str, str] | None = None
     """Of a blinded study: when ('at'), by whom and why its effects were opened; None: not yet."""
+    pair: Pair | None = None
+    """Of more than two arms, the two that all of it is about (`between`): (against, arm); None: all of them."""
 
     def shown(self) -> str:
         """The first lines of `summary`, which has the rest."""
@@ -123,15 +128,28 @@ class Result(Shown):
         return (seen or self._plausibility()).degenerate
 
     def _plausibility(self) -> Plausibility:
-        """Of a study without diagnostics, or of a version without this one."""
-        layout, effects = self.outcome.layout, self.outcome.effects
-        treated = sum(site.treated for site in layout.people.values()) / layout.rows
+        """Of a study without diagnostics, or of a version without this one. Of more arms, of the first contrast with
+        sizes that cannot be, if there is one."""
+        if self.many and self.pair is None:
+            each = [self._of(pair)._plausibility() for pair in self.pairs]
+            return next((one for one in each if one.degenerate), each[0])
+        effects, treated = self.outcome.effects, self._share
         sums = {} if self.study.policy.noises("effects") else {
             plausibility.EVERYBODY: self._sums(), **{site: self._sums(site) for site in effects.sums}}
         found = plausibility.summary(
             self._outcome_sd(treated), treated, self._noise_sd(),
             plausibility.averages_of({over: part.expected() for over, part in sums.items()}), None)
         return found.sealed() if self.blinded else found
+
+    @property
+    def _share(self) -> float:
+        """Of the treated among both arms."""
+        layout = self.outcome.layout
+        if self.many:
+            people = np.sum([(site.rows - site.treated, *site.others) for site in layout.people.values()], 0)
+            against, arm = (float(people[place]) for place in self._pair)
+            return arm / max(arm + against, 1.0)
+        return sum(site.treated for site in layout.people.values()) / layout.rows
 
     def _outcome_sd(self, treated: float) -> float:
         """In its units; of 0 and 1 by the average risks, of counts by the average rates, as if they were Poisson's."""
@@ -150,7 +168,88 @@ class Result(Shown):
             return None
         layout = self.outcome.layout
         draws = layout.model.draws_at(self.outcome.effects.draws, 0)
-        return leave_one_out.mean_noise_sd(layout.model, self.outcome.fit.theta, draws, layout.scales.y_sd)
+        return leave_one_out.mean_noise_sd(layout.model, self.outcome.fit.theta, draws, layout.scales.y_sd, self._pair)
+
+    # --- more than two arms
+
+    @property
+    def many(self) -> bool:
+        """Whether the study has more than two arms."""
+        return bool(self.study.arms)
+
+    @property
+    def pairs(self) -> tuple[Pair, ...]:
+        """(against, arm) of every contrast, those with the reference first."""
+        places = range(len(self.study.arm_names))
+        return tuple((against, arm) for against in places for arm in places if against < arm)
+
+    @property
+    def _pair(self) -> Pair:
+        if self.many and self.pair is None:
+            arms = self.study.arms
+            raise UsageError(f"the study has {len(arms)} arms, {', '.join(arms)}, and an effect is of one against "
+                             f"another: contrast=({arms[1]!r}, {arms[0]!r}), result.between({arms[1]!r}, {arms[0]!r}), "
+                             f"or all of them with result.contrasts()")
+        return self.pair or PAIR
+
+    def between(self, arm: str, against: str | None = None) -> Result:
+        """The same result of two of its arms alone: whatever is asked of it is of `arm` compared with `against`; none:
+        with the reference, the study's first. Its treated are who got `arm`, its untreated who got `against`."""
+        names = self.study.arm_names
+        against = names[0] if against is None else against
+        for name in (arm, against):
+            if name not in names:
+                raise UsageError(f"the study has no arm {name!r}: it has {', '.join(names)}")
+        if arm == against:
+            raise UsageError(f"an arm compared with itself has no effect: give two of {', '.join(names)}")
+        if not self.many and (arm, against) != (names[1], names[0]):
+            raise UsageError("a study of two arms compares the treated with the untreated, which result.ate() does")
+        return self._of((names.index(against), names.index(arm)))
+
+    def _of(self, pair: Pair) -> Result:
+        return replace(self, pair=pair) if self.many else self
+
+    def _against(self, contrast: tuple[str, str] | None) -> Result:
+        return self if contrast is None else self.between(*contrast)
+
+    def said(self, pair: Pair) -> str:
+        """'Lev+5FU vs Obs'."""
+        names = self.study.arm_names
+        return f"{names[pair[1]]} vs {names[pair[0]]}"
+
+    def _by_contrast(self, table: Callable[[Result], pd.DataFrame]) -> pd.DataFrame:
+        import pandas as pd
+
+        self._check_open()
+        names, parts = self.study.arm_names, []
+        for against, arm in self.pairs:
+            part = table(self._of((against, arm)))
+            part.insert(0, "against", names[against])
+            part.insert(0, "arm", names[arm])
+            parts.append(part)
+        return pd.concat(parts, ignore_index=True)
+
+    def arm_table(self, alpha: float = 0.05) -> pd.DataFrame:
+        """What is expected in each arm on average (a mean, a risk, of a time by the last horizon, or a rate), if all
+        people of a group got it: over everybody ('all'), and over who got each arm."""
+        import pandas as pd
+
+        self._check_open()
+        if not self.many:
+            raise UsageError("the study has two arms: ask for table(), risk_table() or rate_table()")
+        rows, names = [], self.study.arm_names
+        for site in (None, *self.outcome.effects.sums):
+            sums = self._all_sums(site)
+            people = np.sum([part["people"] for part in sums.parts], 0)
+            for place, over in enumerate(("all", *names)):
+                for arm, name in enumerate(names if people[place] else ()):
+                    effect = sums.in_arm(arm, place)
+                    centre = self.outcome.layout.scales.y_mean if self.of_numbers else 0.0
+                    low, high = effect.interval(alpha)
+                    rows.append({"arm": name, "over": over, "site": site or "all", "people": int(people[place]),
+                                 "mean": centre + effect.mean, "sd": effect.sd, "low": centre + low,
+                                 "high": centre + high})
+        return pd.DataFrame(rows)
 
     @property
     def of_risks(self) -> bool:
@@ -204,20 +303,25 @@ class Result(Shown):
 
     # --- average effects: the coordinator's
 
-    def ate(self, site: str | None = None, of: str = "cate", noise_correlation: float | None = None) -> Effect:
-        """The average effect over all people of the study, or of one site: `.mean`, `.sd`, `.interval(alpha)`."""
-        return self._average("all", site, of, noise_correlation)
+    def ate(self, site: str | None = None, of: str = "cate", noise_correlation: float | None = None,
+            contrast: tuple[str, str] | None = None) -> Effect:
+        """The average effect over all people of the study, or of one site: `.mean`, `.sd`, `.interval(alpha)`.
+        `contrast`: of more than two arms, (arm, against)."""
+        return self._against(contrast)._average("all", site, of, noise_correlation)
 
-    def att(self, site: str | None = None, of: str = "cate", noise_correlation: float | None = None) -> Effect:
-        """The average effect over the treated."""
-        return self._average("treated", site, of, noise_correlation)
+    def att(self, site: str | None = None, of: str = "cate", noise_correlation: float | None = None,
+            contrast: tuple[str, str] | None = None) -> Effect:
+        """The average effect over the treated; of a contrast over who got the arm."""
+        return self._against(contrast)._average("treated", site, of, noise_correlation)
 
-    def atc(self, site: str | None = None, of: str = "cate", noise_correlation: float | None = None) -> Effect:
-        """The average effect over those not treated."""
-        return self._average("control", site, of, noise_correlation)
+    def atc(self, site: str | None = None, of: str = "cate", noise_correlation: float | None = None,
+            contrast: tuple[str, str] | None = None) -> Effect:
+        """The average effect over those not treated; of a contrast over who got the arm that it is against."""
+        return self._against(contrast)._average("control", site, of, noise_correlation)
 
-    def ate_interval(self, alpha: float = 0.05, site: str | None = None) -> tuple[float, float]:
-        return self.ate(site).interval(alpha)
+    def ate_interval(self, alpha: float = 0.05, site: str | None = None,
+                     contrast: tuple[str, str] | None = None) -> tuple[float, float]:
+        return self.ate(site, contrast=contrast).interval(alpha)
 
     def _average(self, population: str, site: str | None, of: str, noise_correlation: float | None) -> Effect:
         self._check_open()
@@ -239,6 +343,9 @@ class Result(Shown):
             raise UsageError(f"realised effects of {KINDS[self.study.outcome_type]} are not told: nobody is seen both "
                              "treated and untreated, and for few values no model of it is less arbitrary than another. "
                              "Ask for expected ones: differences of risks, or of rates")
+        if self.many:
+            raise UsageError("realised effects are of two arms: who got one of more lacks several outcomes. Ask for "
+                             "expected ones, of='cate'")
 
     def risks(self, site: str | None = None, population: str = "all", time: float | None = None) -> Risks:
         """Average risks of an outcome of 0 and 1 without and with treatment, over 'all', the 'treated' or the
@@ -288,7 +395,11 @@ class Result(Shown):
                              f"rates: ask for ate() or effect(X)")
 
     def _sums(self, site: str | None = None) -> EffectSums:
-        """Of one site, or of all; with noise for privacy, a site's are over all draws, which the sites share."""
+        """Of one site, or of all, of both arms."""
+        return self._all_sums(site).between(*self._pair)
+
+    def _all_sums(self, site: str | None = None) -> EffectSums:
+        """Of all arms; with noise for privacy, a site's are over all draws, which the sites share."""
         effects, noised = self.outcome.effects, self.study.policy.noises("effects")
         if site is None:
             return replace(effects.over_all, dependent=noised)
@@ -304,24 +415,26 @@ class Result(Shown):
 
     # --- effects for people: only where their rows, or their site's, are
 
-    def effect(self, X: Any, site: str | None = None) -> np.ndarray:
+    def effect(self, X: Any, site: str | None = None, contrast: tuple[str, str] | None = None) -> np.ndarray:
         """[p] expected effect for each row of X (a frame, or an array in the order of the study's covariates).
 
         `site` says where the person is treated; its rows must be here. None: at a site outside the study.
+        `contrast`: of more than two arms, (arm, against).
         """
-        return np.asarray(self.effect_posterior(X, site).mean)
+        return np.asarray(self.effect_posterior(X, site, contrast=contrast).mean)
 
-    def effect_interval(self, X: Any, site: str | None = None, alpha: float = 0.05,
-                        outcome_noise: bool = False) -> tuple[np.ndarray, np.ndarray]:
+    def effect_interval(self, X: Any, site: str | None = None, alpha: float = 0.05, outcome_noise: bool = False,
+                        contrast: tuple[str, str] | None = None) -> tuple[np.ndarray, np.ndarray]:
         """([p] lower, [p] upper) of the 1 − alpha interval; with `outcome_noise`, of a person's realised effect."""
         check_alpha(alpha)
-        return self.effect_posterior(X, site, outcome_noise).interval(alpha)
+        return self.effect_posterior(X, site, outcome_noise, contrast).interval(alpha)
 
-    def effect_posterior(self, X: Any, site: str | None = None, outcome_noise: bool = False) -> Effect:
+    def effect_posterior(self, X: Any, site: str | None = None, outcome_noise: bool = False,
+                         contrast: tuple[str, str] | None = None) -> Effect:
         """The whole posterior of `effect`: `.mean`, `.sd`, `.interval(alpha)`, `.sample(count, seed)`."""
         self._check_open()
         x, _ = design_from(self.study, X, site or "new")
-        return self.effects_at(x, site, outcome_noise)
+        return self._against(contrast).effects_at(x, site, outcome_noise)
 
     def effects_at(self, x: np.ndarray, site: str | None = None, outcome_noise: bool = False) -> Effect:
         """`effect_posterior` at rows x [p, d] of the design."""
@@ -332,7 +445,7 @@ class Result(Shown):
             if outcome_noise:
                 self._check_realised()
             return (self.rates_at(x, site) if self.of_rates else self.risks_at(x, site)).difference
-        return self._here(site).cate(x, outcome_noise) if site else self._elsewhere(x, outcome_noise)
+        return self._here(site).cate(x, outcome_noise, self._pair) if site else self._elsewhere(x, outcome_noise)
 
     def risk_posterior(self, X: Any, site: str | None = None) -> Risks:
         """Risks without and with treatment of each row of X, where the outcome is 0 and 1: `.of_untreated.mean`,
@@ -353,7 +466,7 @@ class Result(Shown):
     def rates_at(self, x: np.ndarray, site: str | None) -> Rates:
         """Risks, or rates, at rows x [p, d] of the design."""
         self._check_open()
-        return self._here(site).risks(x) if site else self._risks_elsewhere(x, True)
+        return self._here(site).risks(x, self._pair) if site else self._risks_elsewhere(x, True)
 
     def rate_posterior(self, X: Any, site: str | None = None) -> Rates:
         """Rates without and with treatment of each row of X, where the outcome is a count."""
@@ -368,7 +481,7 @@ class Result(Shown):
         self._check_of_times()
         x, _ = design_from(self.study, X, site or "new")
         curves = self._here(site).curves(x) if site else self._curves_elsewhere(x, True)
-        return Survival(self.outcome.layout.timing, curves[..., 0], curves[..., 1])
+        return Survival(self.outcome.layout.timing, *(curves[..., arm] for arm in self._pair))
 
     def shared_effects_at(self, x: np.ndarray) -> np.ndarray:
         """[L, p] effects at rows of the design by each draw of what all sites share, without what is a site's own."""
@@ -379,11 +492,12 @@ class Result(Shown):
 
     def _risks_elsewhere(self, x: np.ndarray, drawn: bool) -> Rates:
         if self.of_times:
-            return by_the_end(self._curves_elsewhere(x, drawn))
+            return by_the_end(self._curves_elsewhere(x, drawn), self._pair)
         vector, nobody, draws, units = self._nowhere()
         model = self.outcome.layout.model
         rate = float(units.timing[0]) if self.of_rates else 1.0
-        return stream_risks(model, vector, nobody, draws, units.covariates(x), model.options.jitter, drawn, rate)
+        return stream_risks(model, vector, nobody, draws, units.covariates(x), model.options.jitter, drawn, rate,
+                            self._pair)
 
     def _curves_elsewhere(self, x: np.ndarray, drawn: bool) -> np.ndarray:
         _, nobody, draws, units = self._nowhere()
@@ -421,7 +535,7 @@ class Result(Shown):
         Of an outcome of 0 and 1, in place of realised effects: risk_untreated, risk_treated with their ends.
         """
         self._check_open()
-        return people_effects(self._here(site), noise_correlation, alpha)
+        return people_effects(self._here(site), noise_correlation, alpha, self.study.arms)
 
     def impute(self, people: Any, site: str, noise_correlation: float | None = None,
                draws: int | None = None) -> Effect:
@@ -445,7 +559,7 @@ class Result(Shown):
         vector, nobody, draws, units = self._nowhere()
         model = self.outcome.layout.model
         return stream_cate(model, vector, nobody, draws, units.covariates(x), model.options.jitter, units.y_sd,
-                           outcome_noise)
+                           outcome_noise, self._pair)
 
     def _nowhere(self) -> tuple[np.ndarray, Any, Any, Units]:
         """(Θ, a site without people, its draws, the units)."""
@@ -459,10 +573,12 @@ class Result(Shown):
     # --- tables and words
 
     def table(self, alpha: float = 0.05) -> pd.DataFrame:
-        """ATE, ATT and ATC, of all sites together and of each: mean, sd, interval, people."""
+        """ATE, ATT and ATC, of all sites together and of each: mean, sd, interval, people; of more arms `contrasts`."""
         import pandas as pd
 
         self._check_open()
+        if self._of_all_arms:
+            return self.contrasts(alpha)
         rows = [_row(self._sums(site), population, alpha) | {"site": site or "all"}
                 for site in (None, *self.outcome.effects.sums)
                 for population in POPULATIONS if self._sums(site).people(population.name)]
@@ -478,6 +594,8 @@ class Result(Shown):
 
         self._check_open()
         self._check_of_risks()
+        if self._of_all_arms:
+            return self._by_contrast(lambda one: one.risk_table(alpha))
         return pd.DataFrame([
             {"over": population.name, "site": site or "all", "people": self._sums(site).people(population.name),
              **_risk_columns(self._sums(site).risks(population.name), alpha)}
@@ -491,6 +609,8 @@ class Result(Shown):
 
         self._check_open()
         self._check_of_times()
+        if self._of_all_arms:
+            return self._by_contrast(lambda one: one.survival_table(alpha))
         rows = []
         for site in (None, *self.outcome.effects.sums):
             for population in POPULATIONS:
@@ -508,11 +628,18 @@ class Result(Shown):
 
         self._check_open()
         self._check_of_rates()
+        if self._of_all_arms:
+            return self._by_contrast(lambda one: one.rate_table(alpha))
         return pd.DataFrame([
             {"over": population.name, "site": site or "all", "people": self._sums(site).people(population.name),
              **_rate_columns(self._sums(site).rates(population.name), alpha)}
             for site in (None, *self.outcome.effects.sums)
             for population in POPULATIONS if self._sums(site).people(population.name)])
+
+    @property
+    def _of_all_arms(self) -> bool:
+        """Whether a table has a part for each contrast."""
+        return self.many and self.pair is None
 
     def drivers(self, strongest: int = 4) -> pd.DataFrame | None:
         """What carries the outcome and the effect, by the evidence: lines, each direction, products and thresholds, the
@@ -529,7 +656,7 @@ class Result(Shown):
         parts = layout.model.driver_parts
         if not parts:
             return None
-        carried = layout.model.drivers(layout.model.draws_at(self.outcome.effects.draws, 0))
+        carried = layout.model.drivers(layout.model.draws_at(self.outcome.effects.draws, 0), self.pair)
         columns = design_columns(self.study)[0]
         marked = () if self.study.completes else layout.indicators
         names = [*columns, *(f"{columns[i]} missing" for i in marked), *(["time"] if self.of_times else [])]
@@ -555,7 +682,7 @@ class Result(Shown):
         names, kinds = design_columns(self.study)
         columns = [c for c, kind in enumerate(kinds) if kind == "numeric" and not layout.withheld[c]]
         draws = layout.model.draws_at(self.outcome.effects.draws, 0)
-        found = layout.model.thresholds(draws, columns, check_alpha(alpha))
+        found = layout.model.thresholds(draws, columns, check_alpha(alpha), self.pair)
         if found is None:
             return None
         means, sds, _, y_sd = layout.scales
@@ -586,9 +713,14 @@ class Result(Shown):
         return self.groups.table(alpha)
 
     def contrasts(self, alpha: float = 0.05) -> pd.DataFrame:
-        """How the effect differs between the groups of each definition, with intervals and with those that hold for all
-        rows at once."""
-        return self.groups.contrasts(alpha)
+        """Of subgroups: how the effect differs between the groups of each definition, with intervals and with those
+        that hold for all rows at once.
+
+        Of more than two arms: every arm against every other, those with the reference first; `table` of each, one below
+        the other, with the columns arm and against. Its ATE is over everybody, its ATT over who got `arm`, its ATC over
+        who got `against`.
+        """
+        return self._by_contrast(lambda one: one.table(alpha)) if self.many else self.groups.contrasts(alpha)
 
     @property
     def groups(self) -> Subgroups:
@@ -600,6 +732,23 @@ class Result(Shown):
         if found is None:
             raise UsageError("the study's subgroups were not told: print(result.diagnostics) says why")
         return found
+
+    @property
+    def decisions(self) -> Deciding:
+        """What the study asks for decisions (`[decisions]`): `.projection()`, `.leaves()`, `.rule()`, `.values()`,
+        `.targeting()`."""
+        self._check_open()
+        if self.study.decisions is None:
+            raise UsageError("the study asks nothing for decisions: write [decisions] (docs/decisions.md)")
+        found = self._deciding()
+        if found is None:
+            raise UsageError("what the study asks for decisions was not told: print(result.diagnostics) says why")
+        return found
+
+    def _deciding(self) -> Deciding | None:
+        layout, known = self.outcome.layout, self.diagnostics
+        same = known.sameness.probability if known is not None and known.sameness is not None else None
+        return deciding(self.study, self.outcome.effects.decisions, layout.scales.x_sd, len(self.sites), same)
 
     def warnings(self) -> tuple[str, ...]:
         """Everything a reader of the effects should know before trusting them."""
@@ -621,7 +770,11 @@ class Result(Shown):
                 "rounds": len(self.outcome.fit.rounds), "alpha": alpha, "blinded": self.blinded,
                 "degenerate": self.degenerate,
                 "effects": None if self.blinded else self.table(alpha).to_dict("records"), **risks,
+                **({"arms": list(self.study.arms),
+                    "arm_table": None if self.blinded else self.arm_table(alpha).to_dict("records")}
+                   if self.many else {}),
                 **self._plain_subgroups(alpha), **self._plain_trial(),
+                **self._plain_decisions(alpha),
                 "warnings": list(self.warnings())}
 
     def _plain_trial(self) -> dict[str, Any]:
@@ -630,6 +783,13 @@ class Result(Shown):
             return {}
         found = self.diagnostics.trial if self.diagnostics is not None else None
         return {"trial": None if found is None else found.model_dump(exclude={"verdicts"})}
+
+    def _plain_decisions(self, alpha: float) -> dict[str, Any]:
+        """Of a study that asks for them."""
+        if self.study.decisions is None:
+            return {}
+        found = None if self.blinded else self._deciding()
+        return {"decisions": None if found is None else found.plain(alpha)}
 
     def _plain_subgroups(self, alpha: float) -> dict[str, Any]:
         """Of a study that names some."""
@@ -653,12 +813,16 @@ class Result(Shown):
         return load_result(folder)
 
 
-def people_effects(people: People, noise_correlation: float | None = None, alpha: float = 0.05) -> pd.DataFrame:
-    """`Result.ite`, where a site's people are all there is of the result."""
+def people_effects(people: People, noise_correlation: float | None = None, alpha: float = 0.05,
+                   arms: Sequence[str] = ()) -> pd.DataFrame:
+    """`Result.ite`, where a site's people are all there is of the result. Of more than two `arms`, expected effects of
+    each against the reference."""
     import pandas as pd
 
     _check_correlation(noise_correlation)
-    if people.ready.model.outcome != "numeric":
+    if arms:
+        parts = {f"cate {name}": people.cate(pair=(0, place)) for place, name in enumerate(arms) if place}
+    elif people.ready.model.outcome != "numeric":
         risks, name = people.risks(), "rate" if people.ready.model.outcome == "count" else "risk"
         parts = {"cate": risks.difference, f"{name}_untreated": risks.of_untreated, f"{name}_treated": risks.of_treated}
     else:

@@ -4,6 +4,7 @@
     effects.csv   ATE, ATT, ATC, all and per site                              trace.csv    one line per round
     risks.csv     of an outcome of 0 and 1, both risks and what is made of them (`Result.risk_table`)
     rates.csv     of a count (`Result.rate_table`)
+    arms.csv      of more than two arms what is expected in each (`Result.arm_table`)
     subgroups.csv, contrasts.csv   where the study names subgroups
     survival.csv  of a time to an event, both curves and their differences (`Result.survival_table`)
     diagnostics.json   all diagnostics, readable without JAX (`diagnostics.findings`)
@@ -62,6 +63,8 @@ def _write_all(result: Result, folder: Path) -> None:
     np.savez(folder / "arrays.npz", allow_pickle=False, **_arrays(result.outcome))
     if not result.blinded:
         result.table().to_csv(folder / "effects.csv", index=False)
+        if result.many:
+            result.arm_table().to_csv(folder / "arms.csv", index=False)
         if result.of_risks:
             result.risk_table().to_csv(folder / "risks.csv", index=False)
         if result.of_rates:
@@ -95,11 +98,12 @@ def _arrays(o: Outcome) -> dict[str, np.ndarray]:
     arrays = {"theta": o.fit.theta, "u": layout.u, "pooled_u": layout.pooled_u, "indicators": layout.indicators,
               "withheld": layout.withheld, "timing": layout.timing, "lacking": layout.lacking, "laws": layout.laws,
               "columns": layout.columns.values, "columns_count": layout.columns.count,
-              "people": np.array([layout.people[site] for site in layout.sites]),
+              "people": np.array([layout.people[site].counts for site in layout.sites]),
               **{f"draws/{name}": value for name, value in drawn.draws.items()},
               **{f"scales/{name}": np.asarray(value) for name, value in layout.scales._asdict().items()}}
     arrays |= {f"total/{name}": value for name, value in (drawn.total or {}).items()}
     arrays |= {f"subgroups/{name}": value for name, value in drawn.subgroups.items()}
+    arrays |= {f"decisions/{name}": value for name, value in drawn.decisions.items()}
     if o.diagnostics is not None:
         arrays["diagnostics"] = np.frombuffer(o.diagnostics.to_json().encode(), np.uint8)
     for site in layout.sites:
@@ -176,7 +180,7 @@ def _outcome(study: Study, facts: dict[str, Any], arrays: dict[str, np.ndarray],
     timing = arrays.get("timing", np.zeros(0))  # absent where there were numbers only
     marked = 0 if study.completes else len(arrays["indicators"])
     model = model_of(options.model, described + marked, described, len(sites),
-                     study.outcome_type, len(timing) if study.outcome_type == "survival" else 0)
+                     study.outcome_type, len(timing) if study.outcome_type == "survival" else 0, study.arm_count)
     scales = Scales(arrays["scales/x_mean"], arrays["scales/x_sd"],
                     float(arrays["scales/y_mean"]), float(arrays["scales/y_sd"]))
     layout = Layout(sites=sites, model=model, scales=scales, u=arrays["u"], pooled_u=arrays["pooled_u"],
@@ -186,7 +190,7 @@ def _outcome(study: Study, facts: dict[str, Any], arrays: dict[str, np.ndarray],
               rounds=_read_trace(trace), jitters=facts["jitters"])
     sums = {name: own for name in sites if (own := _below(arrays, f"sums/{name}/"))}
     effects = Effects(_below(arrays, "draws/"), sums, _below(arrays, "total/") or None,
-                      _below(arrays, "subgroups/"))
+                      _below(arrays, "subgroups/"), _below(arrays, "decisions/"))
     return Outcome(run=facts["run"], seed=facts["seed"], options=options, layout=layout, fit=fit, effects=effects,
                    warnings=tuple(map(plain, facts["warnings"])), seconds=facts["seconds"],
                    excluded=facts.get("excluded", {}), diagnostics=_diagnostics(arrays))
@@ -205,7 +209,7 @@ def _below(arrays: dict[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
 def _opened(arrays: dict[str, np.ndarray], sites: tuple[str, ...], described: int) -> dict[str, Any]:
     """What the opening told: how many people, and the pooled columns. Version 0.1.0 kept each site's moments."""
     if "people" in arrays:
-        people = {site: AtSite(*map(int, counts)) for site, counts in zip(sites, arrays["people"], strict=True)}
+        people = {site: AtSite.of(counts) for site, counts in zip(sites, arrays["people"], strict=True)}
         return {"people": people, "withheld": arrays["withheld"],
                 "columns": Moments(arrays["columns"], arrays["columns_count"])}
     own = {site: _below(arrays, f"moments/{site}/") for site in sites}
@@ -228,7 +232,7 @@ def _read_people(study: Study, outcome: Outcome, index: int, path: Path) -> Peop
     names, kinds = design_columns(study)
     table = Table(site=outcome.layout.sites[index], x=x, missing=np.isnan(x), w=w, y=y, columns=names, kinds=kinds,
                   ids=None, warnings=(), added=float(saved.get("added", 0.0)),  # absent in results of 0.1.0
-                  cluster=saved.get("cluster"), time=saved.get("time"))
+                  cluster=saved.get("cluster"), time=saved.get("time"), arms=study.arm_count)
     return fitted_people(study, outcome, table, rows, jitter)
 
 

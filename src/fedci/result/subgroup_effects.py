@@ -59,7 +59,7 @@ class Subgroups:
         holds for all groups at once; of what is no number also both risks, or rates."""
         import pandas as pd
 
-        found = self._contrasted(np.eye(len(self.groups)), alpha)
+        found = together(self.effects, self.cov, np.eye(len(self.groups)), alpha)
         frame = pd.DataFrame({"subgroup": [group.of for group in self.groups],
                               "group": [group.name for group in self.groups], "people": self.people,
                               "sites": self.sites, **found})
@@ -78,7 +78,7 @@ class Subgroups:
         rows = np.zeros((len(pairs), len(self.groups)))
         for k, (first, second) in enumerate(pairs):
             rows[k, first], rows[k, second] = 1.0, -1.0
-        found = self._contrasted(rows, alpha, p=True)
+        found = together(self.effects, self.cov, rows, alpha, p=True)
         return pd.DataFrame({"subgroup": [self.groups[first].of for first, _ in pairs],
                              "group": [self.groups[first].name for first, _ in pairs],
                              "against": [self.groups[second].name for _, second in pairs], **found})
@@ -89,28 +89,32 @@ class Subgroups:
         found = [(j, i) for i, j in combinations(range(len(self.groups)), 2) if self.groups[i].of == self.groups[j].of]
         return [(second, first) if self.groups[first].others else (first, second) for first, second in found]
 
-    def _contrasted(self, rows: np.ndarray, alpha: float, p: bool = False) -> dict[str, np.ndarray]:
-        """Of each row of contrasts [K, G]: mean, sd, interval, simultaneous interval, and p."""
-        means, within = self.effects @ rows.T, np.einsum("kg,gh,kh->k", rows, self.cov, rows)
-        each = Effect(means, np.broadcast_to(np.maximum(within, 0.0), means.shape))
-        low, high = each.interval(check_alpha(alpha)) if len(rows) else (np.zeros(0), np.zeros(0))
-        mean, sd = np.asarray(each.mean), np.asarray(each.sd)
-        most = self._largest(rows, mean, sd)
-        wide = np.quantile(most, 1.0 - alpha) * sd if len(rows) else sd
-        found = {"mean": mean, "sd": sd, "low": np.asarray(low), "high": np.asarray(high),
-                 "all_low": np.minimum(mean - wide, low), "all_high": np.maximum(mean + wide, high)}
-        if p:
-            found["p"] = np.array([max(np.mean(most >= abs(t)), 1.0 / JOINT) for t in mean / sd])
-        return found
 
-    def _largest(self, rows: np.ndarray, mean: np.ndarray, sd: np.ndarray) -> np.ndarray:
-        """[JOINT] max_k |a_kᵀ(m − m̄)|/sd_k."""
-        rng, count = np.random.default_rng(np.random.SeedSequence(11)), len(self.effects)
-        values, vectors = np.linalg.eigh(0.5 * (self.cov + self.cov.T))
-        root = vectors * np.sqrt(np.maximum(values, 0.0))
-        drawn = self.effects[np.arange(JOINT) % count] + rng.standard_normal((JOINT, len(values))) @ root.T
-        away = np.abs(drawn @ rows.T - mean) / np.maximum(sd, 1e-300)
-        return np.asarray(away.max(1, initial=0.0))
+def together(effects: np.ndarray, cov: np.ndarray, rows: np.ndarray, alpha: float,
+             p: bool = False) -> dict[str, np.ndarray]:
+    """Of each row of contrasts [K, G] of effects [L, G], whose covariances within a draw are [G, G]: mean, sd,
+    interval, the interval that holds for all rows at once, and p."""
+    means, within = effects @ rows.T, np.einsum("kg,gh,kh->k", rows, cov, rows)
+    each = Effect(means, np.broadcast_to(np.maximum(within, 0.0), means.shape))
+    low, high = each.interval(check_alpha(alpha)) if len(rows) else (np.zeros(0), np.zeros(0))
+    mean, sd = np.asarray(each.mean), np.asarray(each.sd)
+    most = _largest(effects, cov, rows, mean, sd)
+    wide = np.quantile(most, 1.0 - alpha) * sd if len(rows) else sd
+    found = {"mean": mean, "sd": sd, "low": np.asarray(low), "high": np.asarray(high),
+             "all_low": np.minimum(mean - wide, low), "all_high": np.maximum(mean + wide, high)}
+    if p:
+        found["p"] = np.array([max(np.mean(most >= abs(t)), 1.0 / JOINT) for t in mean / np.maximum(sd, 1e-300)])
+    return found
+
+
+def _largest(effects: np.ndarray, cov: np.ndarray, rows: np.ndarray, mean: np.ndarray, sd: np.ndarray) -> np.ndarray:
+    """[JOINT] max_k |a_kᵀ(m − m̄)|/sd_k."""
+    rng = np.random.default_rng(np.random.SeedSequence(11))
+    values, vectors = np.linalg.eigh(0.5 * (cov + cov.T))
+    root = vectors * np.sqrt(np.maximum(values, 0.0))
+    drawn = effects[np.arange(JOINT) % len(effects)] + rng.standard_normal((JOINT, len(values))) @ root.T
+    away = np.abs(drawn @ rows.T - mean) / np.maximum(sd, 1e-300)
+    return np.asarray(away.max(1, initial=0.0))
 
 
 def subgroups_of(groups: Sequence[Group], told: Mapping[str, np.ndarray]) -> Subgroups | None:

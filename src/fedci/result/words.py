@@ -11,7 +11,7 @@ from fedci.diagnostics.findings import Diagnostics
 from fedci.diagnostics.trial import Trial
 from fedci.effect import Effect
 from fedci.protocol import optimise
-from fedci.result import account
+from fedci.result import account, deciding
 from fedci.result import subgroup_effects as grouped
 from fedci.result.subgroup_effects import subgroups_of
 from fedci.study.study import Study
@@ -43,7 +43,7 @@ def summary(result: Result, alpha: float) -> str:
         f"{sum(outcome.seconds.values()):.1f} s, seed {outcome.seed}.",
         "",
         *told[1],
-        *((*trial(result), *subgroups(result, alpha)) if degenerate is None else ()),
+        *((*trial(result), *subgroups(result, alpha), *decisions(result, alpha)) if degenerate is None else ()),
         *account.in_words(study, outcome),
         *(_sensitivity(result, alpha) if degenerate is None else ()),
     ]
@@ -53,6 +53,8 @@ def summary(result: Result, alpha: float) -> str:
 
 def _effects(result: Result, alpha: float) -> tuple[str, list[str]]:
     """(the average effect in words, the table and what carries it)."""
+    if result.many and result.pair is None:
+        return _of_arms(result, alpha)
     ate = result.ate()
     low, high = ate.interval(alpha)
     if not result.of_numbers:
@@ -67,6 +69,30 @@ def _effects(result: Result, alpha: float) -> tuple[str, list[str]]:
             f"{low:.4g} to {high:.4g}).",
             [_aligned(result.table(alpha)), "",
              *drivers(result.outcome.layout.model.driver_parts, result.drivers()), *_abrupt(result, alpha)])
+
+
+def _of_arms(result: Result, alpha: float) -> tuple[str, list[str]]:
+    """Of more than two arms: each against the reference in words, and every contrast in a table."""
+    lines = [f"{name} compared with {result.study.arms[0]}: {average(result.between(name), alpha)}"
+             for name in result.study.arms[1:]]
+    table, arms = result.contrasts(alpha), result.arm_table(alpha)
+    names = ["arm", "against", "mean", "sd", "low", "high"]
+    everybody = arms[(arms.over == "all") & (arms.site == "all")]
+    return "\n".join(lines), [
+        "Every arm against every other, over everybody:",
+        _aligned(table[(table.estimand == "ATE") & (table.site == "all")][names]), "",
+        "What is expected if everybody got the arm:", _aligned(everybody[["arm", "mean", "sd", "low", "high"]]), "",
+        *drivers(result.outcome.layout.model.driver_parts, result.drivers()), *_abrupt(result, alpha)]
+
+
+def average(result: Result, alpha: float) -> str:
+    """Of two arms, in a sentence."""
+    if not result.of_numbers:
+        return of_people(result, alpha)
+    effect, unit = result.ate(), result.study.unit(result.study.outcome)
+    low, high = effect.interval(alpha)
+    return (f"On average the outcome changes by {effect.mean:.4g}{f' {unit}' if unit else ''} "
+            f"({100 * (1 - alpha):g}% interval {low:.4g} to {high:.4g}).")
 
 
 def trial(result: Result) -> list[str]:
@@ -93,6 +119,13 @@ def subgroups(result: Result, alpha: float) -> list[str]:
         return []
     found = subgroups_of(result.study.groups, result.outcome.effects.subgroups)
     return grouped.in_words(found, len(result.sites), alpha)
+
+
+def decisions(result: Result, alpha: float) -> list[str]:
+    """Of a study that asks for them."""
+    if result.study.decisions is None:
+        return []
+    return deciding.in_words(result.decisions if result.outcome.effects.decisions else None, alpha)
 
 
 def of_people(result: Result, alpha: float) -> str:
@@ -253,7 +286,7 @@ def _with_interval(mean: float, low: float, high: float) -> str:
 
 
 def _sensitivity(result: Result, alpha: float) -> list[str]:
-    if not result.of_numbers:
+    if not result.of_numbers or result.many:
         return []
     if not result.study.tells_realised:
         return ["Realised effects are not told where effects have noise for privacy."]

@@ -1,6 +1,7 @@
 """The release accountant of a site: of whom it has told, in which columns, and whether of these it may tell as well.
 
-    cohort   whose sums leave: c, its treated c¹ and its untreated c⁰ (the outcome's moments leave for each arm)
+    cohort   whose sums leave: c, its treated c¹ and its untreated c⁰ (the outcome's moments leave for each arm; of more
+             arms all of them)
     refused  where a combination of these and of all told before tells more of a person than a mean over
              `min_difference` people does (c alone), or over `min_cell` (arms):  h > 1/n  (`privacy.leverage`)
 
@@ -78,8 +79,8 @@ class Cohort(NamedTuple):
 
     prints: Mapping[str, np.ndarray]
     """Way of knowing people → [n] uint64, in the order of the first way's."""
-    treated: np.ndarray
-    """[n] bool."""
+    arm: np.ndarray
+    """[n] uint8: 1 treated, 0 not; of more arms each its own number."""
 
     @property
     def whom(self) -> tuple[str, bytes]:
@@ -94,7 +95,7 @@ class Cohort(NamedTuple):
         return any(bool(np.isin(self.prints[way], other.prints[way]).any()) for way in ways) if ways else unknown
 
     def equals(self, other: Cohort) -> bool:
-        return (self.prints.keys() == other.prints.keys() and np.array_equal(self.treated, other.treated)
+        return (self.prints.keys() == other.prints.keys() and np.array_equal(self.arm, other.arm)
                 and all(np.array_equal(own, other.prints[way]) for way, own in self.prints.items()))
 
 
@@ -115,10 +116,11 @@ class Accountant:
     """`admit` before anything of a cohort is told; `add_numbers` for every answer.
 
     apart    why the people of this run are none of those told of before, where the site cannot see it; the operator's
+    audits   it is looked at by an auditor, who adds nothing
     """
 
-    def __init__(self, folder: Path | str, apart: str = ""):
-        self.store, self.apart = Store(Path(folder)), apart.strip()
+    def __init__(self, folder: Path | str, apart: str = "", audits: bool = False):
+        self.store, self.apart, self.audits = Store(Path(folder)), apart.strip(), audits
         self._key = derived(self.store.secret, info("people"))
         self._cohorts: list[Cohort] = []
         self._releases: list[Line] = []
@@ -126,6 +128,8 @@ class Accountant:
         """Run → numbers told."""
         self._scales: dict[str, float] = {}
         """Outcome → the sd that its noise is measured by."""
+        self._asked: dict[str, str] = {}
+        """Sums with noise → the question that they answered."""
         self._read = 0
         self._look()
 
@@ -144,6 +148,8 @@ class Accountant:
         where that is so much less than the outcome's own that it would hide little: the first study chose people who
         are alike, and a second multiple of one noise would solve for the outcome."""
         with self._locked():
+            if column not in self._scales and self.audits:
+                return sd
             if column not in self._scales:
                 self.store.add({"kind": "scale", "column": column, "sd": sd})
                 self._look()
@@ -154,6 +160,21 @@ class Accountant:
                     f"outcome in the unit and for the kind of people of that first study, or name it otherwise: then "
                     f"its noise is measured anew")
             return self._scales[column]
+
+    def asked_once(self, about: str, question: str) -> None:
+        """DisclosureError where noise was drawn for another question about the same sums: a new draw for each would let
+        whoever changes the question a little (a site that tells other sums each time) average it out."""
+        with self._locked():
+            if about not in self._asked and self.audits:
+                return
+            if about not in self._asked:
+                self.store.add({"kind": "asked", "about": about, "question": question})
+                self._look()
+            if self._asked[about] != question:
+                raise DisclosureError(
+                    "sums with noise were told of these people in this study, in other common units: another site's "
+                    "sums were others then. In these units the noise would be drawn anew, and what both tell adds up. "
+                    "Ask with the data of that run, at every site")
 
     # --- before anything leaves
 
@@ -166,7 +187,7 @@ class Accountant:
             if same is None:
                 self.store.add({"kind": "cohort", "count": len(release.w), "prints": {
                     way: base64.b64encode(prints.tobytes()).decode() for way, prints in cohort.prints.items()},
-                    "arms": base64.b64encode(np.packbits(cohort.treated).tobytes()).decode()})
+                    **_written(cohort.arm)})
                 same = len(self._cohorts)
             about = {"kind": "release", "cohort": same, "site": release.site, "run": release.run,
                      "study": release.study, "columns": sorted(release.columns), "outcome": release.outcome,
@@ -252,7 +273,8 @@ class Accountant:
 
     @property
     def runs(self) -> set[str]:
-        return {line["run"] for line in self._releases}
+        """Of which sums were told."""
+        return {line["run"] for line in self._releases if not line.get("part")}
 
     @property
     def counts(self) -> Counts:
@@ -282,6 +304,8 @@ class Accountant:
                     self._releases.append(line)
                 case "scale":
                     self._scales.setdefault(line["column"], float(line["sd"]))
+                case "asked":
+                    self._asked.setdefault(line["about"], line["question"])
                 case "told":
                     self._numbers[line["run"]] += line["numbers"]
         self._read = len(self.store.lines)
@@ -289,7 +313,8 @@ class Accountant:
     def _cohort(self, release: Release) -> Cohort:
         prints = {way: fingerprints(people, self._key, way) for way, people in sorted(release.people.items())}
         order = np.argsort(next(iter(prints.values())), kind="stable")
-        return Cohort({way: digests[order] for way, digests in prints.items()}, np.asarray(release.w)[order] == 1)
+        arm = np.asarray(release.w)[order].astype(np.uint8)
+        return Cohort({way: digests[order] for way, digests in prints.items()}, arm)
 
 
 # --- people
@@ -308,6 +333,17 @@ def release(*, site: str, run: str, agreed: Study, study: Study, whole: Table, r
     return Release(site=site, run=run, study=agreed.hash(), columns=tuple(dict.fromkeys((*told, *outcome))),
                    outcome=whole.origin(study.outcome).name, people=_records(agreed, whole, rows), w=np.asarray(w),
                    per_person=per_person, sites=sites, hidden=() if hidden == (study.outcome,) else hidden, part=part)
+
+
+LINKED = "(linkage)"
+"""Stands for the one number that a linkage tells of a cohort: how many people it has."""
+
+
+def of_linkage(site: str, run: str, agreed: Study, whole: Table) -> Release:
+    """What the tokens of a linkage tell: everybody's number, whatever arm they are of."""
+    everybody = np.arange(whole.rows)
+    return Release(site=site, run=run, study=agreed.hash(), columns=(LINKED,), outcome=LINKED,
+                   people=_records(agreed, whole, everybody), w=np.zeros(whole.rows), part=True)
 
 
 def _only_outcome(hidden: Iterable[str] | None, outcome: str) -> set[str]:
@@ -362,10 +398,22 @@ def fingerprints(people: Sequence[bytes], key: bytes, way: str = "") -> np.ndarr
     return np.frombuffer(b"".join(made), "<u8")
 
 
+def _written(arm: np.ndarray) -> dict[str, str]:
+    """A bit for each person; a byte where there are more than two arms."""
+    name, packed = ("arms", np.packbits(arm)) if arm.max(initial=0) < 2 else ("levels", arm)
+    return {name: base64.b64encode(packed.tobytes()).decode()}
+
+
 def _read_cohort(line: Line) -> Cohort:
     prints = {way: np.frombuffer(base64.b64decode(data), "<u8") for way, data in line["prints"].items()}
+    if "levels" in line:
+        return Cohort(prints, np.frombuffer(base64.b64decode(line["levels"]), np.uint8))
     arms = np.frombuffer(base64.b64decode(line["arms"]), np.uint8)
-    return Cohort(prints, np.unpackbits(arms, count=line["count"]).astype(bool))
+    return Cohort(prints, np.unpackbits(arms, count=line["count"]))
+
+
+def _by_arm(cohort: Cohort, people: np.ndarray) -> list[np.ndarray]:
+    return [people[cohort.arm == arm] for arm in range(max(int(cohort.arm.max(initial=0)) + 1, 2))]
 
 
 def check_span(site: str, cohort: Cohort, earlier: Sequence[Cohort], policy: Policy) -> None:
@@ -377,9 +425,10 @@ def check_span(site: str, cohort: Cohort, earlier: Sequence[Cohort], policy: Pol
         if checked and _see_the_same(known, checked, way):
             continue
         people = _numbered([group.prints[way] for group in known])
-        arms = [part[group.treated == arm] for group, part in zip(known, people, strict=True) for arm in (False, True)]
+        arms = [part for group, own in zip(known, people, strict=True) for part in _by_arm(group, own)]
         _check_leverage(site, people, 1, policy.min_difference, "min_difference")
-        _check_leverage(site, arms, 2, policy.min_cell, "min_cell")
+        new = len(_by_arm(cohort, people[-1]))
+        _check_leverage(site, arms, new, policy.min_cell, "min_cell")
         checked = way
 
 
@@ -417,7 +466,8 @@ def _raised(site: str, patterns: np.ndarray, sizes: np.ndarray, new: int, least:
 
 
 def _singled_out(site: str, raised: leverage.Raised, least: int, rule: str) -> DisclosureError:
-    whom = "the treated, or the untreated, of this cohort" if rule == "min_cell" else "this cohort"
+    arms = "the treated, or the untreated (the people of an arm), of this cohort"
+    whom = arms if rule == "min_cell" else "this cohort"
     return DisclosureError(
         f"site '{site}': sums over {whom}, together with those told before, would tell of {raised.people} people as "
         f"much as a mean over {raised.worth:.3g} does; the policy asks for {least} (policy.{rule}). The same people as "

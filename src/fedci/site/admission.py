@@ -44,12 +44,15 @@ class Situation:
     options: FitOptions
     rows: int
     treated: int
+    """Of more than two arms, who did not get the reference."""
     columns: int
     """d, without the indicators of missing values."""
     sites: int
     """m, that take part."""
     indicators: int = 0
     """Columns that mark missing values, at any site, as far as is known."""
+    others: tuple[int, ...] = ()
+    """Of more than two arms: people in each but the reference."""
     stage: int | None = None
     """R of the first stage (0: there is none), as all sites together have it; none: as if all were like this one."""
 
@@ -57,7 +60,11 @@ class Situation:
     def model(self) -> Family:
         marked = 0 if self.study.completes else self.indicators
         return model_of(self.options.model, self.columns + marked, self.columns, self.sites,
-                        self.study.outcome_type, self.study.most_intervals)
+                        self.study.outcome_type, self.study.most_intervals, self.study.arm_count)
+
+    @property
+    def by_arm(self) -> tuple[int, ...]:
+        return self.rows - self.treated, *(self.others or (self.treated,))
 
     @property
     def cohort(self) -> int:
@@ -68,16 +75,15 @@ class Situation:
     def people(self) -> int:
         """Who carries a sum, at the least: this site's, in a first stage if there is one, and of every other site in
         the sum as many as the policy that all agreed on asks for."""
-        arms = self.treated, self.rows - self.treated
-        stage = self._stage
-        own = sum(stages.some_of(n, stage) for n in arms) if stage else self.rows
+        stage, arms = self._stage, self.by_arm
+        own = sum(stages.some_of(n, stage, len(arms)) for n in arms) if stage else self.rows
         return own + (self.cohort - 1) * self.study.agreed_policy.min_rows
 
     @property
     def _stage(self) -> int:
         if self.stage is not None:
             return self.stage
-        looked_at = stages.people_of(self.rows - self.treated, self.treated, self.options.optimiser.first_rows)
+        looked_at = stages.people_of(self.by_arm, self.options.optimiser.first_rows)
         return stages.first(self.model, self.options, self.rows, looked_at).rows
 
 
@@ -94,6 +100,7 @@ def situation(study: Study, table: Table, sites: int, options: FitOptions | None
     own = int(np.isnan(table.x).any(0).sum())
     return Situation(site=table.site, study=study, options=options or study.fit_options(), rows=table.rows,
                      treated=table.treated, columns=table.x.shape[1], sites=sites, stage=stage,
+                     others=table.by_arm[1:] if table.arms > 2 else (),
                      indicators=own if indicators is None else indicators)
 
 
@@ -101,8 +108,8 @@ def together(study: Study, tables: list[Table], options: FitOptions) -> list[Sit
     """Of sites that are all here: what each knows of the others is known."""
     gaps = int(np.any([np.isnan(table.x).any(0) for table in tables], axis=0).sum())
     sized = [situation(study, table, len(tables), options, gaps) for table in tables]
-    looked_at = sum((stages.people_of(table.rows - table.treated, table.treated, options.optimiser.first_rows)
-                     for table in tables), np.zeros(stages.MOST))
+    looked_at = sum((stages.people_of(table.by_arm, options.optimiser.first_rows) for table in tables),
+                    np.zeros(stages.MOST))
     stage = stages.first(sized[0].model, options, sum(table.rows for table in tables), looked_at).rows
     return [replace(one, stage=stage) for one in sized]
 
@@ -134,7 +141,7 @@ def _floors(asked: Situation) -> Iterator[FedciError]:
 
 
 def _sizes(asked: Situation) -> Iterator[FedciError]:
-    yield from size_problems(asked.study, asked.rows, asked.treated)
+    yield from size_problems(asked.study, asked.by_arm)
 
 
 def _masks(asked: Situation) -> Iterator[FedciError]:
@@ -156,7 +163,7 @@ def _linkage(asked: Situation) -> Iterator[FedciError]:
 
 def _memory(asked: Situation) -> Iterator[FedciError]:
     for problem in _tried(check_memory, asked.site, asked.rows, asked.columns, asked.options,
-                          asked.study.outcome_type, asked.study.most_intervals):
+                          asked.study.outcome_type, asked.study.most_intervals, asked.study.arm_count):
         yield type(problem)(str(problem).removeprefix(f"site '{asked.site}': "))
 
 
@@ -255,6 +262,8 @@ def _leaves_fewer(against: int) -> Accepts:
 
 def _more_people(asked: Situation, accepts: Accepts) -> Advice | None:
     least = asked.study.policy.min_arm_rows
+    if asked.others:
+        return _more_in_each(asked, accepts, least)
     treated, untreated = (max(n, least) for n in (asked.treated, asked.rows - asked.treated))
 
     def of(more: int) -> Situation:
@@ -262,6 +271,17 @@ def _more_people(asked: Situation, accepts: Accepts) -> Advice | None:
 
     then = _smallest(of, accepts, 0, MOST_PEOPLE)
     words = "{0.rows:,} people here, {0.treated:,} of them treated (now {1.rows:,} and {1.treated:,})"
+    return None if then is None else Advice(words.format(then, asked), then)
+
+
+def _more_in_each(asked: Situation, accepts: Accepts, least: int) -> Advice | None:
+    """Of more than two arms."""
+    def of(more: int) -> Situation:
+        first, *others = (max(n, least) + more // len(asked.by_arm) for n in asked.by_arm)
+        return replace(asked, rows=first + sum(others), treated=sum(others), others=tuple(others), stage=None)
+
+    then = _smallest(of, accepts, 0, MOST_PEOPLE)
+    words = "{0.rows:,} people here, {0.by_arm} in the arms (now {1.rows:,}, and {1.by_arm})"
     return None if then is None else Advice(words.format(then, asked), then)
 
 

@@ -47,13 +47,12 @@ def means(party: Party, run: Run, arrays: Arrays) -> Part:
     y_count = np.array([arm.count[0] for arm in own.y], float)
     totals = np.concatenate([own.x.count * own.x.values[0], y_count * np.array([arm.values[0, 0] for arm in own.y])])
     if noise := noise_on_sums(party, run):
-        totals = noise.means(totals, np.append(_spreads_here(run), np.full(2, run.table.y.std())))
+        totals = noise.means(totals, np.append(_spreads_here(run), np.full(len(y_count), run.table.y.std())))
     x_total, y_total = np.split(totals, [len(stays)])
     return Part({"count": np.where(stays, own.x.count, 0.0), "total": np.where(stays, x_total, 0.0),
                  "y_count": y_count, "y_total": y_total,
-                 "stages": stages.people_of(run.table.rows - run.table.treated, run.table.treated,
-                                            run.contract.options.optimiser.first_rows)},
-                {"people": np.array([own.rows, own.treated], float)})
+                 "stages": stages.people_of(run.table.by_arm, run.contract.options.optimiser.first_rows)},
+                {"people": np.array([own.rows, *y_count[1:]], float)})
 
 
 def spreads(party: Party, run: Run, arrays: Arrays) -> Part:
@@ -69,7 +68,9 @@ def spreads(party: Party, run: Run, arrays: Arrays) -> Part:
 
 
 def noise_on_sums(party: Party, run: Run) -> SumNoise | None:
-    return sum_noise_of(run.study, run.contract.noises_sums, run.contract.sites, run.table, party.noise_secret)
+    remembers = None if party.accountant is None else party.accountant.asked_once
+    return sum_noise_of(run.study, run.contract.noises_sums, run.contract.sites, run.table, party.noise_secret,
+                        remembers)
 
 
 def _spreads_here(run: Run) -> np.ndarray:
@@ -85,7 +86,7 @@ def times(party: Party, run: Run, arrays: Arrays) -> Part:
 
 def exposures(party: Party, run: Run, arrays: Arrays) -> Part:
     t = run.table
-    return Part({"exposure": np.array([_time(t)[t.w == arm].sum() for arm in (0, 1)])})
+    return Part({"exposure": np.array([_time(t)[t.w == arm].sum() for arm in range(t.arms)])})
 
 
 def _time(table: Table) -> np.ndarray:
@@ -129,5 +130,5 @@ def moments(party: Party, run: Run) -> SiteMoments:
         return noise.moments(t)
     x = describe(t.x)
     x = x._replace(count=np.where(small_cells.gaps(t.x, t.w, policy.min_cell), t.rows, x.count))
-    arms = describe(t.y[t.w == 0][:, None]), describe(t.y[t.w == 1][:, None])
+    arms = tuple(describe(t.y[t.w == arm][:, None]) for arm in range(t.arms))
     return SiteMoments(x, np.isnan(t.x).any(0), arms, describe(t.w[:, None]))

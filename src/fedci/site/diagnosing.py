@@ -144,8 +144,8 @@ def _outcome(here: Here, arrays: Arrays) -> Part:
     if len(arrays["slopes"]) and here.tells_effect:
         e = propensities.scores(here.scaled(arrays), t.w, arrays["slopes"])
         share = np.array([t.rows, e.sum()])
-        if kind != "survival" and _tells_own_effect(here, e):  # a time that was cut short has no such effect
-            psi = heterogeneity.influence(t.w, _by_person(t, kind), told.arms, e)
+        if kind != "survival" and tells_own_effect(here, e):  # a time that was cut short has no such effect
+            psi = heterogeneity.influence(t.w, by_person(t, kind), told.arms, e)
             effect = np.array([len(psi), psi.sum(), psi @ psi])
             same = sameness.person_sums(psi / unit, (told.arms[:, 1] - told.arms[:, 0]) / unit)
     part = fit.site_part(counts.shown(places, places_hidden), places_hidden,
@@ -154,7 +154,7 @@ def _outcome(here: Here, arrays: Arrays) -> Part:
                 {"effect": effect, "residuals": _rounded(here, residuals)})
 
 
-def _tells_own_effect(here: Here, e: np.ndarray) -> bool:
+def tells_own_effect(here: Here, e: np.ndarray) -> bool:
     """Whether both arms are here, and the weights of ψ rest on min_cell people's worth in each: else Σψ² would tell one
     person's residual."""
     w, weights = here.table.w, heterogeneity.weights(here.table.w, e)
@@ -166,7 +166,7 @@ def _rounded(here: Here, rows: np.ndarray) -> np.ndarray:
     return np.column_stack([rows[:, 0], round_digits(rows[:, 1:], here.policy.moment_digits)])
 
 
-def _by_person(table: Table, kind: str) -> np.ndarray:
+def by_person(table: Table, kind: str) -> np.ndarray:
     """[n] outcomes as effects are of them: 0 and 1 as they are on average without flips, counts per unit of
     exposure."""
     if kind == "binary":
@@ -183,7 +183,7 @@ def _trial(here: Here, arrays: Arrays) -> Part:
     """Of numbers in model units; in the plain, as the site tells outcomes."""
     table, kind = here.table, here.model.outcome
     y = here.units.outcome(table.y) if kind == "numeric" else table.y
-    y = _by_person(table, kind) if kind == "binary" else y
+    y = by_person(table, kind) if kind == "binary" else y
     exposure = table.time if kind == "count" and table.time is not None else np.ones(table.rows)
     arms = trial.arm_moments(table.w, y, exposure)
     return Part({"arms": np.column_stack([arms[:, 0], round_digits(arms[:, 1:], here.policy.moment_digits)]),

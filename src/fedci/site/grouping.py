@@ -9,16 +9,16 @@ What it does not tell of is 0 in every sum, and counts in nobody's `told`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-
 import jax
 import numpy as np
 
 from fedci.errors import DisclosureError, NumericalError
+from fedci.model.family import Arrays
 from fedci.model.rows import Weighed
 from fedci.site import accountant
 from fedci.site.accountant import Cohort
 from fedci.site.describing import Part
+from fedci.site.diagnosing import Here
 from fedci.site.prepared import Prepared
 from fedci.site.run import Party, Run, required
 from fedci.study.policy import Policy
@@ -26,7 +26,7 @@ from fedci.study.policy import Policy
 WAY = "row"
 
 
-def answer(party: Party, run: Run, ready: Prepared) -> Part:
+def answer(party: Party, run: Run, ready: Prepared, here: Here, arrays: Arrays) -> Part:
     """In model units: of numbers sums of effects, of all else of risks (or rates) without and with treatment."""
     groups = members(party, run)
     told = tells_of(party, run, groups)
@@ -47,7 +47,7 @@ def weighed(site: str, run: Run, ready: Prepared, weights: np.ndarray) -> Weighe
 def members(party: Party, run: Run) -> np.ndarray:
     """[G, n] bool: by the values as they are in the site's table, before rare ones are counted with others."""
     x = party.whole.x[run.rows]
-    return np.stack([group.holds(x) for group in run.study.groups])
+    return np.array([group.holds(x) for group in run.study.groups], bool).reshape(-1, len(x))
 
 
 def tells_of(party: Party, run: Run, groups: np.ndarray) -> np.ndarray:
@@ -57,21 +57,21 @@ def tells_of(party: Party, run: Run, groups: np.ndarray) -> np.ndarray:
     known, told = [everybody], np.zeros(len(groups), bool)
     for k, group in enumerate(groups):
         cohort = _cohort(np.flatnonzero(group), w)
-        if _is_large(cohort, policy) and _stays_hidden(party, run, cohort, known, policy):
+        if not group.any() or group.all():  # nobody, or everybody, who is told of already
+            told[k] = True
+        elif _is_large(cohort, policy) and _stays_hidden(party, run, cohort, known, policy):
             told[k], known = True, [*known, cohort]
     return told
 
 
 def _cohort(rows: np.ndarray, w: np.ndarray) -> Cohort:
-    return Cohort({WAY: rows.astype(np.uint64)}, w[rows] == 1)
+    return Cohort({WAY: rows.astype(np.uint64)}, w[rows].astype(np.uint8))
 
 
 def _is_large(cohort: Cohort, policy: Policy) -> bool:
     """By itself; with an arm that is empty the effect there is the model's alone."""
-    treated = int(cohort.treated.sum())
-    people = len(cohort.treated)
-    return people >= max(policy.min_difference, 1) and all(
-        not 0 < arm < policy.min_cell for arm in (treated, people - treated))
+    arms = np.bincount(cohort.arm, minlength=2)
+    return len(cohort.arm) >= policy.min_difference and not np.any((arms > 0) & (arms < policy.min_cell))
 
 
 def _stays_hidden(party: Party, run: Run, cohort: Cohort, known: list[Cohort], policy: Policy) -> bool:
@@ -88,7 +88,3 @@ def _stays_hidden(party: Party, run: Run, cohort: Cohort, known: list[Cohort], p
     except DisclosureError:
         return False
     return True
-
-
-KINDS: Mapping[str, Callable[[Party, Run, Prepared], Part]] = {"subgroups": answer}
-"""Kinds of diagnostics for which a site has to know what it has told, and not its people alone."""

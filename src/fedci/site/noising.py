@@ -9,8 +9,8 @@ nothing out.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -82,9 +82,14 @@ class SumNoise:
     """That a site adds of it (`sum_noise.part_of`)."""
     sites: tuple[str, ...] = ()
     """The cohort: the part depends on their number, and two parts of one noise would solve for the sum."""
+    asked_once: Callable[[str, str], None] = lambda about, question: None
+    """(sums, question) → an error where another question about them was answered; in one process nobody remembers."""
 
     def drawn(self, kind: str, *more: str) -> Draw:
-        seed = derived(self.secret, info("sum noise", kind, self.study.hash(), self.people, *self.sites, *more))
+        about = "sum noise", kind, self.study.hash(), self.people, *self.sites
+        if more:
+            self.asked_once(hashlib.sha256(info(*about)).hexdigest(), " ".join(more))
+        seed = derived(self.secret, info(*about, *more))
         return lambda count: dp.gaussian(seed, count)
 
     def means(self, totals: np.ndarray, sd: np.ndarray) -> np.ndarray:
@@ -102,17 +107,20 @@ class SumNoise:
         return self.part * self.study.policy.sum_noise / float(np.sqrt(sum_noise.SHARES[kind]))
 
 
-def sum_noise_of(study: Study, noises: bool, sites: tuple[str, ...], table: Table, secret: bytes) -> SumNoise | None:
+def sum_noise_of(study: Study, noises: bool, sites: tuple[str, ...], table: Table, secret: bytes,
+                 asked_once: Callable[[str, str], None] | None = None) -> SumNoise | None:
     """None where sums are told as they are."""
     if not noises:
         return None
     part = sum_noise.part_of(len(sites), study.policy.secures(len(sites)))
-    return SumNoise(study, secret, digest_of(table), part, sites)
+    noise = SumNoise(study, secret, digest_of(table), part, sites)
+    return noise if asked_once is None else replace(noise, asked_once=asked_once)
 
 
 def digest_of(table: Table) -> str:
-    """Of its rows."""
-    return digest_of_numbers(np.column_stack([table.x, table.w, table.y]))
+    """Of its rows, in whatever order they stand: of the same people in another order noise is no other."""
+    rows = np.column_stack([table.x, table.w, table.y])
+    return digest_of_numbers(rows[np.lexsort(rows.T)])
 
 
 def digest_of_numbers(*parts: Any) -> str:

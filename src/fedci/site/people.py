@@ -16,7 +16,7 @@ from fedci.model import predict
 from fedci.model.completed import completed_rows
 from fedci.model.family import Family
 from fedci.model.likelihood import BINARY, COUNT
-from fedci.model.rows import Draws, Known, Rows
+from fedci.model.rows import Draws, Known, Moments, Rows
 from fedci.model.shared.interval_rows import curves_at
 from fedci.site.prepared import Prepared
 from fedci.table.table import Table
@@ -28,6 +28,9 @@ each of which takes longer than the padding."""
 
 CURVES = (8, 64)
 """The same where each of them has a row for each interval."""
+Pair = tuple[int, int]
+"""(the arm that is compared with, the arm): (untreated, treated) where there are two."""
+PAIR: Pair = (0, 1)
 
 
 @dataclass(frozen=True)
@@ -59,13 +62,14 @@ class People:
         """What predictions need of the site's rows; of a large site's it is work."""
         return self.ready.rows.known(self.ready.model, self.q.draws, self.q.jitter)
 
-    def cate(self, x: np.ndarray | None = None, outcome_noise: bool = False) -> Effect:
+    def cate(self, x: np.ndarray | None = None, outcome_noise: bool = False, pair: Pair = PAIR) -> Effect:
         """τ(x) of new people (raw covariates [p, d]) or, without x, of the site's own; of risks their difference."""
         ready, q = self.ready, self.q
         if ready.model.outcome != "numeric":
-            return self.risks(x).difference
+            return self.risks(x, pair).difference
         x = self._covariates(x)
-        return stream_cate(ready.model, q.vector, self.known, q.draws, x, q.jitter, ready.units.y_sd, outcome_noise)
+        return stream_cate(ready.model, q.vector, self.known, q.draws, x, q.jitter, ready.units.y_sd, outcome_noise,
+                           pair)
 
     def _covariates(self, x: np.ndarray | None) -> np.ndarray:
         """In the model's units; [K, p, d] where what is missing is drawn: of the site's own people given their outcome
@@ -75,16 +79,16 @@ class People:
             return ready.own
         return ready.units.covariates(self.table.x if x is None else x, ready.levels)
 
-    def risks(self, x: np.ndarray | None = None) -> Rates:
+    def risks(self, x: np.ndarray | None = None, pair: Pair = PAIR) -> Rates:
         """Risks (or rates) of new people (raw covariates [p, d]) or, without x, of the site's own."""
         ready, q = self.ready, self.q
         if ready.model.intervals:
-            return by_the_end(self.curves(x))
+            return by_the_end(self.curves(x), pair)
         x = self._covariates(x)
-        return stream_risks(ready.model, q.vector, self.known, q.draws, x, q.jitter, rate=ready.rate)
+        return stream_risks(ready.model, q.vector, self.known, q.draws, x, q.jitter, rate=ready.rate, pair=pair)
 
     def curves(self, x: np.ndarray | None = None) -> np.ndarray:
-        """[L, p, J, 2] survival of new people or, without x, of the site's own."""
+        """[L, p, J, A] survival of new people or, without x, of the site's own."""
         ready, x = self.ready, self._covariates(x)
         return stream_curves(ready.model, self.known, x, int(ready.rows.index))
 
@@ -151,13 +155,13 @@ def _squeezed(effect: Effect) -> Effect:
     return Effect(effect.means[:, 0], effect.variances[:, 0])
 
 
-def by_the_end(curves: np.ndarray) -> Risks:
-    """Risks by the last horizon, from curves [L, p, J, 2]."""
-    return Risks(1.0 - curves[:, :, -1, 0], 1.0 - curves[:, :, -1, 1])
+def by_the_end(curves: np.ndarray, pair: Pair = PAIR) -> Risks:
+    """Risks by the last horizon, from curves [L, p, J, A]."""
+    return Risks(*(1.0 - curves[:, :, -1, arm] for arm in pair))
 
 
 def stream_curves(model: Any, known: Any, x: np.ndarray, index: int, drawn: bool = True) -> np.ndarray:
-    """[L, p, J, 2] survival of any number of people for every draw of (θ, β), with the site's own function drawn from
+    """[L, p, J, A] survival of any number of people for every draw of (θ, β), with the site's own function drawn from
     its law, or at its mean."""
     key = jax.random.fold_in(jax.random.PRNGKey(9), index)
     parts = [np.asarray(curves_at(model, known, padded, key, drawn))[:, :count] for count, padded in _chunks(x, CURVES)]
@@ -175,13 +179,15 @@ def _chunks(x: np.ndarray, sizes: tuple[int, ...]) -> Iterator[tuple[int, np.nda
 
 
 def stream_risks(model: Family, vector: np.ndarray, known: Known, draws: Draws, x: np.ndarray, jitter: float,
-                 drawn: bool = True, rate: float = 1.0) -> Rates:
+                 drawn: bool = True, rate: float = 1.0, pair: Pair = PAIR) -> Rates:
     """r₀ and r₁ of any number of people for every draw of (θ, β): σ of log odds (or e to the log rates) drawn from
     their law, or its mean."""
     parts = []
     for count, padded in _chunks(x, SIZES):
         mean, cov = (np.asarray(law)[:, :count]
                      for law in predict.outcomes_at(model, vector, known, draws, padded, jitter))
+        if model.arms > 2:
+            mean, cov = mean[..., list(pair)], cov[..., list(pair), :][..., list(pair)]
         var = np.maximum(np.diagonal(cov, axis1=-2, axis2=-1), 0.0)
         if model.outcome == "count":
             parts.append(rate * (np.exp(_drawn(mean, cov)) if drawn else COUNT.risk(mean, var)))
@@ -202,13 +208,21 @@ def _drawn(mean: np.ndarray, cov: np.ndarray) -> np.ndarray:
 
 
 def stream_cate(model: Family, vector: np.ndarray, known: Known, draws: Draws, x: np.ndarray, jitter: float,
-                y_sd: float, outcome_noise: bool) -> Effect:
+                y_sd: float, outcome_noise: bool, pair: Pair = PAIR) -> Effect:
     """τ(x) for any number of people, in chunks of one shape; with outcome noise it is a person's realised effect."""
     parts = []
     for count, padded in _chunks(x, SIZES):
-        moments = predict.cate_at(model, vector, known, draws, padded, jitter)
+        moments = (predict.cate_at(model, vector, known, draws, padded, jitter) if model.arms == 2 else
+                   _contrast(predict.outcomes_at(model, vector, known, draws, padded, jitter), pair))
         parts.append(jax.tree.map(lambda leaf, n=count: np.asarray(leaf)[:, :n], moments))
     mean, var = (np.concatenate([getattr(p, k) for p in parts], axis=1) for k in ("mean", "var"))
     if outcome_noise:
-        var = var + np.asarray(predict.noise_variance(model, vector, draws))[:, None]
+        var = var + np.asarray(predict.noise_variance(model, vector, draws, pair))[:, None]
     return Effect(mean, var).scaled(y_sd)
+
+
+def _contrast(arms: Any, pair: Pair) -> Moments:
+    """Of one of more arms against another."""
+    (mean, cov), (against, arm) = map(np.asarray, arms), pair
+    var = cov[..., arm, arm] + cov[..., against, against] - 2.0 * cov[..., arm, against]
+    return Moments(mean[..., arm] - mean[..., against], np.maximum(var, 0.0))

@@ -24,7 +24,7 @@ import numpy as np
 from fedci.effect import CORRELATIONS
 from fedci.errors import FedciError
 from fedci.plain import Shown
-from fedci.protocol import refuting
+from fedci.protocol import course, refuting
 from fedci.protocol.requests import COMPLETION, OWN, REQUESTS, Request, Sizes
 from fedci.study.options import FitOptions
 from fedci.study.study import Study
@@ -141,7 +141,7 @@ def _column_moments(study: Study, table: Table, model: Family) -> Iterator[Colum
     for c, (name, away) in enumerate(zip(table.columns, small_cells.withheld(table.x, table.w, study.policy.min_cell),
                                          strict=True)):
         yield _line(name, x, c, shown, bool(away))
-    for arm, word in enumerate(("untreated", "treated")):
+    for arm, word in enumerate(study.arms or ("untreated", "treated")):
         yield _line(f"{study.outcome} ({word})", describe(table.y[table.w == arm][:, None]), 0, shown)
     yield _line(study.treatment, describe(table.w[:, None]), 0, shown)
 
@@ -159,7 +159,7 @@ def _model(study: Study, table: Table, options: FitOptions, sites: int) -> Famil
     columns = len(table.columns)
     marked = 0 if study.completes else int(np.isnan(table.x).any(0).sum())
     return model_of(options.model, columns + marked, columns, sites,
-                    study.outcome_type, study.most_intervals)
+                    study.outcome_type, study.most_intervals, study.arm_count)
 
 
 def _sizes(people: int, columns: int, model: Family, gaps: int) -> dict[str, int]:
@@ -177,6 +177,7 @@ def _sums(study: Study, options: FitOptions, model: Family, sizes: Sizes) -> Ite
         if _is_asked(request, study, model):
             for draws, times in request.occasions(options):
                 here = {**sizes, "draws": draws, "groups": len(study.groups), "levels": study.levels,
+                        **course.decisions_sizes(study),
                         **model.dictionary(draws)}
                 for array in (*request.answer, *(() if request.averaged else request.own)):
                     yield Sum(request.phase, array.name, array.at(here), times, array.meaning)
@@ -193,7 +194,7 @@ def _is_asked(request: Request, study: Study, model: Family) -> bool:
         return study.links
     if request.kind:
         exact = study.policy.epsilon is None and not model.noises_sums
-        return study.diagnostics.enabled and exact and request.asks(study)
+        return study.diagnostics.enabled and exact and request.asks(study) and study.arm_count == 2
     if request.name == "AskDescription":
         return model.needs_moments
     if request.name == COMPLETION:

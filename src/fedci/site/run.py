@@ -17,13 +17,14 @@ from fedci.protocol import refuting
 from fedci.protocol.course import Contract
 from fedci.protocol.messages import Message, Reply
 from fedci.site import accountant
-from fedci.site.accountant import Accountant
+from fedci.site.accountant import Accountant, Release
 from fedci.site.admission import situation, told_per_person
 from fedci.site.following import Course
 from fedci.site.linking import SiteLinkage
 from fedci.site.masking import SiteSums
 from fedci.site.people import Posterior
 from fedci.site.prepared import Prepared
+from fedci.study.policy import Policy
 from fedci.study.study import Study
 from fedci.table import small_cells
 from fedci.table.table import Table, restricted
@@ -153,14 +154,28 @@ def admitted(party: Party, run: Run) -> Run:
     about = accountant.release(site=party.name, run=run.name, agreed=party.agreed, study=run.study, whole=party.whole,
                                rows=run.rows, w=run.table.w, per_person=_per_person(party, run),
                                sites=run.contract.sites)
+    _admit(party, about, run.study.policy)
+    return replace(run, admitted=True)
+
+
+def linkage_admitted(party: Party, run: Run) -> None:
+    """DisclosureError where how many people stand at the site, which its tokens tell, would differ by few from how many
+    a linkage told before: a study's author says who is among them."""
+    if party.accountant is not None:
+        about = accountant.of_linkage(party.name, run.name, party.agreed, party.whole)
+        _admit(party, about, run.study.policy)
+
+
+def _admit(party: Party, about: Release, policy: Policy) -> None:
+    if party.accountant is None:
+        return
     try:
-        party.accountant.admit(about, run.study.policy)
+        party.accountant.admit(about, policy)
     except OutputError as problem:  # where the store stands is nobody's business
         refusal = SiteError(f"site '{party.name}': the store of what it has told cannot be used, and nothing leaves "
                             f"without it. Its own file site.log says why")
         refusal.add_note(str(problem))
         raise refusal from None
-    return replace(run, admitted=True)
 
 
 def _per_person(party: Party, run: Run) -> float:

@@ -15,13 +15,13 @@ import numpy as np
 
 from fedci.errors import FedciError, SiteError, UsageError
 from fedci.privacy.agreement import Credentials
-from fedci.protocol.messages import Hello, Message, OpenSum, Refusal, Reply, Step, Tokens
+from fedci.protocol.messages import AskLinkKey, Hello, Message, OpenSum, Refusal, Reply, Step, Tokens
 from fedci.protocol.requests import row_of
 from fedci.site import opening, outcome_noise, summing
 from fedci.site.accountant import BEFORE, Accountant
 from fedci.site.masking import site_secret
 from fedci.site.people import People, lines_of
-from fedci.site.run import Party, Run, admitted, after_linkage, begun, first_run
+from fedci.site.run import Party, Run, admitted, after_linkage, begun, first_run, linkage_admitted
 from fedci.study.study import Study
 from fedci.table.table import Table
 
@@ -77,6 +77,8 @@ class Site:
     def admitted(self, run: Run, request: Message) -> Run:
         """The run whose people the site's accountant lets be told of, by the answer to this request, and remembers: the
         last step before it leaves. DisclosureError where it does not."""
+        if isinstance(request, AskLinkKey):
+            linkage_admitted(self.party, run)
         return run if row_of(request).phase in BEFORE else admitted(self.party, run)
 
     def begun(self, refuter: str) -> Run:

@@ -12,7 +12,7 @@ import numpy as np
 from fedci.effect import CORRELATIONS, Effect, draw_averages, effect_sums, population_sizes
 from fedci.errors import DisclosureError, MessageError, NumericalError, SiteError
 from fedci.model.family import Ask, Family, Sums
-from fedci.model.rows import RiskSums, Rows, SiteEffects, SurvivalSums, on_device
+from fedci.model.rows import ArmSums, RiskSums, Rows, SiteEffects, SurvivalSums, on_device
 from fedci.model.shared import sum_noise
 from fedci.model.shared.few_family import PRODUCTS
 from fedci.privacy import secure_sum
@@ -23,16 +23,18 @@ from fedci.protocol.course import READY, Opening, Place
 from fedci.protocol.messages import AskMaskKey, OpenSum, Reply, Step, TakeCheckKey, TakeMaskKeys
 from fedci.protocol.packing import JITTERED, POWERS, flat, form_of, from_units, in_units, units_of, with_jitter
 from fedci.protocol.requests import COMPLETION, MASKED, OWN, REQUESTS
-from fedci.site import copies, describing, diagnosing, grouping
+from fedci.site import copies, describing, diagnosing, targeting
 from fedci.site.admission import admit, situation
 from fedci.site.describing import Part
-from fedci.site.masking import SiteSums, digest
-from fedci.site.noising import SumNoise, digest_of_numbers, site_noise
+from fedci.site.masking import SiteSums
+from fedci.site.noising import FARTHEST, SumNoise, digest_of_numbers, site_noise
 from fedci.site.people import Posterior, summed_sd
 from fedci.site.prepared import Prepared, common_units
 from fedci.site.run import Party, Run, reply_to, required
 from fedci.study.policy import SECURE_SUM_SITES
 
+SLACK = 1.1
+"""Of a sum of squares, for the noise on it."""
 FIRST = "AskColumns"
 """The first step that tells of rows."""
 OfKeys = AskMaskKey | TakeMaskKeys | TakeCheckKey | OpenSum
@@ -76,7 +78,7 @@ def step(party: Party, run: Run, request: Step) -> tuple[Run, Reply]:
         run = replace(run, prepared=_prepared(party.name, run, place.opened))
     run = _completed(run, place)
     run, part = _answer(party, run, place, ask)
-    part = _with_noise(party, run, request, ask, part)
+    part = _with_noise(party, run, ask, part)
     own = {OWN + name: numbers for name, numbers in part.own.items()}
     if run.sums is None or not run.masked:
         notes = {} if part.jitter is None else {"jitter": part.jitter}
@@ -116,7 +118,7 @@ def _sum_before(site: str, run: Run, request: Step, place: Place, ask: Ask, numb
     return previous
 
 
-def _with_noise(party: Party, run: Run, request: Step, ask: Ask, part: Part) -> Part:
+def _with_noise(party: Party, run: Run, ask: Ask, part: Part) -> Part:
     """The answer as differential privacy lets it out; as it is where the study asks for none."""
     policy = run.study.policy
     if ask.name == PRODUCTS and (known := describing.noise_on_sums(party, run)) and run.prepared:
@@ -127,9 +129,10 @@ def _with_noise(party: Party, run: Run, request: Step, ask: Ask, part: Part) -> 
         return part
     if _is_of_effects(ask) and policy.noises("effects"):
         own = describing.moments(party, run)
-        return Part(noise.effects(part.sums, population_sizes(own.rows - own.treated, own.treated)))
+        return Part(noise.effects(part.sums, population_sizes((own.rows - own.treated, own.treated))))
     if ask.name == "Evaluate" and policy.noises("gradients"):
-        return Part(noise.evaluation(part.sums, digest(request)))
+        asked = digest_of_numbers(*(part for _, part in sorted(ask.arrays.items())))  # whichever run asks it
+        return Part(noise.evaluation(part.sums, asked))
     return part
 
 
@@ -143,6 +146,9 @@ def _own_averages(run: Run, sums: Mapping[str, np.ndarray]) -> dict[str, np.ndar
     """The sums of effects over the site's people, averaged over the draws, if the study asks for them."""
     if not run.study.policy.site_effects or run.contract.noises_sums:
         return {}
+    if "arm_mean" in sums:
+        mean, cov = draw_averages(sums["arm_mean"])
+        return {OWN + "arm_mean": mean, OWN + "arm_cov": cov + sums["arm_cov"], OWN + "people": sums["people"]}
     for name in ("risks", "rates", "survival"):
         if name in sums:
             mean, cov = draw_averages(sums[name])
@@ -176,13 +182,14 @@ def _prepared(site: str, run: Run, opened: Opening) -> Prepared:
     x, w, y = units.filled(run.table.x), run.table.w, units.outcome(run.table.y)
     time = units.time(run.table.time, opened.model.outcome, len(y))
     model, stage, place = opened.model, opened.first, run.contract.sites.index(site)
-    x, y = model.clipped(x, y)
+    whole, (x, y) = np.column_stack([x, y]), model.clipped(x, y)
     admit(situation(run.study, run.table, len(run.contract.sites), run.contract.options, len(units.indicators),
                     stage.rows))
     if model.noises_sums:
+        _check_units(site, whole, np.column_stack([x, y]), opened.people)
         _check_near(site, model, x, w, y)
     rows = model.rows(x, w, y, opened.u[place], place, run.table.added / units.y_sd**2, run.table.cluster, time)
-    first = model.rows_of_stage(rows, stages.chosen(w, stage.rows), x, w, y, time) if stage.rows else None
+    first = model.rows_of_stage(rows, stages.chosen(w, stage.rows, model.arms), x, w, y, time) if stage.rows else None
     return Prepared(model=model, units=units, rows=rows, stage=stage, first=first, people=opened.people)
 
 
@@ -196,14 +203,21 @@ def _completed(run: Run, place: Place) -> Run:
     return replace(run, prepared=copies.rows_of(ready, units, run.table, site))
 
 
-def _check_near(site: str, model: Family, x: np.ndarray, w: np.ndarray, y: np.ndarray) -> None:
-    """What the noise is measured by: nobody is farther from the site's own levels than it takes them to be, and the
-    common units are not smaller than people are apart (a site that tells false squares could make them so)."""
-    both = np.column_stack([x, y])
-    if both.std(0).max() > sum_noise.WIDE:
+def _check_units(site: str, whole: np.ndarray, clipped: np.ndarray, people: int) -> None:
+    """Noise is in the common units, and they are not smaller than people are apart: a site that tells false squares
+    could make them so, less than nothing of its own."""
+    cut = FARTHEST * whole.std(0)
+    own = np.sum(np.clip(whole, -cut, cut) ** 2, 0)  # in all squares, people at the least
+    if clipped.std(0).max() > sum_noise.WIDE or own.max() > SLACK * people:
         raise DisclosureError(
             f"site '{site}': the noise on sums (policy.sum_noise) is in the common units, and a column of this site "
-            f"spreads more than {sum_noise.WIDE:g} times as wide. Leave the site out, or the column that differs")
+            f"spreads more than {sum_noise.WIDE:g} times as wide, or has more squares than all sites together. Leave "
+            f"the site out, or the column that differs")
+
+
+def _check_near(site: str, model: Family, x: np.ndarray, w: np.ndarray, y: np.ndarray) -> None:
+    """What the noise is measured by: nobody is farther from the site's own levels than it takes them to be."""
+    both = np.column_stack([x, y])
     for arm in (0, 1):
         some = both[w == arm]
         if len(some) < model.arm_needed or np.abs(some.mean(0)).max() > sum_noise.AWAY:
@@ -222,8 +236,8 @@ def _answer(party: Party, run: Run, place: Place, ask: Ask) -> tuple[Run, Part]:
     if ask.name == COMPLETION:
         return run, copies.answer(party.name, run.contract, place.known, ready, run.table, ask.arrays)
     kind = REQUESTS[ask.name].kind
-    if kind in grouping.KINDS:
-        return run, grouping.KINDS[kind](party, run, ready)
+    if kind in targeting.KINDS:
+        return run, targeting.KINDS[kind](party, run, ready, _here(run, ready), ask.arrays)
     if kind:
         return run, diagnosing.answer(_here(run, ready), kind, ask.arrays)
     return (_effects if _is_of_effects(ask) else _round)(party, run, ready, ask)
@@ -292,21 +306,23 @@ def _noised_effects(run: Run, ready: Prepared, ask: Ask, noise: SumNoise) -> tup
     sums = ready.model.noised_effects(ask.arrays, x, t.w, y, t.added / s**2, draw)
     told = {name: part * s ** POWERS[name] for name, part in sums.items()}
     posterior = Posterior(*ready.model.received(ask.arrays, int(ready.rows.index)), ready.model.options.jitter)
-    return replace(run, posterior=posterior), Part(told | {"people": np.asarray(population_sizes(t.rows - t.treated,
-                                                                                              t.treated))})
+    return replace(run, posterior=posterior), Part(told | {"people": population_sizes(t.by_arm)})
 
 
-def _effect_sums(run: Run, ready: Prepared, q: Posterior, own: SiteEffects | RiskSums | SurvivalSums,
+def _effect_sums(run: Run, ready: Prepared, q: Posterior, own: SiteEffects | ArmSums | RiskSums | SurvivalSums,
                  correlations: np.ndarray) -> dict[str, np.ndarray]:
     """Per population, in outcome units: Σ τ(x_i), Σ τ_i; and Σ_i sd(τ_i) from every eighth draw, which is enough for a
-    mean over people and costs n³ only there. Of other outcomes the sums of risks, rates or curves."""
-    s, t = ready.units.y_sd, run.table
+    mean over people and costs n³ only there. Of other outcomes the sums of risks, rates or curves; of more than two
+    arms those of what is expected in each, about the outcome's mean."""
+    s, people = ready.units.y_sd, population_sizes(run.table.by_arm)
+    if isinstance(own, ArmSums):
+        return {"arm_mean": s * np.asarray(own.mean), "arm_cov": s**2 * np.asarray(own.cov).mean(0, keepdims=True),
+                "people": people}
     if not isinstance(own, SiteEffects):
         name = "rates" if ready.model.outcome == "count" else "risks"
         sums = own._asdict() if isinstance(own, SurvivalSums) else {name: own.risks * ready.rate}
-        return {name: np.asarray(part) for name, part in sums.items()} | {
-            "people": np.asarray(population_sizes(t.rows - t.treated, t.treated))}
+        return {name: np.asarray(part) for name, part in sums.items()} | {"people": people}
     some = jax.tree.map(lambda leaf: on_device(np.asarray(leaf)[::8]), q.draws)
     spread = summed_sd(ready.model, replace(q, draws=some), ready.rows, correlations, s)
     cate, ite = (Effect(np.asarray(part.mean), np.asarray(part.var)).scaled(s) for part in (own.cate, own.ite))
-    return effect_sums(cate, ite, spread, np.asarray(population_sizes(t.rows - t.treated, t.treated)))
+    return effect_sums(cate, ite, spread, people)

@@ -263,7 +263,9 @@ def with_codings(data: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(given := fields.get(role), Mapping):
             rest, coding = _parted(given, OF_NUMBERS if role == "outcome" else ())
             if role == "treatment":
-                rest = _named(rest)
+                rest, arms = _named(rest)
+                more, fields = _arms(arms, coding), {**fields}
+                fields |= {} if more is None else {"arms": more}
             fields[role] = rest
             if coding:
                 found[_name_in(given)] = coding_of(role, coding)
@@ -294,13 +296,24 @@ def _name_in(given: Mapping[str, Any]) -> str:
     return str(given.get("name", given.get("event", "")))
 
 
-def _named(rest: Mapping[str, Any]) -> Any:
-    """The treatment has a name and its coding, and nothing else."""
-    if other := sorted(set(rest) - {"name"}):
-        raise StudyError(f"treatment: unknown key {other[0]!r}{nearest(str(other[0]), ('name', *KEYS))}")
+def _named(rest: Mapping[str, Any]) -> tuple[Any, Any]:
+    """(its name, its arms): the treatment has these and its coding, and nothing else."""
+    if other := sorted(set(rest) - {"name", "arms"}):
+        raise StudyError(f"treatment: unknown key {other[0]!r}{nearest(str(other[0]), ('name', 'arms', *KEYS))}")
     if "name" not in rest:
         raise StudyError("treatment: the key 'name' is missing: the column that says who is treated")
-    return rest["name"]
+    return rest["name"], rest.get("arms")
+
+
+def _arms(arms: Any, coding: dict[str, Any]) -> Any:
+    """Those of a study with more than two; two are a coding, as if treated and untreated were named."""
+    if not isinstance(arms, list | tuple):
+        return arms
+    words = tuple(code_word(arm) for arm in arms)
+    if len(words) == 2 and len(set(words)) == 2 and not any(key in coding for key in TREATMENT_KEYS):
+        coding |= {"untreated": words[:1], "treated": words[1:]}
+        return None
+    return words
 
 
 def _covariates(given: Any) -> tuple[Any, dict[str, Coding]]:

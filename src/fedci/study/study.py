@@ -23,6 +23,7 @@ from fedci.plain import Shown, named
 from fedci.study import outcomes
 from fedci.study.assignment import Design
 from fedci.study.coding import TREATMENT_KEYS, Coding, Name, name_of, sources, with_codings
+from fedci.study.decisions import Decisions
 from fedci.study.estimand import Estimand
 from fedci.study.identity import RULE, check_format
 from fedci.study.omop import Omop
@@ -214,7 +215,9 @@ class Study(Shown, _Stated):
 
     name: Name = "study"
     treatment: Name
-    """Column of 1 (treated) and 0 (not)."""
+    """Column of 1 (treated) and 0 (not); or of the words in `arms`."""
+    arms: tuple[Name, ...] = ()
+    """Of more than two arms, the reference first; in a file `treatment = { name = …, arms = […] }`."""
     outcome: Name
     """Column of numbers; in a file, or with a type, `{ name = …, type = … }`."""
     outcome_type: OutcomeType = "numeric"
@@ -246,6 +249,8 @@ class Study(Shown, _Stated):
     diagnostics: Diagnosing = Diagnosing()
     design: Design = Design()
     """How treatment came about: 'observational', or drawn by lot, 'randomised' (`study.assignment`)."""
+    decisions: Decisions | None = None
+    """What is asked of the effects for a decision (`study.decisions`)."""
     subgroups: dict[Name, Subgroup] = {}
     """Name → of whom effects are told beside everybody's (`study.subgroups`)."""
     policy: Policy = policy("standard")
@@ -270,7 +275,8 @@ class Study(Shown, _Stated):
 
     if TYPE_CHECKING:  # a study can be written in more forms than it is kept in
 
-        def __init__(self, *, name: str = ..., treatment: str | Mapping[str, Any], outcome: str | Mapping[str, Any],
+        def __init__(self, *, name: str = ..., treatment: str | Mapping[str, Any], arms: Iterable[str] = ...,
+                     outcome: str | Mapping[str, Any],
                      outcome_type: OutcomeType = ..., time: str | None = ..., horizons: Iterable[float] = ...,
                      cuts: Iterable[float] = ..., exposure: str | None = ...,
                      covariates: Iterable[str | Covariate | Mapping[str, Any]] | Mapping[str, Any],
@@ -279,6 +285,7 @@ class Study(Shown, _Stated):
                      coding: Mapping[str, Coding | Mapping[str, Any]] = ...,
                      diagnostics: Diagnosing | Mapping[str, Any] = ...,
                      design: str | Design | Mapping[str, Any] = ...,
+                     decisions: Decisions | Mapping[str, Any] | None = ...,
                      subgroups: Mapping[str, str | Subgroup | Mapping[str, Any]] = ...,
                      policy: str | Policy | Mapping[str, Any] = ...,
                      preset: str = ..., options: Mapping[str, Any] = ..., sites: Iterable[str] = ...,
@@ -342,6 +349,7 @@ class Study(Shown, _Stated):
                        next(iter(self.diagnostics.controls), None))
         self._check_roles()
         self._check_coding()
+        self._check_arms()
         self._check_cluster()
         self._check_omop()
         self._check_level_counts()
@@ -370,6 +378,43 @@ class Study(Shown, _Stated):
             yield f"diagnostics.negative_control{'s' * (column in self.diagnostics.negative_controls)}", column
         for covariate in self.covariates:
             yield from (("covariates", column) for column in {covariate.name, *covariate.design_columns()})
+
+    def _check_arms(self) -> None:
+        """Of more than two: what is made of two alone is told in words."""
+        if not self.arms:
+            return
+        place, count = f"treatment.{self.treatment}.arms", len(self.arms)
+        if len(set(self.arms)) < count:
+            raise StudyError(f"{place} holds the same arm twice; each stands once")
+        if count < 3:
+            raise StudyError(f"{place}: got {count}, needs three or more, the reference first. Two are written "
+                             f"treated = …, untreated = …")
+        if count > self.policy.max_levels:
+            raise StudyError(f"{place}: got {count} arms, policy.max_levels is {self.policy.max_levels}. Merge arms")
+        if any(getattr(self.coding.get(self.treatment), key, ()) for key in TREATMENT_KEYS):
+            raise StudyError(f"{place}: treated and untreated are of two arms. Keep arms, or these")
+        if self.source is not None and self.source.omop is not None:
+            raise StudyError(f"{place}: a study from an OMOP common data model has the arms of its two cohorts. Leave "
+                             f"arms out, or make the table by a query of your own")
+        if self.policy.epsilon is not None:
+            raise StudyError(f"{place}: there is no differential privacy of more than two arms yet. Leave epsilon out")
+        if self.completes:
+            raise StudyError(f"{place}: missing = \"model\" is of two arms yet. Write missing = \"impute\"")
+        if self.subgroups or self.design.randomised or self.decisions:
+            key = "subgroups" if self.subgroups else "decisions" if self.decisions else "design"
+            raise StudyError(f"{place}: {key} is of two arms yet. Leave it out, or run a study of two of the arms")
+        if self.diagnostics.refute or self.diagnostics.controls:
+            raise StudyError(f"{place}: refuters and negative controls are of two arms yet. Leave them out, or run a "
+                             f"study of two of the arms")
+
+    @property
+    def arm_count(self) -> int:
+        return len(self.arms) or 2
+
+    @property
+    def arm_names(self) -> tuple[str, ...]:
+        """Those of the study, the reference first."""
+        return self.arms or ("untreated", "treated")
 
     def _check_cluster(self) -> None:
         if self.cluster is not None and self.outcome_type == "survival":
@@ -428,12 +473,15 @@ class Study(Shown, _Stated):
                                  f"{nearest(name, self.source.omop.features)}. Write [source.omop.features.{name}]")
 
     def _check_subgroups(self) -> None:
-        """Of covariates of the study; and told with the diagnostics, which are sums without noise."""
-        if self.groups and not self.diagnostics.enabled:
-            raise StudyError("subgroups are told with the diagnostics. Set enabled = true under [diagnostics]")
-        if self.groups and (self.policy.epsilon is not None or self.noises_sums):
-            raise StudyError("subgroups: their effects are told without noise, and this study's sums have noise. Leave "
-                             "them out, or choose another preset and policy")
+        """Subgroups and decisions are of covariates, and told with the diagnostics: sums without noise."""
+        if self.decisions is not None:
+            self.decisions.columns(self.covariates)
+        named = [key for key, asks in (("subgroups", self.groups), ("decisions", self.decisions)) if asks]
+        if named and not self.diagnostics.enabled:
+            raise StudyError(f"{named[0]}: they are told with the diagnostics. Set enabled = true under [diagnostics]")
+        if named and (self.policy.epsilon is not None or self.noises_sums):
+            raise StudyError(f"{named[0]}: they are told without noise, and this study's sums have noise. Leave them "
+                             f"out, or choose another preset and policy")
 
     @property
     def groups(self) -> tuple[Group, ...]:
@@ -525,6 +573,9 @@ class Study(Shown, _Stated):
         if self.cluster is not None and (options.model.family != "shared" or tells != "gradients"):
             raise StudyError(f"cluster: the preset '{preset or self.preset}' knows no clusters. Choose the preset "
                              f"'default'")
+        if self.arms and not known:
+            raise StudyError(f"the treatment '{self.treatment}' has {len(self.arms)} arms, and the preset "
+                             f"'{preset or self.preset}' knows two. Choose the preset 'default'")
         if self.completes and (options.model.family != "shared" or tells != "gradients"):
             raise StudyError(f"missing = \"model\": the preset '{preset or self.preset}' draws nothing. Choose the "
                              f"preset 'default', or write missing = \"impute\"")
@@ -604,7 +655,7 @@ class Study(Shown, _Stated):
         else:
             agreed["source"] = self.source.model_dump(exclude_none=True)
         agreed["coding"] = {name: coding.plain() for name, coding in self.coding.items()}
-        for key in ("coding", "rows_without", "cluster", "subgroups", "design", "estimand"):
+        for key in ("coding", "rows_without", "cluster", "arms", "subgroups", "design", "estimand", "decisions"):
             if getattr(self, key) == type(self).model_fields[key].default:  # what a study does not say is no part of it
                 del agreed[key]
         # a study has the hash that it had before there were other types
@@ -635,10 +686,12 @@ class Study(Shown, _Stated):
         """The study as a file: `Study.read` of it is equal to this study."""
         changes = self.policy.changes()
         top = self.model_dump(exclude={"covariates", "linkage", "diagnostics", "policy", "options", "source",
-                                       "estimand", *OF_TYPES, "coding", "subgroups", "design"})
+                                       "estimand", *OF_TYPES, "coding", "subgroups", "design", "decisions"})
         top = {key: value for key, value in top.items() if value is not None}
         if self.rows_without == "refuse":
             del top["rows_without"]
+        if arms := top.pop("arms"):
+            top["treatment"] = {"name": self.treatment, "arms": list(arms)}
         if self.design.randomised:
             top["design"] = self.design.plain()
         coded = {name: coding.plain() for name, coding in self.coding.items()}
@@ -655,6 +708,8 @@ class Study(Shown, _Stated):
             tables["linkage"] = linkage
         if diagnostics := self.diagnostics.model_dump(exclude_defaults=True):
             tables["diagnostics"] = diagnostics
+        if self.decisions is not None:
+            tables["decisions"] = self.decisions.model_dump(exclude_defaults=True)
         tables |= {f"subgroups.{toml_key(name)}": one.plain() for name, one in self.subgroups.items()}
         if self.source:
             tables["source"] = self.source.model_dump(exclude_none=True)
@@ -743,7 +798,7 @@ def _plain(value: Any) -> Any:
 
 def _fields(file: dict[str, Any]) -> dict[str, Any]:
     """The fields of Study from the tables of a file; [model], [optimiser], [prediction] are its options."""
-    known = [key for key in Study.model_fields if key not in ("options", *OF_TYPES)] + list(OPTION_TABLES)
+    known = [key for key in Study.model_fields if key not in ("options", "arms", *OF_TYPES)] + list(OPTION_TABLES)
     for key in file:
         if key not in known:
             raise StudyError(f"study: unknown key {key!r}{nearest(key, known)}")

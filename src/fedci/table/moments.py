@@ -27,8 +27,8 @@ class SiteMoments(NamedTuple):
     x: Moments
     incomplete: np.ndarray
     """[d] True where the site has missing values."""
-    y: tuple[Moments, Moments]
-    """Observed outcomes under control and under treatment."""
+    y: tuple[Moments, ...]
+    """Observed outcomes in each arm: under control, and under treatment."""
     w: Moments
 
     @property
@@ -37,7 +37,7 @@ class SiteMoments(NamedTuple):
 
     @property
     def treated(self) -> int:
-        return int(self.y[1].count[0])
+        return sum(int(arm.count[0]) for arm in self.y[1:])
 
 
 class Scales(NamedTuple):

@@ -24,7 +24,8 @@ FEW = 12
 
 def withheld(x: np.ndarray, w: np.ndarray, least: int) -> np.ndarray:
     """[d] columns of two values, one of them held by someone in an arm, but by fewer than `least` there; or of one
-    value (a dose of 0, say) and many others, which someone of an arm has, but fewer than `least` there."""
+    value (a dose of 0, say) and many others, which someone of an arm has, but fewer than `least` there. `w`
+    [n]: the arm of each person."""
     return np.array([_is_told_apart(column, w, least) for column in x.T], bool)
 
 
@@ -36,7 +37,7 @@ def varies(x: np.ndarray, least: int) -> np.ndarray:
 def gaps(x: np.ndarray, w: np.ndarray, least: int) -> np.ndarray:
     """[d] columns that lack a value of someone in an arm, but of fewer than `least` there."""
     missing = np.isnan(x)
-    counts = np.stack([missing[w == arm].sum(0) for arm in (0, 1)])
+    counts = np.stack([missing[w == arm].sum(0) for arm in _arms(w)])
     return np.any((counts > 0) & (counts < least), axis=0)
 
 
@@ -101,14 +102,19 @@ def _is_told_apart(column: np.ndarray, w: np.ndarray, least: int) -> bool:
     if len(held.values) < 2:
         return False
     apart = ~np.isnan(column) & (column != held.commonest)
-    return any(0 < np.sum(apart & (w == arm)) < least for arm in (0, 1))
+    return any(0 < np.sum(apart & (w == arm)) < least for arm in _arms(w))
 
 
 def _is_small(value: float, column: np.ndarray, w: np.ndarray, least: int, two: bool) -> bool:
     """Whether `value`, or what is not it in a column of two, is held in an arm by some people, but by few."""
     holds, known = column == value, ~np.isnan(column)
-    cells = [np.sum(side & (w == arm)) for arm in (0, 1) for side in ((holds, known & ~holds) if two else (holds,))]
+    cells = [np.sum(side & (w == arm)) for arm in _arms(w) for side in ((holds, known & ~holds) if two else (holds,))]
     return any(0 < count < least for count in cells)
+
+
+def _arms(w: np.ndarray) -> range:
+    """Those that somebody here got, and two at least."""
+    return range(max(int(np.max(w, initial=1)) + 1, 2))
 
 
 def _apart(column: np.ndarray) -> int:

@@ -38,6 +38,7 @@ from fedci.table.values import (
     Column,
     collecting,
     count,
+    level_codes,
     numbers,
     quoted,
     refuse,
@@ -97,7 +98,7 @@ class Table(Shown):
     missing: np.ndarray
     """[n, d] bool; true only where the study imputes."""
     w: np.ndarray
-    """[n] float64: 1 treated, 0 not."""
+    """[n] float64: 1 treated, 0 not; of more arms the place of each person's among the study's."""
     y: np.ndarray
     """[n] float64."""
     columns: tuple[str, ...]
@@ -133,13 +134,22 @@ class Table(Shown):
         """Of a column of the study."""
         return origin.at(self.origins, column)
 
+    arms: int = 2
+    """How many the study has."""
+
     @property
     def rows(self) -> int:
         return len(self.w)
 
     @property
     def treated(self) -> int:
-        return int(self.w.sum())
+        """Who did not get the reference."""
+        return self.rows - self.by_arm[0]
+
+    @property
+    def by_arm(self) -> tuple[int, ...]:
+        """People in each arm."""
+        return tuple(int((self.w == arm).sum()) for arm in range(self.arms))
 
     def shown(self) -> str:
         return (f"Table of site '{self.site}': {self.rows} rows, {self.treated} treated, {len(self.columns)} design "
@@ -194,11 +204,16 @@ class Source(Shown):
         study.check_site(self.name)
         with told_of(f"site {self.name!r}"):
             origin.check(study, self._origins(study))
-            return replace(_table(study, self.name, self._read(study, study.columns)), origins=self._origins(study))
+            table = replace(_table(study, self.name, self._read(study, study.columns)), origins=self._origins(study))
+            return table if self._shared is None or _from_cdm(study) else _in_an_order(table)
+
+    @property
+    def _shared(self) -> str | None:
+        """The study's own query, where it makes the table."""
+        return self.data.text if isinstance(self.data, Query) and self.data.place == SHARED_QUERY else None
 
     def _origins(self, study: Study) -> Origins:
-        query = self.data.text if isinstance(self.data, Query) and self.data.place == SHARED_QUERY else None
-        return origin.of_study(study, self.columns, query)
+        return origin.of_study(study, self.columns, self._shared)
 
     def _read(self, study: Study, names: Sequence[str]) -> dict[str, Column]:
         """These columns of the study, as its codings and the site's own make them."""
@@ -209,8 +224,25 @@ class Source(Shown):
         wanted = (study.treatment, study.outcome, *(c.name for c in study.covariates))
         with told_of(f"site {self.name!r}"):
             columns = self._read(study, wanted)
-            w, y = _treatment(columns[study.treatment]), _finite_outcome(columns[study.outcome], study.outcome_type)
+            w = _treatment(study, columns[study.treatment])
+            y = _finite_outcome(columns[study.outcome], study.outcome_type)
             return design(study, columns)[0], w, y
+
+
+def _from_cdm(study: Study) -> bool:
+    return study.source is not None and study.source.omop is not None
+
+
+def _in_an_order(table: Table) -> Table:
+    """By what the rows hold: a query that another wrote could give them in a new order each time, and where outcomes
+    repeat a person's noise goes by the order."""
+    parts = [table.x, table.w, table.y, table.time, table.control, table.cluster]
+    numbers = np.column_stack([part for part in parts if part is not None])
+    ids = [] if table.ids is None else [np.unique(table.ids[name].astype(str), return_inverse=True)[1]
+                                        for name in table.ids]
+    order = np.lexsort((*ids, *numbers.T))
+    lines = np.arange(table.rows) if table.lines is None else table.lines
+    return replace(table, lines=lines).take(order)
 
 
 def located(place: str, site: str, study: Study | None = None) -> Path | Query:
@@ -308,7 +340,7 @@ def _try_columns(study: Study, columns: Mapping[str, Column],
     drop = study.rows_without == "drop"
     w, y = None, None
     if study.treatment in columns:
-        w = tried(_treatment, columns[study.treatment], drop)
+        w = tried(_treatment, study, columns[study.treatment], drop)
         w = w if tried.clean else None
     if study.outcome in columns:
         y = tried(_known_outcome, study, columns, drop)
@@ -317,7 +349,7 @@ def _try_columns(study: Study, columns: Mapping[str, Column],
     if drop and len(kept) < rows:
         tried(_check_rows, study.policy, len(kept))
     if w is not None and len(kept):
-        tried(_check_arms, study.policy, study.treatment, w[kept])
+        tried(_check_arms, study, w[kept])
     if y is not None and len(kept):
         tried(_check_outcome, columns[study.outcome], study.outcome_type, y[kept])
         if all(column in columns for column in study.outcome_columns):
@@ -377,17 +409,17 @@ def restricted(study: Study, table: Table, rows: np.ndarray, when: str = "after 
             raise SizeError(f"everyone is excluded: all {table.rows} people stay at other sites. "
                             "Leave the site out, or raise linkage.keep in the study")
         _check_rows(study.policy, len(rows))
-        warnings = _check_arms(study.policy, study.treatment, table.w[rows])
+        warnings = _check_arms(study, table.w[rows])
         _check_varies(study.outcome, table.y[rows])
         _check_level_shares(study, len(rows))
     new = [f"site {table.site!r}: {when} {warning}" for warning in warnings]
     return replace(table.take(rows), warnings=(*table.warnings, *new))
 
 
-def size_problems(study: Study, rows: int, treated: int) -> list[FedciError]:
-    """What keeps a table with so many rows out of the study, each by the check that reading it makes."""
-    w, faults = np.repeat([1.0, 0.0], [treated, rows - treated]), []
-    for check, given in ((_check_rows, (study.policy, rows)), (_check_arms, (study.policy, study.treatment, w)),
+def size_problems(study: Study, by_arm: Sequence[int]) -> list[FedciError]:
+    """What keeps a table with so many rows of each arm out of the study, each by the check that reading it makes."""
+    w, rows, faults = np.repeat(np.arange(len(by_arm), dtype=float), by_arm), sum(by_arm), []
+    for check, given in ((_check_rows, (study.policy, rows)), (_check_arms, (study, w)),
                          (_check_level_shares, (study, rows))):
         try:
             check(*given)
@@ -403,14 +435,14 @@ def _table(study: Study, site: str, columns: dict[str, Column]) -> Table:
     """Of the study's columns, which it spends."""
     rows, drop = len(columns[study.treatment].cells), study.rows_without == "drop"
     _check_rows(study.policy, rows)
-    w = _treatment(columns[study.treatment], drop)
+    w = _treatment(study, columns[study.treatment], drop)
     y = _known_outcome(study, columns, drop)
     kept = _kept(rows, w, y)
     dropped = _dropped(w, y)
     w, y = w[kept], y[kept]
     with told_of("without the rows that are dropped") if len(kept) < rows else nullcontext():
         _check_rows(study.policy, len(kept))
-    arm_warnings = _check_arms(study.policy, study.treatment, w)
+    arm_warnings = _check_arms(study, w)
     _check_outcome(columns[study.outcome], study.outcome_type, y)
     y = within_horizon(study, columns, y, kept)
     _check_level_shares(study, len(kept))
@@ -427,7 +459,7 @@ def _table(study: Study, site: str, columns: dict[str, Column]) -> Table:
                  controls=tuple(_control(columns[name], study.outcome_type, kept)
                                 for name in study.diagnostics.negative_controls),
                  lines=kept if len(kept) < rows else None, dropped=dropped, cluster=_clusters(study, columns, kept),
-                 time=outcome_time(study, columns, kept))
+                 time=outcome_time(study, columns, kept), arms=study.arm_count)
 
 
 def _clusters(study: Study, columns: Mapping[str, Column], kept: np.ndarray) -> np.ndarray | None:
@@ -454,7 +486,7 @@ def _kept(rows: int, w: np.ndarray | None, y: np.ndarray | None) -> np.ndarray:
 
 def _dropped(w: np.ndarray, y: np.ndarray) -> Dropped:
     without = np.isnan(y)
-    return Dropped(int(np.isnan(w).sum()), *(int((without & (w == arm)).sum()) for arm in (0, 1)))
+    return Dropped(int(np.isnan(w).sum()), *(int((without & some).sum()) for some in (w == 0, w > 0)))
 
 
 def copies(x: np.ndarray, w: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -485,7 +517,7 @@ def _check_people(study: Study, x: np.ndarray, w: np.ndarray, y: np.ndarray) -> 
         return []
     with told_of(f"{count(int(again.sum()), 'row')} repeat another in all columns of the study; without them"):
         _check_rows(study.policy, int((~again).sum()))
-        _check_arms(study.policy, study.treatment, w[~again])
+        _check_arms(study, w[~again])
     if again.sum() < max(study.policy.min_cell, 1):
         return []
     return ["many rows repeat another in all columns of the study. If people stand in the table more than once, "
@@ -500,9 +532,10 @@ def _check_rows(policy: Policy, rows: int) -> None:
                         f"{policy.min_rows}. Add rows, or leave the site out")
 
 
-def _treatment(column: Column, drop: bool = False) -> np.ndarray:
+def _treatment(study: Study, column: Column, drop: bool = False) -> np.ndarray:
     """[n]; NaN where it is missing and such rows are dropped."""
-    w = zeros_and_ones(column, "code the treatment 1 for treated and 0 for not")
+    w = (level_codes(column, study.arms, "an arm", "name it in arms, or drop its rows (values = …, missing_codes = …)")
+         if study.arms else zeros_and_ones(column, "code the treatment 1 for treated and 0 for not"))
     if not drop:
         _check_known(column, np.isnan(w), "treatment")
     return w
@@ -528,7 +561,7 @@ def _one_outcome(study: Study, w: np.ndarray, y: np.ndarray) -> list[str]:
     """Arms without an event, or without anybody spared: their risk rests on the model and on other sites."""
     if study.outcome_type not in ("binary", "survival"):
         return []
-    return [f"all {word} rows {ONE_OUTCOME}" for arm, word in ((0, "untreated"), (1, "treated"))
+    return [f"all {word} rows {ONE_OUTCOME}" for arm, word in enumerate(_arm_words(study))
             if (w == arm).any() and np.ptp(y[w == arm]) == 0]
 
 
@@ -557,8 +590,16 @@ def _check_known(column: Column, gone: np.ndarray, role: str) -> None:
                             'Drop the rows, or set rows_without = "drop" in the study'))
 
 
-def _check_arms(policy: Policy, name: str, w: np.ndarray) -> list[str]:
-    """Both arms, each large enough. One alone, where that is allowed, is a warning."""
+def _arm_words(study: Study) -> tuple[str, ...]:
+    return tuple(f"'{arm}'" for arm in study.arms) or ("untreated", "treated")
+
+
+def _check_arms(study: Study, w: np.ndarray) -> list[str]:
+    """All arms, each large enough. One alone (of more than two, one that is missing), where that is allowed, is a
+    warning."""
+    policy, name = study.policy, study.treatment
+    if study.arms:
+        return _check_many_arms(study, w)
     rows_of = {"treated": int(w.sum()), "untreated": int((1 - w).sum())}
     present = [arm for arm, rows in rows_of.items() if rows]
     if len(present) == 1 and not policy.allow_single_arm:
@@ -571,6 +612,22 @@ def _check_arms(policy: Policy, name: str, w: np.ndarray) -> list[str]:
                             f"{policy.min_arm_rows}. Add rows, or leave the site out")
     alone = present if len(present) == 1 else []
     return [f"all rows are {arm}; effects here rest on the other sites" for arm in alone]
+
+
+def _check_many_arms(study: Study, w: np.ndarray) -> list[str]:
+    policy, name = study.policy, study.treatment
+    rows_of = {arm: int((w == place).sum()) for place, arm in enumerate(study.arms)}
+    absent = [arm for arm, rows in rows_of.items() if not rows]
+    if absent and not policy.allow_single_arm:
+        raise DataError(f"column {name!r}: nobody got {quoted(absent)}, and the study has the arms "
+                        f"{quoted(study.arms)}, each of which every site needs. Check the spelling, leave the site or "
+                        f"the arm out; or agree on a [policy] of the name \"custom\" with allow_single_arm = true, "
+                        f"which each site has to allow by itself")
+    for arm, rows in rows_of.items():
+        if rows and rows < policy.min_arm_rows:
+            raise SizeError(f"column {name!r} has {count(rows, 'row')} of the arm {arm!r}, the policy needs "
+                            f"{policy.min_arm_rows}. Add rows, or leave the site out")
+    return [f"nobody got {arm!r}; what it does rests on the other sites" for arm in absent]
 
 
 def _check_level_shares(study: Study, rows: int) -> None:

@@ -143,14 +143,15 @@ def zeros_and_ones(column: Column, remedy: str) -> np.ndarray:
     return refuse_rows(column, values, other, "other than 0 and 1", remedy)
 
 
-def level_codes(column: Column, levels: Sequence[str]) -> np.ndarray:
-    """[n] float64: position among the study's levels, NaN where missing."""
+def level_codes(column: Column, levels: Sequence[str], what: str = "a level",
+                remedy: str = "Recode the cells, or add the level") -> np.ndarray:
+    """[n] float64: position among the study's levels (or arms), NaN where missing."""
     text = without_missing_words(words(column), levels=levels)
     codes = pc.index_in(text, pa.array(levels, text.type))
     unseen = pc.and_(pc.is_null(codes), pc.is_valid(text)).to_numpy()
     if unseen.any():
-        refuse(column.error(f"holds a level that the study does not have in {row_list(unseen)}. "
-                            f"Its levels are {', '.join(levels)}. Recode the cells, or add the level"))
+        refuse(column.error(f"holds {what} that the study does not have in {row_list(unseen)}. "
+                            f"Its {what.split()[-1]}s are {', '.join(levels)}. {remedy[0].upper()}{remedy[1:]}"))
     return np.where(unseen, 0.0, codes.cast(pa.float64()).to_numpy())
 
 

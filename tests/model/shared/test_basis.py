@@ -76,7 +76,7 @@ def test_rows_along_a_covariate_are_averages_of_the_peoples_rows():
             np.testing.assert_allclose(found[h, c, g], rows.mean(0), rtol=1e-8, atol=1e-10)
 
 
-def squares(options, d):
+def squares(options, d, arms):
     """A block that the model does not have."""
     yield basis.Block(name="squares", width=d, part=basis.Part("squares", "squares"),
                       columns=lambda theta, points: points.x**2 / np.sqrt(d),

@@ -59,7 +59,7 @@ def test_every_row_has_its_reason():
 
 def test_theta_has_the_shapes_of_the_table():
     model = model_of({"directions": 2})
-    sizes = {"d": 4, "K": 2}
+    sizes = {"d": 4, "K": 2, "A": 2}
     for theta in (priors.means(model.options, 4), model.starts, model.ridge):
         assert theta.keys() == priors.table(model.options).keys()
         assert all(theta[part].shape == tuple(sizes.get(length, length) for length in row.shape)

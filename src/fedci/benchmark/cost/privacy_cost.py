@@ -12,6 +12,7 @@ are read, the first is added to.
 from __future__ import annotations
 
 import argparse
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -124,11 +125,14 @@ def cells(replications: Sequence[int], data: Sequence[str], ist: Path | None, do
 
 
 def table(cells: Sequence[Cell]) -> str:
-    """Markdown; ratios of means to those of δ = 0 under `standard`."""
+    """Markdown; ratios of means to those of δ = 0 under `standard`, over replications of which there are all cells."""
     lines = ["| data | policy | δ | error of effects | of the average | its sd | coverage |",
              "|---|---|---:|---:|---:|---:|---:|"]
     for data in dict.fromkeys(cell.data for cell in cells):
-        own = [cell for cell in cells if cell.data == data]
+        of_replication = Counter(cell.replication for cell in cells if cell.data == data)
+        own = sorted((cell for cell in cells if cell.data == data
+                      and of_replication[cell.replication] == max(of_replication.values())),
+                     key=lambda cell: cell.replication)
         base = [cell for cell in own if cell.policy == "standard" and cell.delta == 0.0]
         for policy, delta in dict.fromkeys((cell.policy, cell.delta) for cell in own):
             some = [cell for cell in own if (cell.policy, cell.delta) == (policy, delta)]

@@ -108,7 +108,7 @@ def _cell(place: Place, study: Drawn, new: Drawn, found: Found, seconds: float) 
 
 def read(folder: Path) -> list[Cell]:
     """All that is kept, each place once."""
-    cells = [cell for path in sorted(folder.glob("*.jsonl")) for cell in kept.read(path, Cell)]
+    cells = [cell for path in sorted(folder.glob("part*.jsonl")) for cell in kept.read(path, Cell)]
     return list({cell.place: cell for cell in cells}.values())
 
 

@@ -6,8 +6,9 @@
     A_ck = (1.5 τ_k a_ck + m_k)/√d          directions, with a common part m_k
     ψ(x) = K_UU^{−1/2} k(U, x)              M landmarks U stand for the pooled covariance k (`pooled`)
 
-β is Gaussian, and the effect is simpler than the outcome: block by block β₀ = b and β₁ = ρ b + e, e smaller than b. As
-a 2 × 2 root R_b, β_j = Σ_i R_b[j, i] β̃_i with β̃ ~ N(0, I): a person in arm w has the row z = (R_b[w, i] ω_b(x))_{b, i}
+β is Gaussian, and the effect is simpler than the outcome: block by block β₀ = b and β₁ = ρ b + e, e smaller than b; of
+more arms β_a = ρ b + e_a, the e_a of one size and alike, Cov(e_a, e_a') = κ Var e_a, κ the same in all blocks. As an
+A × A root R_b, β_j = Σ_i R_b[j, i] β̃_i with β̃ ~ N(0, I): a person in arm w has the row z = (R_b[w, i] ω_b(x))_{b, i}
 and mean zᵀβ̃. ρ = ρ₀ + the block's own deviation, log(sd e / sd b) = η + the block's own: the blocks learn from each
 other. The pooled function has columns for b and others for e, whose relevances differ: two blocks with one column of R
 each.
@@ -99,11 +100,11 @@ class Block:
     columns: Callable[[Theta, Points], jax.Array]
     """ω_b(x) [n, b]."""
     root: Callable[[Theta], jax.Array]
-    """R_b [2, copies]."""
+    """R_b [A, copies]."""
     part: Part | None
     """None where the block does not vary from person to person."""
     copies: int = 2
-    """How many times its columns stand in z: once each for b and e, or for one of them only."""
+    """How many times its columns stand in z: once each for b and e (of each further arm), or for one of them only."""
     along: Callable[[Theta, Paths], jax.Array] | None = None
     """[d, G, b] averages of ω_b over the people of paths, where there is a shorter way than person by person."""
 
@@ -113,6 +114,8 @@ class Layout:
     """Which block stands where: in ω(x), and in β̃ and z, where each block has its columns `copies` times."""
 
     blocks: tuple[Block, ...]
+    count: int = 2
+    """A."""
 
     def __getitem__(self, name: str) -> Block:
         return next(block for block in self.blocks if block.name == name)
@@ -142,32 +145,34 @@ class Layout:
         points = Points(x, x @ directions(theta))
         return [block.columns(theta, points) for block in self.blocks]
 
-    def roots(self, theta: Theta) -> dict[str, Float[Array, "2 _"]]:
+    def roots(self, theta: Theta) -> dict[str, Float[Array, "A _"]]:
         """R_b of each block."""
         return {block.name: block.root(theta) for block in self.blocks}
 
-    def rows(self, theta: Theta, x: Float[Array, "n d"], arms: Float[Array, "n 2"]) -> Float[Array, "n q"]:
-        """z of each person, `arms` picking (or weighing) the two outcomes: [1 − w, w] observed, [−1, 1] the effect."""
+    def rows(self, theta: Theta, x: Float[Array, "n d"], arms: Float[Array, "n A"]) -> Float[Array, "n q"]:
+        """z of each person, `arms` picking (or weighing) the outcomes: [1 − w, w] observed, [−1, 1] the effect."""
         return self.weighed(theta, self.omega(theta, x), arms)
 
-    def along(self, theta: Theta, paths: Paths) -> Float[Array, "2 d G q"]:
+    def along(self, theta: Theta, paths: Paths,
+              weighings: Sequence[Sequence[float]] = ((1.0, 0.0), (-1.0, 1.0))) -> Float[Array, "2 d G q"]:
         """Averages over people of the rows z of (the outcome without treatment, the effect) along each covariate."""
         d, count = paths.people.shape[1], paths.grid.shape[0]
         omega = [_along_paths(block, theta, paths).reshape(d * count, -1) for block in self.blocks]
-        arms = (jnp.broadcast_to(jnp.array(arm), (d * count, 2)) for arm in ((1.0, 0.0), (-1.0, 1.0)))
+        arms = (jnp.broadcast_to(jnp.array(arm), (d * count, self.count)) for arm in weighings)
         return jnp.stack([self.weighed(theta, omega, arm) for arm in arms]).reshape(2, d, count, -1)
 
     def weighed(self, theta: Theta, omega: Sequence[Float[Array, "n _"]],
-                arms: Float[Array, "n 2"]) -> Float[Array, "n q"]:
+                arms: Float[Array, "n A"]) -> Float[Array, "n q"]:
         """z from ω(x): for several weighings of the same people, which share it."""
         weights = [arms @ root for root in self.roots(theta).values()]
         return jnp.concatenate([weight[:, i:i + 1] * omega_b for weight, omega_b
                                 in zip(weights, omega, strict=True) for i in range(weight.shape[1])], 1)
 
-    def arms(self, theta: Theta, x: Float[Array, "n d"]) -> Float[Array, "n 2 q"]:
-        """z of each person in either arm."""
-        omega = self.omega(theta, x)
-        return jnp.stack([self.weighed(theta, omega, jnp.broadcast_to(arm, (x.shape[0], 2))) for arm in jnp.eye(2)], 1)
+    def arms(self, theta: Theta, x: Float[Array, "n d"]) -> Float[Array, "n A q"]:
+        """z of each person in each arm."""
+        omega, count = self.omega(theta, x), self.count
+        return jnp.stack([self.weighed(theta, omega, jnp.broadcast_to(arm, (x.shape[0], count)))
+                          for arm in jnp.eye(count)], 1)
 
 
 def _along_paths(block: Block, theta: Theta, paths: Paths) -> Float[Array, "d G b"]:
@@ -192,46 +197,46 @@ def _one_after_the_other(widths: Mapping[str, int]) -> dict[str, slice]:
 # --- the blocks
 
 
-def levels(options: SharedOptions, d: int) -> Iterator[Block]:
-    yield Block(name=LEVELS, width=1, part=None,
+def levels(options: SharedOptions, d: int, arms: int) -> Iterator[Block]:
+    yield Block(name=LEVELS, width=1, part=None, copies=arms,
                 columns=lambda theta, points: jnp.ones((points.x.shape[0], 1)),
-                root=lambda theta: LEVEL_SD * jnp.eye(2))
+                root=lambda theta: LEVEL_SD * jnp.eye(arms))
 
 
 STRAIGHT = Part("lines", "lines")
 
 
-def lines(options: SharedOptions, d: int) -> Iterator[Block]:
-    yield Block(name=LINES, width=d, part=STRAIGHT,
+def lines(options: SharedOptions, d: int, arms: int) -> Iterator[Block]:
+    yield Block(name=LINES, width=d, part=STRAIGHT, copies=arms,
                 columns=lambda theta, points: points.x / math.sqrt(d),
-                root=lambda theta: root(theta, theta["linear"]))
+                root=lambda theta: root(theta, theta["linear"], arms))
 
 
-def common(options: SharedOptions, d: int) -> Iterator[Block]:
+def common(options: SharedOptions, d: int, arms: int) -> Iterator[Block]:
     """One slope for all covariates: coefficients may share a mean."""
     if options.common:
-        yield Block(name="common", width=1, part=STRAIGHT,
+        yield Block(name="common", width=1, part=STRAIGHT, copies=arms,
                     columns=lambda theta, points: jnp.sum(points.x, 1, keepdims=True) / math.sqrt(d),
-                    root=lambda theta: root(theta, theta["common"]))
+                    root=lambda theta: root(theta, theta["common"], arms))
 
 
-def hinges(options: SharedOptions, d: int) -> Iterator[Block]:
+def hinges(options: SharedOptions, d: int, arms: int) -> Iterator[Block]:
     """Of each direction."""
     for k in range(options.directions):
-        yield _along(k, options.knots)
+        yield _along(k, options.knots, arms)
 
 
-def _along(k: int, count: int) -> Block:
+def _along(k: int, count: int, arms: int) -> Block:
     name = f"direction {k + 1}"
-    return Block(name=name, width=count, part=Part(name, name, lambda theta: directions(theta)[:, k]),
+    return Block(name=name, width=count, copies=arms, part=Part(name, name, lambda theta: directions(theta)[:, k]),
                  columns=lambda theta, points: hinge(points.t[:, k:k + 1] - knots(count)[None]) / math.sqrt(count),
-                 root=lambda theta: root(theta, theta["hinges"][k]))
+                 root=lambda theta: root(theta, theta["hinges"][k], arms))
 
 
 BENDS = Part("products and thresholds", "products and thresholds", relevances=pooled.relevances)
 
 
-def bends(options: SharedOptions, d: int) -> Iterator[Block]:
+def bends(options: SharedOptions, d: int, arms: int) -> Iterator[Block]:
     """Products and thresholds through landmarks: b with its relevances, e with its own."""
     if options.landmarks:
         count, at = options.landmarks, pooled.landmarks(options.landmarks, d)
@@ -239,31 +244,31 @@ def bends(options: SharedOptions, d: int) -> Iterator[Block]:
                     columns=lambda theta, points: pooled.features(pooled.of_outcome(theta), points.placed,
                                                                   points.landmarks(count)),
                     along=lambda theta, paths: pooled.features_along(pooled.of_outcome(theta), *paths, at),
-                    root=lambda theta: jnp.array([[1.0], [theta["alike"] + theta["pooled_alike"]]]))
-        yield Block(name="pooled effect", width=count, copies=1, part=BENDS,
+                    root=lambda theta: jnp.array([[1.0], *[[theta["alike"] + theta["pooled_alike"]]] * (arms - 1)]))
+        yield Block(name="pooled effect", width=count, copies=arms - 1, part=BENDS,
                     columns=lambda theta, points: pooled.features(pooled.of_effect(theta), points.placed,
                                                                   points.landmarks(count)),
                     along=lambda theta, paths: pooled.features_along(pooled.of_effect(theta), *paths, at),
-                    root=lambda theta: jnp.array([[0.0], [1.0]]))
+                    root=lambda theta: effect_alone(theta, arms))
 
 
-BLOCKS: tuple[Callable[[SharedOptions, int], Iterator[Block]], ...] = (
+BLOCKS: tuple[Callable[[SharedOptions, int, int], Iterator[Block]], ...] = (
     levels, lines, common, hinges, bends)
 """In the order of ω."""
 
 
-def layout_of(options: SharedOptions, d: int, intervals: int = 0) -> Layout:
+def layout_of(options: SharedOptions, d: int, intervals: int = 0, arms: int = 2) -> Layout:
     """Of d covariates; of a time to an event the last of them is the place of one of so many intervals."""
-    return Layout((*(block for make in BLOCKS for block in make(options, d)), *baseline(intervals)))
+    return Layout((*(block for make in BLOCKS for block in make(options, d, arms)), *baseline(intervals, arms)), arms)
 
 
-def baseline(intervals: int) -> Iterator[Block]:
+def baseline(intervals: int, arms: int) -> Iterator[Block]:
     """A smooth function of time, of each arm: the hazards' level has its own two numbers already."""
     if intervals > 1:
-        yield Block(name="baseline", width=intervals, part=Part("baseline", "time"),
+        yield Block(name="baseline", width=intervals, copies=arms, part=Part("baseline", "time"),
                     columns=lambda theta, points: over_time(intervals, points.x[:, -1]),
                     root=lambda theta: simpler(theta["baseline"][0], theta["baseline"][1],
-                                               theta["baseline"][2] + theta["alike"]))
+                                               theta["baseline"][2] + theta["alike"], together(theta, arms - 1)))
 
 
 def over_time(intervals: int, at: Float[Array, "n"]) -> Float[Array, "n J"]:
@@ -295,15 +300,37 @@ def hinge(t: Float[Array, "*k"]) -> Float[Array, "*k"]:
     return SMOOTH * jax.nn.softplus(t / SMOOTH)
 
 
-def root(theta: Theta, values: Float[Array, "3"]) -> Float[Array, "2 2"]:
-    """(log sd of b, the block's own part of log sd e/sd b, of ρ) → the root of (b, ρb + e)."""
-    return simpler(values[0], values[1] + theta["effect"], values[2] + theta["alike"])
+def root(theta: Theta, values: Float[Array, "3"], arms: int = 2) -> Float[Array, "A A"]:
+    """(log sd of b, the block's own part of log sd e/sd b, of ρ) → the root of (b, ρb + e_1, ρb + e_2, …)."""
+    return simpler(values[0], values[1] + theta["effect"], values[2] + theta["alike"], together(theta, arms - 1))
 
 
-def simpler(log_sd: Float[Array, ""], log_ratio: Float[Array, ""], rho: Float[Array, ""]) -> Float[Array, "2 2"]:
-    """Of (b, ρb + e) with sd b = e^log_sd and sd e = e^(log_sd + log_ratio)."""
+def simpler(log_sd: Float[Array, ""], log_ratio: Float[Array, ""], rho: Float[Array, ""],
+            e: Float[Array, "k k"] | None = None) -> Float[Array, "A A"]:
+    """Of (b, ρb + e_a) with sd b = e^log_sd and sd e_a = e^(log_sd + log_ratio), e the root of their correlations;
+    without it there is one."""
     sd = jnp.exp(log_sd)
-    return jnp.array([[sd, 0.0], [rho * sd, jnp.exp(log_sd + log_ratio)]])
+    if e is None or e.shape[0] == 1:
+        return jnp.array([[sd, 0.0], [rho * sd, jnp.exp(log_sd + log_ratio)]])
+    first = jnp.concatenate([sd[None], jnp.full(e.shape[0], rho * sd)])
+    return jnp.column_stack([first, jnp.vstack([jnp.zeros(e.shape[0]), jnp.exp(log_sd + log_ratio) * e])])
+
+
+def effect_alone(theta: Theta, arms: int) -> Float[Array, "A k"]:
+    """Of (0, e_1, e_2, …) with sd e_a = 1."""
+    if arms == 2:
+        return jnp.array([[0.0], [1.0]])
+    return jnp.vstack([jnp.zeros(arms - 1), together(theta, arms - 1)])
+
+
+def together(theta: Theta, k: int) -> Float[Array, "k k"]:
+    """The symmetric root of (1 − κ)I + κ11ᵀ: e_1 … e_k of correlation κ. Symmetric, so that no order of the arms is
+    another law of β̃."""
+    if k == 1:
+        return jnp.ones((1, 1))
+    kappa = jax.nn.sigmoid(theta["together"])
+    own = jnp.sqrt(1.0 - kappa)
+    return own * jnp.eye(k) + (jnp.sqrt(1.0 + (k - 1.0) * kappa) - own) / k * jnp.ones((k, k))
 
 
 def directions(theta: Theta) -> Float[Array, "d K"]:

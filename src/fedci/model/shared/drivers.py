@@ -28,7 +28,17 @@ from fedci.model.shared.evidence import SharedDraws
 from fedci.model.shared.shared import SharedModel, own_root
 
 PEOPLE = 512
-ARMS = {"outcome": (0.5, 0.5), "effect": (-1.0, 1.0)}
+Pair = tuple[int, int]
+
+
+def weighings(arms: int, pair: Pair | None = None) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """How outcome and effect weigh the arms: of (against, arm); without a pair, of more than two, what the other arms
+    do on average."""
+    if pair is None:
+        more = arms - 1
+        return (0.5, *[0.5 / more] * more), (-1.0, *[1.0 / more] * more)
+    at = [(pair.count(arm), (arm == pair[1]) - (arm == pair[0])) for arm in range(arms)]
+    return tuple(0.5 * here for here, _ in at), tuple(float(sign) for _, sign in at)
 
 
 OWN = Part("sites' own", "the sites' own functions")
@@ -48,23 +58,24 @@ def parts_of(model: SharedModel) -> list[Part]:
     return [*{block.part.name: block.part for block in model.layout.blocks if block.part is not None}.values(), OWN]
 
 
-def drivers(model: SharedModel, draws: SharedDraws) -> Drivers:
+def drivers(model: SharedModel, draws: SharedDraws, pair: Pair | None = None) -> Drivers:
     x = on_device(np.random.default_rng(0).standard_normal((PEOPLE, model.covariates)))
-    return Drivers(*(np.asarray(values).mean(0) for values in _by_draw(model, draws, x)))
+    return Drivers(*(np.asarray(values).mean(0) for values in _by_draw(model, draws, x, pair)))
 
 
-@partial(jax.jit, static_argnames="model")
-def _by_draw(model: SharedModel, draws: SharedDraws, x: Float[Array, "n d"]) -> Drivers:
+@partial(jax.jit, static_argnames=("model", "pair"))
+def _by_draw(model: SharedModel, draws: SharedDraws, x: Float[Array, "n d"], pair: Pair | None) -> Drivers:
     """One program: step by step they would be two hundred. One draw after the other: batches of factorisations may wait
     for each other (`model.parallel`)."""
-    return each(lambda draw: _of_theta(model, draw.theta, draw.beta, x), draws)
+    return each(lambda draw: _of_theta(model, draw.theta, draw.beta, x, pair), draws)
 
 
 def _of_theta(model: SharedModel, vector: Float[Array, "p"], beta: Float[Array, "B q"],
-              x: Float[Array, "n d"]) -> Drivers:
+              x: Float[Array, "n d"], pair: Pair | None) -> Drivers:
     theta = model.unravel(vector)
     omega = model.layout.omega(theta, x)
-    shares = jnp.stack([_shares(model, theta, beta, x, omega, jnp.array(arms)) for arms in ARMS.values()])
+    shares = jnp.stack([_shares(model, theta, beta, x, omega, jnp.array(arms))
+                        for arms in weighings(model.arms, pair)])
     return Drivers(shares, _weights(model, theta))
 
 
@@ -75,11 +86,11 @@ def _weights(model: SharedModel, theta: Theta) -> Float[Array, "d P"]:
 
 
 def _shares(model: SharedModel, theta: Theta, beta: Float[Array, "B q"], x: Float[Array, "n d"],
-            omega: list[Array], arms: Float[Array, "2"]) -> Float[Array, "P"]:
-    z = model.layout.weighed(theta, omega, jnp.broadcast_to(arms, (x.shape[0], 2)))
+            omega: list[Array], arms: Float[Array, "A"]) -> Float[Array, "P"]:
+    z = model.layout.weighed(theta, omega, jnp.broadcast_to(arms, (x.shape[0], model.arms)))
     columns = [_columns(model, part) for part in parts_of(model) if part is not OWN]
     shared = [jnp.mean(jnp.var(z[:, at] @ beta[:, at].T, axis=0)) for at in columns]
-    root = own_root(theta)
+    root = own_root(theta, model.arms)
     own = arms @ (root @ root.T) @ arms * jnp.mean(kernels.diagonal(model.kernel, theta["kernel"], x))
     parts = jnp.stack([*shared, own])
     return parts / parts.sum()

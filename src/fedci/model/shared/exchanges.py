@@ -27,6 +27,7 @@ BETAS = SharedOptions.draws_per_theta
 LAST_STREAM = 10**6
 """Of normals that no round has had."""
 STATISTICS, PULL_BACK, EFFECTS, RISKS = "AskStatistics", "PullBack", "AskSharedEffects", "AskRisks"
+ARMS = "AskArms"
 SURVIVAL, RATES = "AskSurvival", "AskRates"
 
 ANCHOR, MATCHED = "anchor_", "anchor_matched"
@@ -49,8 +50,10 @@ def beginning(model: SharedModel, beta: np.ndarray) -> np.ndarray:
 
 def _ridge_directions(model: SharedModel, beta: np.ndarray) -> np.ndarray:
     """[d, K]: a of both arms' coefficients (and, from the third, of their difference and its like), each of length
-    √d."""
+    √d. Of more arms those of the reference and the mean of the others'."""
     coefficients = _slopes(model, model.ridge, beta)
+    if model.arms > 2:
+        coefficients = np.column_stack([coefficients[:, 0], coefficients[:, 1:].mean(1)])
     two = coefficients / np.maximum(np.linalg.norm(coefficients, axis=0), 1e-12)
     more = np.random.default_rng(0).standard_normal((model.covariates, model.options.directions))
     columns = np.column_stack([two, two[:, 1] - two[:, 0], more / np.linalg.norm(more, axis=0)])
@@ -60,14 +63,14 @@ def _ridge_directions(model: SharedModel, beta: np.ndarray) -> np.ndarray:
 
 
 def _slopes(model: SharedModel, theta: Theta, beta: np.ndarray) -> np.ndarray:
-    """[d, 2] coefficients of x in each arm, from β̃."""
+    """[d, A] coefficients of x in each arm, from β̃."""
     lines = model.layout[basis.LINES]
-    block = beta[model.layout.coefficients[lines.name]].reshape(2, lines.width)
+    block = beta[model.layout.coefficients[lines.name]].reshape(model.arms, lines.width)
     return (np.asarray(_root_of_lines(model, theta)) @ block).T
 
 
 @partial(jax.jit, static_argnames="model")
-def _root_of_lines(model: SharedModel, theta: Theta) -> Float[Array, "2 2"]:
+def _root_of_lines(model: SharedModel, theta: Theta) -> Float[Array, "A A"]:
     return model.layout[basis.LINES].root(theta)
 
 
@@ -133,7 +136,8 @@ def gather(model: SharedModel, q: np.ndarray, draws: int, seed: int, correlation
 
 def effects_of(model: SharedModel) -> str:
     """What asks for sums of effects."""
-    return {"survival": SURVIVAL, "count": RATES, "binary": RISKS}.get(model.outcome, EFFECTS)
+    return {"survival": SURVIVAL, "count": RATES, "binary": RISKS}.get(model.outcome, EFFECTS if model.arms == 2
+                                                                       else ARMS)
 
 
 def last_thetas(model: SharedModel, q: np.ndarray, draws: int, seed: int) -> np.ndarray:

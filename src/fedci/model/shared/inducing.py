@@ -29,18 +29,18 @@ PAIRS = 256
 
 def cut(x: np.ndarray, w: np.ndarray, y: np.ndarray, u: np.ndarray, index: int, kernel: kernels.Kernel, count: int,
         block: int | None = None, inducing: np.ndarray | None = None, weight: np.ndarray | None = None,
-        added: float = 0.0) -> Blocks:
+        added: float = 0.0, arms: int = 2) -> Blocks:
     """The site's rows as blocks, with `count` inducing inputs (or as many as there are rows), or with those given.
     Without weights, all are 1 (`model.likelihood`)."""
     if x.dtype != np.float64 or y.dtype != np.float64:
         raise TypeError(f"rows must be float64, got {x.dtype} and {y.dtype}")
     block = block or _block_here(len(x))
-    rows = [_in_blocks(np.flatnonzero(w == arm), block, len(x)) for arm in (0, 1)]
+    rows = [_in_blocks(np.flatnonzero(w == arm), block, len(x)) for arm in range(arms)]
     row = np.concatenate(rows)
     people = row < len(x)
     place = np.where(people, row, 0)
-    pairs, paired = zip(*(_some(x[w == arm]) for arm in (0, 1)), strict=True)
-    arm = np.repeat([0, 1], [len(blocks) for blocks in rows])
+    pairs, paired = zip(*(_some(x[w == arm]) for arm in range(arms)), strict=True)
+    arm = np.repeat(np.arange(arms), [len(blocks) for blocks in rows])
     weight = np.ones(len(x)) if weight is None else weight
     return Blocks(*map(on_device, (
         x[place] * people[..., None], y[place] * people, people.astype(float), arm, row,

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float
 
 from fedci.effect import person_weights
 from fedci.model.likelihood import Bounded, Held
@@ -39,6 +39,7 @@ from fedci.model.rows import (
 from fedci.model.shared import basis, latent, latent_blocks, sparse
 from fedci.model.shared.arranged import arranged
 from fedci.model.shared.evidence import SharedDraws
+from fedci.model.shared.inducing import blocks_of
 from fedci.model.shared.latent_blocks import LatentBlocks
 from fedci.model.shared.shared import SharedModel, own_root
 from fedci.model.shared.sparse import Blocks, Learnt
@@ -83,9 +84,7 @@ class SurvivalRows(NamedTuple):
     x: Float[Array, "k b d"]
     """Of people, in blocks."""
     weights: Float[Array, "k b e"]
-    """Of each in the sums over everyone, the treated, the controls; 0 for padding."""
-    person: Int[Array, "r"]
-    """Whose each row is, in the order of the rows."""
+    """Of each in the sums over everyone, and over who got an arm; 0 for padding."""
 
     @property
     def u(self) -> Array:
@@ -159,11 +158,11 @@ def survival_rows(model: SharedModel, x: np.ndarray, w: np.ndarray, event: np.nd
     latent_rows = arranged(model, each, w[rows.person], rows.y, u, index, 0.0, rows.share, inducing, blocks=True)
     if not isinstance(latent_rows, LatentBlocks):
         raise AssertionError("rows of intervals stand in blocks")
-    blocks = -(-len(x) // PEOPLE)
+    blocks = blocks_of(len(x), PEOPLE)
     more = blocks * PEOPLE - len(x)
-    weights = np.pad(person_weights(w, np.ones(len(x))).T, ((0, more), (0, 0)))
+    weights = np.pad(person_weights(w, np.ones(len(x)), model.arms).T, ((0, more), (0, 0)))
     return SurvivalRows(latent_rows, on_device(np.pad(x, ((0, more), (0, 0))).reshape(blocks, PEOPLE, -1)),
-                        on_device(weights.reshape(blocks, PEOPLE, -1)), on_device(rows.person))
+                        on_device(weights.reshape(blocks, PEOPLE, -1)))
 
 
 def nobody(model: SharedModel, u: np.ndarray) -> SurvivalRows:
@@ -178,26 +177,26 @@ def nobody(model: SharedModel, u: np.ndarray) -> SurvivalRows:
 # --- curves
 
 
-def curves(eta: Float[Array, "B n J 2"]) -> Float[Array, "B n J 2"]:
+def curves(eta: Float[Array, "B n J A"]) -> Float[Array, "B n J A"]:
     """S after each interval, from the log odds of the hazards."""
     return jnp.exp(jnp.cumsum(jax.nn.log_sigmoid(-eta), 2))
 
 
 @partial(jax.jit, static_argnames="model")
 def _sums(model: SharedModel, site: SurvivalRows, draws: SharedDraws, local: Bounded, key: Array,
-          jitter: Scalar) -> Float[Array, "L B 2 J e"]:
-    def of_draw(parts: tuple[SharedDraws, Bounded, Array]) -> Float[Array, "B 2 J e"]:
+          jitter: Scalar) -> Float[Array, "L B A J e"]:
+    def of_draw(parts: tuple[SharedDraws, Bounded, Array]) -> Float[Array, "B A J e"]:
         draw, own, seed = parts
         function = latent_blocks.drawn(model, draw, site.seen(own), seed, jitter)[1]
-        count, j = draw.beta.shape[0], model.intervals
+        count, j, arms = draw.beta.shape[0], model.intervals, model.arms
 
         def add(total: Array, block: tuple[Array, Array, Array]) -> tuple[Array, None]:
             x, weights, number = block
-            each = latent_blocks.normals(jax.random.fold_in(seed, number), count, (PEOPLE, 2))
-            eta = function(_in_time(x, j), jnp.repeat(each, j, 1)).reshape(count, PEOPLE, j, 2)
+            each = latent_blocks.normals(jax.random.fold_in(seed, number), count, (PEOPLE, arms))
+            eta = function(_in_time(x, j), jnp.repeat(each, j, 1)).reshape(count, PEOPLE, j, arms)
             return total + jnp.einsum("BnJa,ne->BaJe", curves(eta), weights), None
 
-        start = jnp.zeros((count, 2, j, site.weights.shape[-1]))
+        start = jnp.zeros((count, arms, j, site.weights.shape[-1]))
         return jax.lax.scan(add, start, (site.x, site.weights, 2 + jnp.arange(site.x.shape[0])))[0]
 
     return jax.lax.map(of_draw, (draws, local, key))
@@ -210,19 +209,20 @@ def _in_time(x: Float[Array, "n d"], intervals: int) -> Float[Array, "nJ d+1"]:
 
 @partial(jax.jit, static_argnames=("model", "alone"))
 def curves_at(model: SharedModel, known: Learnt, x: Float[Array, "p d"], key: Array,
-              alone: bool = True) -> Float[Array, "L p J 2"]:
+              alone: bool = True) -> Float[Array, "L p J A"]:
     """Curves of new people for each draw of (θ, β̃), with one draw of the site's own function; not `alone`: by what all
     sites share, its own at its mean."""
-    def of_draw(parts: tuple[Learnt, Array]) -> Float[Array, "B p J 2"]:
+    def of_draw(parts: tuple[Learnt, Array]) -> Float[Array, "B p J A"]:
         own, seed = parts
         theta, count, j = model.unravel(own.theta), own.mean.shape[0], model.intervals
         phi = sparse.features(model, theta, _in_time(x, j), own.root, own.inducing)
         away, open_ = (latent_blocks.normals(jax.random.fold_in(seed, k), count, shape) * alone
-                       for k, shape in ((0, (own.spread.shape[1],)), (1, (2,))))
+                       for k, shape in ((0, (own.spread.shape[1],)), (1, (model.arms,))))
         coefficients = own.mean + jnp.einsum("jhf,Bh->Bjf", own.spread, away)
         size = jnp.sqrt(sparse.left(model, theta, _in_time(x, j), phi))
-        eta = jnp.einsum("Bjf,nf->Bnj", coefficients, phi) + jnp.einsum("n,Bj->Bnj", size, open_ @ own_root(theta).T)
-        return curves(eta.reshape(count, x.shape[0], j, 2))
+        left_open = open_ @ own_root(theta, model.arms).T
+        eta = jnp.einsum("Bjf,nf->Bnj", coefficients, phi) + jnp.einsum("n,Bj->Bnj", size, left_open)
+        return curves(eta.reshape(count, x.shape[0], j, model.arms))
 
     seeds = jax.random.split(key, known.theta.shape[0])
     return merged(jax.lax.map(of_draw, (known, seeds)))

@@ -122,8 +122,8 @@ class LatentRows(NamedTuple):
                 jitter: Scalar) -> RiskSums:
         """Sums of risks (or rates) over everyone, the treated, the controls; no data inform a correlation of 0/1
         outcomes."""
-        local, weights = self.given(model, draws), self._weights()
-        normals = on_device(antithetic(int(self.index), draws.beta.shape, self.rows.y.shape[0]))
+        local, weights = self.given(model, draws), self._weights(model.arms)
+        normals = on_device(antithetic(int(self.index), draws.beta.shape, self.rows.y.shape[0], model.arms))
         every = draws, local, normals
         return RiskSums(merged(over_draws(lambda part: _risks(model, self, *part, weights, jitter), every)))
 
@@ -131,13 +131,13 @@ class LatentRows(NamedTuple):
                 jitter: Scalar) -> Weighed:
         """With the draws of the function that the sums over everyone have."""
         local, placed = self.given(model, draws), self.rows.placed(weights)
-        normals = on_device(antithetic(int(self.index), draws.beta.shape, self.rows.y.shape[0]))
+        normals = on_device(antithetic(int(self.index), draws.beta.shape, self.rows.y.shape[0], model.arms))
         every = draws, local, normals
         sums = merged(over_draws(lambda part: _risks(model, self, *part, placed, jitter), every))
         return Weighed(sums, nothing_left(sums))
 
-    def _weights(self) -> Array:
-        return on_device(person_weights(np.asarray(self.rows.w), np.asarray(self.rows.mask)))
+    def _weights(self, arms: int) -> Array:
+        return on_device(person_weights(np.asarray(self.rows.w), np.asarray(self.rows.mask), arms))
 
     def realised(self, model: SharedModel, vector: Vector, draws: SharedDraws, correlations: Vector, jitter: Scalar,
                  known: Any = None) -> Iterator[tuple[np.ndarray, Moments]]:
@@ -264,7 +264,7 @@ def log_odds(model: SharedModel, site: LatentRows, vector: Float[Array, "p"], me
              spread: Float[Array, "q r"], matched: bool) -> LogOdds:
     """Of one θ, with β̃ ~ N(mean, spread spreadᵀ): STEPS of the bound, and then some of the nearest Gaussian."""
     theta, rows = model.unravel(vector), site.rows
-    e, root = covariance.arms(rows.w), model.roots(theta)[0]
+    e, root = covariance.arms(rows.w, model.arms), model.roots(theta)[0]
     k = jnp.outer(rows.mask, rows.mask) * (e @ root @ root.T @ e.T) * rows.alike(model.k(theta, rows.x))
     z = rows.mask[:, None] * model.design(theta, rows.x, e)
     first = LogOdds(z @ mean, jnp.diag(k) + jnp.sum((z @ spread) ** 2, 1))
@@ -320,19 +320,19 @@ def nothing_left(sums: Any) -> Array:
     return jnp.zeros((1, sums.shape[-1], sums.shape[-1]))
 
 
-def antithetic(index: int, betas: tuple[int, ...], rows: int) -> np.ndarray:
-    """[L, B, 3, n] normals: of f^s in two arms and of the pseudo-outcomes. Their second half is the first with the
+def antithetic(index: int, betas: tuple[int, ...], rows: int, arms: int = 2) -> np.ndarray:
+    """[L, B, A + 1, n] normals: of f^s in each arm and of the pseudo-outcomes. Their second half is the first with the
     other sign, as are draws of β̃."""
     draws, count = betas[:2]
     rng = np.random.default_rng(np.random.SeedSequence((index, 8)))
-    half = rng.standard_normal((draws, -(-count // 2), 3, rows))
+    half = rng.standard_normal((draws, -(-count // 2), arms + 1, rows))
     return np.concatenate([half, -half], 1)[:, :count]
 
 
 @partial(jax.jit, static_argnames="model")
-def _risks(model: SharedModel, site: LatentRows, draws: SharedDraws, local: Bounded, normals: Float[Array, "L B 3 n"],
-           weights: Float[Array, "e n"], jitter: Scalar) -> Float[Array, "L B 2 e"]:
-    def of_draw(parts: tuple[SharedDraws, Bounded, Array]) -> Float[Array, "B 2 e"]:
+def _risks(model: SharedModel, site: LatentRows, draws: SharedDraws, local: Bounded, normals: Float[Array, "L B _ n"],
+           weights: Float[Array, "e n"], jitter: Scalar) -> Float[Array, "L B A e"]:
+    def of_draw(parts: tuple[SharedDraws, Bounded, Array]) -> Float[Array, "B A e"]:
         draw, own, away = parts
         eta = drawn(model, site.seen(own), draw, away, jitter)
         return jnp.einsum("Bnj,en->Bje", likelihood_of(model).expected(eta), weights)
@@ -340,16 +340,16 @@ def _risks(model: SharedModel, site: LatentRows, draws: SharedDraws, local: Boun
     return jax.lax.map(of_draw, (draws, local, normals))
 
 
-def drawn(model: SharedModel, rows: ExactRows, draw: SharedDraws, normals: Float[Array, "B 3 n"],
-          jitter: Scalar) -> Float[Array, "B n 2"]:
-    """η of the rows' people in both arms: one draw from its law, given (θ, β̃) and the rows, for each β̃."""
+def drawn(model: SharedModel, rows: ExactRows, draw: SharedDraws, normals: Float[Array, "B _ n"],
+          jitter: Scalar) -> Float[Array, "B n A"]:
+    """η of the rows' people in each arm: one draw from its law, given (θ, β̃) and the rows, for each β̃."""
     law = model.law(jnp.zeros(0), draw, rows.index)
     given = exact.condition(law, rows, jitter)
-    n = rows.y.shape[0]
+    n, arms = rows.y.shape[0], model.arms
     lift = jnp.maximum(jitter, LIFT) * jnp.trace(given.k) / n
-    h = normals[:, :2] @ jnp.linalg.cholesky(given.k + lift * jnp.eye(n)).T
+    h = normals[:, :arms] @ jnp.linalg.cholesky(given.k + lift * jnp.eye(n)).T
     prior = jnp.einsum("ji,Bin->Bnj", jnp.linalg.cholesky(law.phi), h)
-    told = jnp.sum(covariance.arms(rows.w)[None] * prior, -1) + normals[:, 2] / jnp.sqrt(rows.weight)[None]
+    told = jnp.sum(covariance.arms(rows.w, arms)[None] * prior, -1) + normals[:, arms] / jnp.sqrt(rows.weight)[None]
     moved = given.alpha - cho_solve((given.chol, True), (rows.mask[None] * told).T).T
-    own = jnp.stack([(law.phi[j, rows.w][None] * given.k * rows.mask[None]) @ moved.T for j in (0, 1)], -1)
+    own = jnp.stack([(law.phi[j, rows.w][None] * given.k * rows.mask[None]) @ moved.T for j in range(arms)], -1)
     return given.means + prior + jnp.swapaxes(own, 0, 1)

@@ -26,7 +26,7 @@ import numpy as np
 from jax.scipy.linalg import cho_solve, solve_triangular
 from jaxtyping import Array, Float
 
-from fedci.effect import WEIGHTS
+from fedci.effect import weights_of
 from fedci.model import kernels
 from fedci.model.family import Theta
 from fedci.model.likelihood import NODES, Bounded, Held, Told
@@ -141,8 +141,8 @@ class LatentBlocks(NamedTuple):
 class Known(NamedTuple):
     """E η and Var η of any row, in φ-space."""
 
-    mean: Float[Array, "2 f"]
-    cov: Float[Array, "2 f f"]
+    mean: Float[Array, "A f"]
+    cov: Float[Array, "A f f"]
     """M_a."""
 
 
@@ -164,7 +164,7 @@ def log_odds(model: SharedModel, site: LatentBlocks, vector: Float[Array, "p"], 
     theta, rows, jitter = model.unravel(vector), site.rows, model.options.jitter
     root = sparse.inducing_root(model, theta, rows.inducing, jitter)
     placed = sparse.maps(model, theta, rows.inducing.shape[0])
-    own, likelihood = jnp.sum(own_root(theta) ** 2, 1), likelihood_of(model)
+    own, likelihood = jnp.sum(own_root(theta, model.arms) ** 2, 1), likelihood_of(model)
 
     def features(x: Float[Array, "b d"]) -> Float[Array, "b f"]:
         return sparse.features(model, theta, x, root, rows.inducing)
@@ -187,7 +187,7 @@ def log_odds(model: SharedModel, site: LatentBlocks, vector: Float[Array, "p"], 
             return total._replace(both=total.both.at[block.arm].add(both.T @ both)), None
 
         width = sparse.width_of(model, rows) + 1
-        total = jax.lax.scan(add, Grams(jnp.zeros((2, width, width)), jnp.zeros(2)), blocks)[0]
+        total = jax.lax.scan(add, Grams(jnp.zeros((model.arms, width, width)), jnp.zeros(model.arms)), blocks)[0]
         s = sparse.solve(model, theta, rows, jitter, total)
         return _given(s, mean, spread)
 
@@ -198,7 +198,7 @@ def log_odds(model: SharedModel, site: LatentBlocks, vector: Float[Array, "p"], 
     return jax.lax.map(lambda block: at_block(block, known)[1], blocks)
 
 
-def _square(root: Float[Array, "2 f h"]) -> Float[Array, "2 f f"]:
+def _square(root: Float[Array, "A f h"]) -> Float[Array, "A f f"]:
     return jnp.einsum("afh,agh->afg", root, root)
 
 
@@ -232,22 +232,22 @@ def normals(key: Array, count: int, shape: tuple[int, ...]) -> Float[Array, "B *
 
 @partial(jax.jit, static_argnames="model")
 def _risks(model: SharedModel, site: LatentBlocks, draws: SharedDraws, local: Bounded, key: Array,
-           jitter: Scalar) -> Float[Array, "L B 2 e"]:
-    def of_draw(parts: tuple[SharedDraws, Bounded, Array]) -> Float[Array, "B 2 e"]:
+           jitter: Scalar) -> Float[Array, "L B A e"]:
+    def of_draw(parts: tuple[SharedDraws, Bounded, Array]) -> Float[Array, "B A e"]:
         draw, own, seed = parts
         function = drawn(model, draw, site.seen(own), seed, jitter)[1]
 
         def add(total: Array, block: tuple[Array, Array, Array, Array]) -> tuple[Array, None]:
             x, mask, arm, number = block
-            eta = function(x, normals(jax.random.fold_in(seed, number), draw.beta.shape[0], (x.shape[0], 2)))
+            eta = function(x, normals(jax.random.fold_in(seed, number), draw.beta.shape[0], (x.shape[0], model.arms)))
             more = jnp.einsum("Bbj,b->Bj", likelihood_of(model).expected(eta), mask)
             return total.at[:, :, arm].add(more), None
 
         rows = site.rows
-        start = jnp.zeros((draw.beta.shape[0], 2, 2))
+        start = jnp.zeros((draw.beta.shape[0], model.arms, model.arms))
         numbers = 2 + jnp.arange(rows.arm.shape[0])
         by_arm = jax.lax.scan(add, start, (rows.x, rows.mask, rows.arm, numbers))[0]
-        return jnp.einsum("Bja,ea->Bje", by_arm, jnp.array(WEIGHTS))
+        return jnp.einsum("Bja,ea->Bje", by_arm, jnp.array(weights_of(model.arms)))
 
     return jax.lax.map(of_draw, (draws, local, key))
 
@@ -274,17 +274,17 @@ def _weighed(model: SharedModel, site: LatentBlocks, draws: SharedDraws, local: 
 
 def drawn(model: SharedModel, draw: SharedDraws, seen: Blocks, seed: Array,
           jitter: Scalar) -> tuple[Learnt, Any]:
-    """(what was learnt, x [b, d] and normals [B, b, 2] → η [B, b, 2] in both arms): for each β̃ one draw of the
+    """(what was learnt, x [b, d] and normals [B, b, A] → η [B, b, A] in each arm): for each β̃ one draw of the
     site's own function, the same wherever it is asked for, but for what inducing inputs leave open, which the normals
     draw."""
     known, theta = sparse.learn(model, draw.theta, draw.beta, seen, jitter), model.unravel(draw.theta)
-    count, own = draw.beta.shape[0], own_root(theta)
+    count, own = draw.beta.shape[0], own_root(theta, model.arms)
     away = normals(jax.random.fold_in(seed, 0), count, (known.spread.shape[1],))
     coefficients = known.mean + jnp.einsum("jhf,Bh->Bjf", known.spread, away)
-    together = normals(jax.random.fold_in(seed, 1), count, (2,))
+    together = normals(jax.random.fold_in(seed, 1), count, (model.arms,))
     share = shared_part(model, theta, known, seen)
 
-    def function(x: Float[Array, "b d"], each: Float[Array, "B b 2"]) -> Float[Array, "B b 2"]:
+    def function(x: Float[Array, "b d"], each: Float[Array, "B b A"]) -> Float[Array, "B b A"]:
         phi = sparse.features(model, theta, x, known.root, known.inducing)
         open_ = jnp.sqrt(share) * together[:, None] + jnp.sqrt(1.0 - share) * each
         size = jnp.sqrt(sparse.left(model, theta, x, phi))

@@ -3,7 +3,7 @@
 All is on the standardised scale: sds are in standard deviations of the outcome, x has spread 1; of outcomes that are 0
 and 1, on the scale of log odds, where the outcome's own noise has sd π/√3 = 1.8; of counts, of logs of rates. A
 *root* is a part of three numbers, (log sd of b, own part of log sd e/sd b, own part of ρ), where the function is b
-without treatment and ρb + e with it: its 2 × 2 matrix is `basis.root`.
+without treatment and ρb + e with it: its 2 × 2 matrix is `basis.root`; of more arms ρb + e_a in each, A × A.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from fedci.model.family import Theta
 from fedci.study.options import SharedOptions
 
 Value = float | tuple[float, float] | tuple[float, float, float] | Mapping[str, float]
-"""Of every entry; or of the two or three on the last axis; or of each kind of k's scales, by its name."""
+"""Of every entry; or of the two or three on the last axis (of more entries the last of them); or of each kind of k's
+scales, by its name."""
 Law = Literal["Gaussian", "Student's t"]
 
 
@@ -31,7 +32,7 @@ class Prior:
 
     letter: str
     shape: tuple[str | int, ...]
-    """Of d covariates and K directions; 'k': as many as the covariance k has scales."""
+    """Of d covariates, K directions and A arms; 'k': as many as the covariance k has scales."""
     mean: Value
     """Of k's scales: away from where k starts."""
     sd: Value
@@ -51,6 +52,8 @@ class Prior:
     """The same of counts, on the scale of the log of a rate."""
     only: str | None = None
     """The type of outcome without which θ has no such part."""
+    many: bool = False
+    """Whether θ has it where there are more than two arms alone."""
 
 
 OWN = "the block's own part of both is small, so that blocks learn from each other how simple the effect is"
@@ -73,6 +76,10 @@ TABLE: dict[str, Prior] = {
         letter="ρ₀", shape=(), mean=1.0, sd=0.2, law="Student's t",
         reason="with ρ = 1 treatment leaves the shape of the outcome as it is, and few data are no reason to doubt it; "
                "effects that grow with the outcome are ρ ≠ 1, and the tails let data say so; common to all blocks"),
+    "together": Prior(
+        letter="log κ/(1 − κ)", shape=(), mean=0.0, sd=1.0, many=True,
+        reason="half of what an arm's effect varies by is the other arms' too, from a quarter to three quarters two "
+               "times in three; common to all blocks, and to the sites' own functions"),
     "hinges": Prior(
         letter="roots of the directions' blocks", shape=("K", 3), mean=(-0.3, 0.0, 0.0), sd=(1.0, 1.0, 0.7),
         start=(-0.5, 0.5, 0.0), binary=(0.3, 0.0, 0.0),
@@ -118,7 +125,7 @@ TABLE: dict[str, Prior] = {
                "grows like that, and scales of 1, because Φ carries the size. Those of levels and slopes are wide: "
                "sites that are alike in these must not make the rest of f^s small"),
     "noise": Prior(
-        letter="log sd of ε; half the difference of the arms' log sds", shape=(2,), mean=(-1.5, 0.0), sd=(1.2, 0.3),
+        letter="log sd of ε; half the difference of the arms' log sds", shape=("A",), mean=(-1.5, 0.0), sd=(1.2, 0.3),
         start=(-1.0, 0.0), ridge=(-1.0, 0.0), only="numeric",
         reason="e^−1.5 = 0.22 of the outcome's sd, a factor 3.3 either way: wide; the arms' noise within a factor 1.8 "
                "of each other, two times in three"),
@@ -133,10 +140,11 @@ TABLE: dict[str, Prior] = {
 }
 
 
-def table(options: SharedOptions, outcome: str = "numeric") -> dict[str, Prior]:
-    """The rows of the parts that θ has with these options, for this type of outcome."""
+def table(options: SharedOptions, outcome: str = "numeric", arms: int = 2) -> dict[str, Prior]:
+    """The rows of the parts that θ has with these options, for this type of outcome and so many arms."""
     rows = {part: prior for part, prior in TABLE.items()
-            if (prior.option is None or getattr(options, prior.option)) and prior.only in (None, outcome)}
+            if (prior.option is None or getattr(options, prior.option)) and prior.only in (None, outcome)
+            and (arms > 2 or not prior.many)}
     if outcome == "numeric":
         return rows
     return {part: _moved(prior, prior.rate if outcome == "count" else prior.binary) for part, prior in rows.items()}
@@ -157,53 +165,57 @@ def _plus(value: Value | None, moved: np.ndarray) -> Any:
     return tuple(there.tolist()) if there.ndim else float(there)
 
 
-def means(options: SharedOptions, d: int, outcome: str = "numeric") -> Theta:
+def means(options: SharedOptions, d: int, outcome: str = "numeric", arms: int = 2) -> Theta:
     """θ at its prior means."""
-    return _around(options, d, outcome, lambda prior: prior.mean)
+    return _around(options, d, outcome, arms, lambda prior: prior.mean)
 
 
-def starts(options: SharedOptions, d: int, outcome: str = "numeric") -> Theta:
+def starts(options: SharedOptions, d: int, outcome: str = "numeric", arms: int = 2) -> Theta:
     """θ where q's mean starts, but for the directions, which a ridge regression gives."""
-    return _around(options, d, outcome, lambda prior: prior.mean if prior.start is None else prior.start)
+    return _around(options, d, outcome, arms, lambda prior: prior.mean if prior.start is None else prior.start)
 
 
-def ridge(options: SharedOptions, d: int, outcome: str = "numeric") -> Theta:
+def ridge(options: SharedOptions, d: int, outcome: str = "numeric", arms: int = 2) -> Theta:
     """θ for that regression: with A = 0, the prior mean, hinges are constant and the lines alone fit the outcome."""
-    return _around(options, d, outcome, lambda prior: prior.mean if prior.ridge is None else prior.ridge)
+    return _around(options, d, outcome, arms, lambda prior: prior.mean if prior.ridge is None else prior.ridge)
 
 
-def sds(options: SharedOptions, d: int, outcome: str = "numeric") -> Theta:
-    return _filled(options, d, outcome, lambda prior: prior.sd)
+def sds(options: SharedOptions, d: int, outcome: str = "numeric", arms: int = 2) -> Theta:
+    return _filled(options, d, outcome, arms, lambda prior: prior.sd)
 
 
-def heavy(options: SharedOptions, d: int, outcome: str = "numeric") -> Theta:
+def heavy(options: SharedOptions, d: int, outcome: str = "numeric", arms: int = 2) -> Theta:
     """1 for an entry with Student's t, 0 for a Gaussian one."""
-    return _filled(options, d, outcome, lambda prior: float(prior.law == "Student's t" and options.tails is not None))
+    tailed = options.tails is not None
+    return _filled(options, d, outcome, arms, lambda prior: float(prior.law == "Student's t" and tailed))
 
 
-def _around(options: SharedOptions, d: int, outcome: str, column: Callable[[Prior], Value]) -> Theta:
-    return jax.tree.map(np.add, _centres(options, d, outcome), _filled(options, d, outcome, column))
+def _around(options: SharedOptions, d: int, outcome: str, arms: int, column: Callable[[Prior], Value]) -> Theta:
+    return jax.tree.map(np.add, _centres(options, d, outcome, arms), _filled(options, d, outcome, arms, column))
 
 
-def _filled(options: SharedOptions, d: int, outcome: str, column: Callable[[Prior], Value]) -> Theta:
+def _filled(options: SharedOptions, d: int, outcome: str, arms: int, column: Callable[[Prior], Value]) -> Theta:
     """θ with every entry from one column of the table."""
-    centres = _centres(options, d, outcome)
-    return {part: _with(column(prior), centres[part]) for part, prior in table(options, outcome).items()}
+    centres = _centres(options, d, outcome, arms)
+    return {part: _with(column(prior), centres[part]) for part, prior in table(options, outcome, arms).items()}
 
 
 def _with(value: Value, leaves: Theta | np.ndarray) -> Any:
     """Every leaf filled with the value, or with that of its own name."""
     def filled(path: tuple[jax.tree_util.DictKey, ...], leaf: np.ndarray) -> np.ndarray:
-        return np.broadcast_to(value[path[-1].key] if isinstance(value, Mapping) else value, leaf.shape).copy()
+        own = value[path[-1].key] if isinstance(value, Mapping) else value
+        if isinstance(own, tuple) and len(own) < leaf.shape[-1]:
+            own = (*own, *[own[-1]] * (leaf.shape[-1] - len(own)))
+        return np.broadcast_to(own, leaf.shape).copy()
 
     return jax.tree_util.tree_map_with_path(filled, leaves)
 
 
-def _centres(options: SharedOptions, d: int, outcome: str) -> Theta:
+def _centres(options: SharedOptions, d: int, outcome: str, arms: int) -> Theta:
     """What means are counted from: 0, and for k's scales where they start."""
     with jax.ensure_compile_time_eval():  # may be asked for first while something is traced
         kernel = jax.tree.map(np.asarray, kernels.build(options.kernel).init(d))
-    sizes = {"d": d, "K": options.directions}
+    sizes = {"d": d, "K": options.directions, "A": arms}
     return {part: kernel if prior.shape == ("k",) else np.zeros([sizes[length] if isinstance(length, str) else length
                                                                  for length in prior.shape])
-            for part, prior in table(options, outcome).items()}
+            for part, prior in table(options, outcome, arms).items()}

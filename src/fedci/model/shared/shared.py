@@ -10,6 +10,7 @@ covariates may carry a direction), and q(θ) is Gaussian with a diagonal:
     effect, alike                                        η and ρ₀: how much simpler than the outcome the effect is
     linear, common, hinges                               roots of β's prior
     pooled …, relevance …, steepness                     the pooled covariance of outcome and effect
+    together                                             κ, of more than two arms: how alike their effects are
     phi, kernel                                          Φ^{1/2} in units of the noise; length-scale and scales of k
     noise                                                log sd of ε, and half of what it differs by between the arms
     baseline, dispersion                                 of times to an event and of counts, which have no noise
@@ -84,16 +85,16 @@ class SharedModel(Family):
         """`priors.ridge`."""
         return _ridge(self)
 
-    def design(self, theta: Theta, x: Float[Array, "n d"], arms: Float[Array, "n 2"]) -> Float[Array, "n q"]:
-        """z of each person, `arms` picking (or weighing) the two outcomes."""
+    def design(self, theta: Theta, x: Float[Array, "n d"], arms: Float[Array, "n A"]) -> Float[Array, "n q"]:
+        """z of each person, `arms` picking (or weighing) the outcomes."""
         return self.layout.rows(theta, x, arms)
 
     def k(self, theta: Theta, x: Float[Array, "n d"]) -> Float[Array, "n n"]:
         return kernels.cross(self.kernel, theta["kernel"], x, x)
 
-    def roots(self, theta: Theta) -> tuple[Float[Array, "2 2"], Float[Array, "2 2"]]:
+    def roots(self, theta: Theta) -> tuple[Float[Array, "A A"], Float[Array, "A A"]]:
         """(Φ^{1/2}, Σ^{1/2})."""
-        return own_root(theta), noise_root(theta)
+        return own_root(theta, self.arms), noise_root(theta, self.arms)
 
     def unravel(self, vector: Vector) -> Theta:
         return _unraveller(self)(vector)
@@ -107,22 +108,22 @@ class SharedModel(Family):
 
 @lru_cache(maxsize=64)
 def _layout(model: SharedModel) -> basis.Layout:
-    return basis.layout_of(model.options, model.covariates, model.intervals)
+    return basis.layout_of(model.options, model.covariates, model.intervals, model.arms)
 
 
 @lru_cache(maxsize=64)
 def _means(model: SharedModel) -> Theta:
-    return priors.means(model.options, model.covariates, model.outcome)
+    return priors.means(model.options, model.covariates, model.outcome, model.arms)
 
 
 @lru_cache(maxsize=64)
 def _starts(model: SharedModel) -> Theta:
-    return priors.starts(model.options, model.covariates, model.outcome)
+    return priors.starts(model.options, model.covariates, model.outcome, model.arms)
 
 
 @lru_cache(maxsize=64)
 def _ridge(model: SharedModel) -> Theta:
-    return priors.ridge(model.options, model.covariates, model.outcome)
+    return priors.ridge(model.options, model.covariates, model.outcome, model.arms)
 
 
 def _vector(theta: Theta) -> np.ndarray:
@@ -131,12 +132,12 @@ def _vector(theta: Theta) -> np.ndarray:
 
 @lru_cache(maxsize=64)
 def _prior(model: SharedModel) -> tuple[np.ndarray, np.ndarray]:
-    return _vector(_means(model)), _vector(priors.sds(model.options, model.covariates, model.outcome))
+    return _vector(_means(model)), _vector(priors.sds(model.options, model.covariates, model.outcome, model.arms))
 
 
 @lru_cache(maxsize=64)
 def _heavy_tailed(model: SharedModel) -> np.ndarray:
-    return _vector(priors.heavy(model.options, model.covariates, model.outcome)) == 1.0
+    return _vector(priors.heavy(model.options, model.covariates, model.outcome, model.arms)) == 1.0
 
 
 @lru_cache(maxsize=64)
@@ -144,22 +145,27 @@ def _unraveller(model: SharedModel) -> Callable[[Any], Theta]:
     return unraveller(_means(model))
 
 
-def own_root(theta: Theta) -> Float[Array, "2 2"]:
+def own_root(theta: Theta, arms: int = 2) -> Float[Array, "A A"]:
     """Φ^{1/2}, in units of the noise: what rows are too few to learn looks like noise to the evidence, so the prior
     must say how much of it may be function. A site's own effect is simpler than its own outcome, by its own amount."""
     own, noise = theta["phi"], theta["noise"][0] if "noise" in theta else 0.0
-    return basis.simpler(own[0] + noise, own[1], own[2] + theta["alike"])
+    return basis.simpler(own[0] + noise, own[1], own[2] + theta["alike"], basis.together(theta, arms - 1))
 
 
-def noise_sd(theta: Theta) -> Float[Array, "2"]:
+def noise_sd(theta: Theta, arms: int = 2) -> Float[Array, "A"]:
     """σ_a = √(e^{2(n ∓ δ)} + floor²): the arms' noise is alike but for δ, and never vanishes. Without noise in θ (0/1)
-    it is 1, and a row's weight all there is to its precision."""
+    it is 1, and a row's weight all there is to its precision. Of more arms log σ_a = log σ_0 + 2δ_a, n their mean."""
     if "noise" not in theta:
-        return jnp.ones(2)
-    level, half = theta["noise"]
-    return jnp.sqrt(jnp.exp(2.0 * jnp.stack([level - half, level + half])) + NOISE_FLOOR**2)
+        return jnp.ones(arms)
+    if arms == 2:
+        level, half = theta["noise"]
+        logs = jnp.stack([level - half, level + half])
+    else:
+        away = 2.0 * jnp.concatenate([jnp.zeros(1), theta["noise"][1:]])
+        logs = theta["noise"][0] + away - jnp.mean(away)
+    return jnp.sqrt(jnp.exp(2.0 * logs) + NOISE_FLOOR**2)
 
 
-def noise_root(theta: Theta) -> Float[Array, "2 2"]:
+def noise_root(theta: Theta, arms: int = 2) -> Float[Array, "A A"]:
     """Σ^{1/2}; the correlation, which no data inform, is taken as 0 and varied afterwards."""
-    return jnp.diag(noise_sd(theta))
+    return jnp.diag(noise_sd(theta, arms))

@@ -26,7 +26,7 @@ from fedci.model.shared.evidence import SharedDraws, Statistics
 from fedci.model.shared.exchanges import ANCHOR, MATCHED, PULL_BACK, STATISTICS
 from fedci.model.shared.interval_rows import SurvivalRows, nobody, survival_rows
 from fedci.model.shared.latent_blocks import LatentBlocks
-from fedci.model.shared.shared import NOISE_FLOOR, SharedModel
+from fedci.model.shared.shared import NOISE_FLOOR, SharedModel, noise_sd
 from fedci.model.shared.sparse import Blocks
 
 MANY_PEOPLE = 1000
@@ -87,7 +87,7 @@ class SharedFamily(SharedModel):
         if self.is_bounded:
             return arranged(self, x, w, y, u, index, added, time, cluster=cluster)
         if len(y) > self.options.exact_rows and cluster is None:
-            return inducing.cut(x, w, y, u, index, self.kernel, self.options.inducing, added=added)
+            return inducing.cut(x, w, y, u, index, self.kernel, self.options.inducing, added=added, arms=self.arms)
         return super().rows(x, w, y, u, index, added, cluster)
 
     def rows_of_stage(self, rows: Rows, chosen: np.ndarray, x: np.ndarray, w: np.ndarray, y: np.ndarray,
@@ -107,7 +107,8 @@ class SharedFamily(SharedModel):
         some = x[chosen], w[chosen], y[chosen], np.asarray(rows.u), int(rows.index)
         if len(chosen) <= self.options.exact_rows:
             return super().rows(*some, float(rows.added))
-        return inducing.cut(*some, self.kernel, 0, inducing=np.asarray(rows.inducing), added=float(rows.added))
+        return inducing.cut(*some, self.kernel, 0, inducing=np.asarray(rows.inducing), added=float(rows.added),
+                            arms=self.arms)
 
     def memory_needed(self, rows: int, draws: int) -> tuple[int, str]:
         rows = rows * max(self.intervals, 1)
@@ -207,6 +208,9 @@ class SharedFamily(SharedModel):
         if ask.name != STATISTICS:
             return {}
         thetas = [self.unravel(theta) for theta in ask.arrays["thetas"]]
+        if self.arms > 2:
+            most = np.array([people / np.min(np.asarray(noise_sd(theta, self.arms))) ** 2 for theta in thetas])
+            return {"gram": most[:, None], "cross": most[:, None], "square": most, "log_det": most}
         noise = np.stack([np.asarray(theta["noise"]) if "noise" in theta else np.zeros(2) for theta in thetas])
         most = people / (np.exp(2.0 * (noise[:, 0] - np.abs(noise[:, 1]))) + NOISE_FLOOR**2)
         return {"gram": most[:, None], "cross": most[:, None], "square": most, "log_det": most}
@@ -229,23 +233,24 @@ class SharedFamily(SharedModel):
         theta = self.unravel(draw.theta)
         phi, sigma = self.roots(theta)
 
-        def means(x: Float[Array, "n d"]) -> Float[Array, "B n 2"]:
+        def means(x: Float[Array, "n d"]) -> Float[Array, "B n A"]:
             z = self.layout.arms(theta, x)
-            return jnp.stack([draw.beta @ z[:, j].T for j in (0, 1)], -1)
+            return jnp.stack([draw.beta @ z[:, j].T for j in range(self.arms)], -1)
 
         return Law(phi=phi @ phi.T, sigma=sigma @ sigma.T,
                    k=lambda x, z: kernels.cross(self.kernel, theta["kernel"], x, z),
                    own=lambda x: kernels.diagonal(self.kernel, theta["kernel"], x),
                    means=means,
-                   fixed=lambda x: jnp.zeros((x.shape[0], 2)),
+                   fixed=lambda x: jnp.zeros((x.shape[0], self.arms)),
                    design=lambda x: self.layout.arms(theta, x))
 
     @property
     def driver_parts(self) -> list[basis.Part]:
         return drivers.parts_of(self)
 
-    def drivers(self, draws: SharedDraws) -> drivers.Drivers:
-        return drivers.drivers(self, draws)
+    def drivers(self, draws: SharedDraws, pair: tuple[int, int] | None = None) -> drivers.Drivers:
+        return drivers.drivers(self, draws, pair)
 
-    def thresholds(self, draws: SharedDraws, columns: Sequence[int], alpha: float) -> list[thresholds.Threshold]:
-        return thresholds.thresholds(self, draws, columns, alpha)
+    def thresholds(self, draws: SharedDraws, columns: Sequence[int], alpha: float,
+                   pair: tuple[int, int] | None = None) -> list[thresholds.Threshold]:
+        return thresholds.thresholds(self, draws, columns, alpha, pair)

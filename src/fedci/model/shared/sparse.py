@@ -29,13 +29,14 @@ import numpy as np
 from jax.scipy.linalg import cho_solve, solve_triangular
 from jaxtyping import Array, Float, Int
 
-from fedci.effect import WEIGHTS
+from fedci.effect import WEIGHTS, weights_of
 from fedci.model import kernels
 from fedci.model.family import Theta
 from fedci.model.parallel import over_draws
 from fedci.model.rows import (
     Anchor,
     Arms,
+    ArmSums,
     BetaLaw,
     LeftOut,
     Moments,
@@ -64,9 +65,9 @@ class Blocks(NamedTuple):
     row: Int[Array, "k b"]
     """The person's place among the site's rows; padding has the number of rows."""
     inducing: Float[Array, "M d"]
-    pairs: Float[Array, "2 s d"]
+    pairs: Float[Array, "A s d"]
     """Some rows of each arm."""
-    paired: Float[Array, "2 s"]
+    paired: Float[Array, "A s"]
     """1 where `pairs` holds a person."""
     u: Float[Array, "q"]
     index: Int[Array, ""]  # type: ignore[assignment]  # hides tuple.index, which nobody asks of rows
@@ -105,8 +106,10 @@ class Blocks(NamedTuple):
         return over_draws(lambda part: _learnt(model, self, part, jitter), draws)
 
     def effects(self, model: SharedModel, vector: Vector, draws: SharedDraws, correlations: Vector,
-                jitter: Scalar) -> SiteEffects:
+                jitter: Scalar) -> SiteEffects | ArmSums:
         """One pass over the rows for each θ."""
+        if model.arms > 2:
+            return over_draws(lambda part: _by_arm(model, self, part, jitter), draws)
         return over_draws(lambda part: _effects(model, self, part, correlations, jitter), draws)
 
     def weighed(self, model: SharedModel, vector: Vector, draws: SharedDraws, weights: Vector,
@@ -166,17 +169,17 @@ MeanAndVariance = tuple[Array, Array]
 class Grams(NamedTuple):
     """Sums over a site's people, by arm."""
 
-    both: Float[Array, "2 f+1 f+1"]
+    both: Float[Array, "A f+1 f+1"]
     """Σ weight (φ, y)(φ, y)ᵀ."""
-    own: Float[Array, "2"]
+    own: Float[Array, "A"]
     """Σ weight k̇(x_i, x_i)."""
 
 
 class Maps(NamedTuple):
     """From φ to the columns of Z and of Q's root, for each arm."""
 
-    z: Float[Array, "2 f q"]
-    w: Float[Array, "2 f h"]
+    z: Float[Array, "A f q"]
+    w: Float[Array, "A f h"]
 
 
 def features(model: SharedModel, theta: Theta, x: Float[Array, "b d"], root: Float[Array, "M M"],
@@ -211,20 +214,20 @@ def grams(model: SharedModel, theta: Theta, site: Blocks, root: Float[Array, "M 
         return jax.tree.map(lambda sums, more: sums.at[arm].add(more), total, of_block(x, y, mask, weight)), None
 
     width = width_of(model, site) + 1
-    start = Grams(jnp.zeros((2, width, width)), jnp.zeros(2))
+    start = Grams(jnp.zeros((model.arms, width, width)), jnp.zeros(model.arms))
     return jax.lax.scan(add, start, (site.x, site.y, site.mask, site.weight, site.arm))[0]
 
 
 class Totals(NamedTuple):
     """Sums over a site's people, by arm, in which everybody counts alike: what sums of effects need."""
 
-    people: Float[Array, "2"]
-    phi: Float[Array, "2 f"]
+    people: Float[Array, "A"]
+    phi: Float[Array, "A f"]
     """Σ φ(x_i)."""
-    y: Float[Array, "2"]
-    missed: Float[Array, "2"]
+    y: Float[Array, "A"]
+    missed: Float[Array, "A"]
     """Σ (k̇(x_i, x_i) − ‖ψ(x_i)‖²)."""
-    noise: Float[Array, "2"]
+    noise: Float[Array, "A"]
     """Σ 1/weight_i."""
 
 
@@ -236,8 +239,8 @@ def totals(model: SharedModel, theta: Theta, site: Blocks, root: Float[Array, "M
         more = Totals(jnp.sum(mask), mask @ phi, mask @ y, mask @ left(model, theta, x, phi), jnp.sum(mask / weight))
         return jax.tree.map(lambda sums, part: sums.at[arm].add(part), total, more), None
 
-    zero = jnp.zeros(2)
-    start = Totals(zero, jnp.zeros((2, width_of(model, site))), zero, zero, zero)
+    zero = jnp.zeros(model.arms)
+    start = Totals(zero, jnp.zeros((model.arms, width_of(model, site))), zero, zero, zero)
     return jax.lax.scan(add, start, (site.x, site.y, site.mask, site.weight, site.arm))[0]
 
 
@@ -255,11 +258,12 @@ def maps(model: SharedModel, theta: Theta, inducing: int) -> Maps:
     """S_a, V_a."""
     layout, places = model.layout, np.eye(model.layout.width + inducing)
     z = [jnp.concatenate([r[a, i] * places[:, layout.columns[name]] for name, r in layout.roots(theta).items()
-                          for i in range(r.shape[1])], 1) for a in (0, 1)]
-    scales, phi = kernels.split(model.kernel, theta["kernel"]), own_root(theta)
+                          for i in range(r.shape[1])], 1) for a in range(model.arms)]
+    scales, phi = kernels.split(model.kernel, theta["kernel"]), own_root(theta, model.arms)
     own = jnp.concatenate([scales.constant * places[:, layout.columns[basis.LEVELS]],
                            scales.linear * places[:, layout.columns[basis.LINES]], places[:, own_columns(model)]], 1)
-    w = [jnp.concatenate([phi[a, i] * own for i in (0, 1)], 1) for a in (0, 1)]
+    every = range(model.arms)
+    w = [jnp.concatenate([phi[a, i] * own for i in every], 1) for a in every]
     return Maps(jnp.stack(z), jnp.stack(w))
 
 
@@ -268,7 +272,7 @@ class Solved(NamedTuple):
 
     grams: Grams
     maps: Maps
-    precision: Float[Array, "2"]
+    precision: Float[Array, "A"]
     """1/σ_a²."""
     chol: Float[Array, "h h"]
     """Lower root of B."""
@@ -285,7 +289,7 @@ def solve(model: SharedModel, theta: Theta, site: Blocks, jitter: Scalar,
     root = inducing_root(model, theta, site.inducing, jitter)
     total = grams(model, theta, site, root) if total is None else total
     placed = maps(model, theta, site.inducing.shape[0])
-    precision = model.likelihood.arm_precision(jnp.log(noise_sd(theta)), site.added)
+    precision = model.likelihood.arm_precision(jnp.log(noise_sd(theta, model.arms)), site.added)
     weighted = total.both * precision[:, None, None]
     inner, with_y = weighted[:, :-1, :-1], weighted[:, :-1, -1]
     across = jnp.einsum("afg,agq->afq", inner, placed.z)
@@ -295,7 +299,7 @@ def solve(model: SharedModel, theta: Theta, site: Blocks, jitter: Scalar,
                   jnp.einsum("afq,af->q", placed.z, with_y), root)
 
 
-def missed(model: SharedModel, solved: Solved) -> Float[Array, "2"]:
+def missed(model: SharedModel, solved: Solved) -> Float[Array, "A"]:
     """Σ_{i: w_i=a} weight_i (k̇(x_i, x_i) − ‖ψ(x_i)‖²)."""
     psi = jnp.diagonal(solved.grams.both, axis1=1, axis2=2)[:, :-1][:, own_columns(model)]
     return jnp.maximum(solved.grams.own - jnp.sum(psi, 1), 0.0)
@@ -309,8 +313,8 @@ def of_draw(model: SharedModel, vector: Float[Array, "p"], site: Blocks, jitter:
     white = solve_triangular(s.chol, jnp.column_stack([s.wz, s.wy]), lower=True)
     explained = white.T @ white
     q = model.columns
-    people = jnp.zeros(2).at[site.arm].add(jnp.sum(site.mask, 1))
-    phi = own_root(theta)
+    people = jnp.zeros(model.arms).at[site.arm].add(jnp.sum(site.mask, 1))
+    phi = own_root(theta, model.arms)
     log_det = 2.0 * jnp.sum(jnp.log(jnp.diag(s.chol))) - people @ jnp.log(s.precision)
     log_det = log_det - jnp.sum(site.mask * jnp.log(site.weight))
     paid = jnp.sum(s.precision * jnp.sum(phi**2, 1) * missed(model, s))
@@ -324,9 +328,9 @@ class Learnt(NamedTuple):
     """One draw of (θ, β̃) given a large site's rows: f of both arms is φ(x)ᵀ times Gaussian coefficients."""
 
     theta: Float[Array, "p"]
-    mean: Float[Array, "B 2 f"]
+    mean: Float[Array, "B A f"]
     """E[y(j) | x] = φ(x)ᵀ mean_j: the shared function and the site's own."""
-    spread: Float[Array, "2 h f"]
+    spread: Float[Array, "A h f"]
     """Cov(f_j(x), f_k(x')) = (spread_j φ(x))ᵀ(spread_k φ(x')) + Φ[j, k] (k̇ − ψᵀψ)(x, x')."""
     root: Float[Array, "M M"]
     inducing: Float[Array, "M d"]
@@ -416,9 +420,9 @@ def learn(model: SharedModel, vector: Float[Array, "p"], betas: Float[Array, "B 
 
 
 def arms_at(model: SharedModel, known: Learnt, x: Float[Array, "p d"]) -> Arms:
-    """Means [B, p, 2] and covariances [p, 2, 2] of (E y(0), E y(1)) at any x: no outcome noise."""
+    """Means [B, p, A] and covariances [p, A, A] of E y of each arm at any x: no outcome noise."""
     theta = model.unravel(known.theta)
-    phi, own = features(model, theta, x, known.root, known.inducing), own_root(theta)
+    phi, own = features(model, theta, x, known.root, known.inducing), own_root(theta, model.arms)
     away = jnp.einsum("jhf,pf->jph", known.spread, phi)
     cov = jnp.einsum("jph,kph->pjk", away, away) + left(model, theta, x, phi)[:, None, None] * (own @ own.T)[None]
     return jnp.einsum("Bjf,pf->Bpj", known.mean, phi), cov
@@ -467,7 +471,29 @@ def sums(model: SharedModel, known: Learnt, over: Totals, site: Blocks,
     return of(jnp.array([[-1.0, 1.0], [-1.0, 1.0]])), jax.vmap(realised, out_axes=(1, 0))(correlations)
 
 
-def missed_together(model: SharedModel, theta: Theta, known: Learnt, over: Totals, site: Blocks) -> Float[Array, "2 2"]:
+def by_arm(model: SharedModel, known: Learnt, over: Totals, site: Blocks) -> tuple[Array, Array]:
+    """(means [B, A, e], covariances [A, A, e]) of Σ_i t_i E y_a(x_i) over the populations."""
+    theta, weights = model.unravel(known.theta), jnp.array(weights_of(model.arms))
+    own = own_root(theta, model.arms)
+    apart = jnp.einsum("ea,ab,eb->e", weights, missed_together(model, theta, known, over, site), weights)
+    phi = weights @ over.phi
+    away = jnp.einsum("jhf,ef->jhe", known.spread, phi)
+    cov = jnp.einsum("jhe,khe->jke", away, away) + (own @ own.T)[..., None] * jnp.maximum(apart, 0.0)[None, None]
+    return jnp.einsum("Bjf,ef->Bje", known.mean, phi), cov
+
+
+@partial(jax.jit, static_argnames="model")
+def _by_arm(model: SharedModel, site: Blocks, draws: SharedDraws, jitter: Scalar) -> ArmSums:
+    def of_draw(draw: SharedDraws) -> ArmSums:
+        known = learn(model, draw.theta, draw.beta, site, jitter)
+        over = totals(model, model.unravel(draw.theta), site, known.root)
+        mean, cov = by_arm(model, known, over, site)
+        return ArmSums(mean, jnp.broadcast_to(cov, (mean.shape[0], *cov.shape)))
+
+    return merged(jax.lax.map(of_draw, draws))
+
+
+def missed_together(model: SharedModel, theta: Theta, known: Learnt, over: Totals, site: Blocks) -> Float[Array, "A A"]:
     """1_aᵀ(K̇ − Q̇)1_b over the people of arms a and b: the diagonal exactly, the pairs from some of them (the n² pairs
     would cost more than the fit)."""
     split, own = kernels.split(model.kernel, theta["kernel"]), own_columns(model)
@@ -478,7 +504,8 @@ def missed_together(model: SharedModel, theta: Theta, known: Learnt, over: Total
         pairs = jnp.outer(site.paired[a], site.paired[b]) * (1.0 - (a == b) * jnp.eye(away.shape[0]))
         return jnp.sum(pairs * away) / jnp.maximum(jnp.sum(pairs), 1.0)
 
-    each = jnp.array([[left(a, b) for b in (0, 1)] for a in (0, 1)])
+    every = range(model.arms)
+    each = jnp.array([[left(a, b) for b in every] for a in every])
     return each * (jnp.outer(over.people, over.people) - jnp.diag(over.people)) + jnp.diag(over.missed)
 
 
@@ -508,7 +535,7 @@ def realised_each(model: SharedModel, known: Learnt, block: Block, correlations:
 
 def left_out_of_draw(model: SharedModel, vector: Float[Array, "p"], beta: Float[Array, "q"], root: Float[Array, "q q"],
               site: Blocks, jitter: Scalar) -> tuple[Array, Array, Array]:
-    """`model.leave_one_out` of a large site for one draw: (E[y_a | y_−i] [k, b, 2], mean and variance [k, b]).
+    """`model.leave_one_out` of a large site for one draw: (E[y_a | y_−i] [k, b, A], mean and variance [k, b]).
 
     With β̃ ~ N(β̂, P⁻¹) from all sites and A = (Q + D)⁻¹, all from small matrices and the person's own row:
 
@@ -518,7 +545,7 @@ def left_out_of_draw(model: SharedModel, vector: Float[Array, "p"], beta: Float[
     theta = model.unravel(vector)
     s = solve(model, theta, site, jitter)
     own = cho_solve((s.chol, True), s.wy - s.wz @ beta)
-    phi_root = own_root(theta)
+    phi_root = own_root(theta, model.arms)
 
     def of_block(block: Block) -> tuple[Array, Array, Array]:
         x, y, weight, arm = block

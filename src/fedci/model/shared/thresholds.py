@@ -30,6 +30,7 @@ from jaxtyping import Array, Float
 from fedci.model.parallel import each
 from fedci.model.shared import pooled
 from fedci.model.shared.basis import Paths
+from fedci.model.shared.drivers import Pair, weighings
 from fedci.model.shared.evidence import SharedDraws
 from fedci.model.shared.shared import SharedModel
 
@@ -74,23 +75,31 @@ class Threshold:
     probability: float
 
 
-def thresholds(model: SharedModel, draws: SharedDraws, columns: Sequence[int], alpha: float) -> list[Threshold]:
+def thresholds(model: SharedModel, draws: SharedDraws, columns: Sequence[int], alpha: float,
+               pair: Pair | None = None) -> list[Threshold]:
     """Along these columns, of the outcome and then of the effect, the most probable first."""
-    drawn = curves(model, draws)
+    drawn = curves(model, draws, pair)
     return [found for h, of in enumerate(OF) for found in _told(of, drawn[:, h], columns, alpha)]
 
 
-def curves(model: SharedModel, draws: SharedDraws) -> Float[np.ndarray, "L 2 d G"]:
+def curves(model: SharedModel, draws: SharedDraws, pair: Pair | None = None) -> Float[np.ndarray, "L 2 d G"]:
     """m_c on the grid: of (μ₀, μ₁ − μ₀), for each covariate and each draw."""
     people = jnp.asarray(pooled.landmarks(PEOPLE, model.covariates))
-    drawn = np.asarray(_by_draw(model, draws, Paths(people, jnp.asarray(GRID))))
+    drawn = np.asarray(_by_draw(model, draws, Paths(people, jnp.asarray(GRID)), _weighings(model, pair)))
     return np.moveaxis(drawn, -1, 1).reshape(-1, *drawn.shape[1:-1])
 
 
-@partial(jax.jit, static_argnames="model")
-def _by_draw(model: SharedModel, draws: SharedDraws, paths: Paths) -> Float[Array, "T 2 d G B"]:
+def _weighings(model: SharedModel, pair: Pair | None) -> tuple[tuple[float, ...], ...]:
+    """Of the outcome in the arm that is compared with, and of the effect."""
+    against = 0 if pair is None else pair[0]
+    return tuple(float(arm == against) for arm in range(model.arms)), weighings(model.arms, pair)[1]
+
+
+@partial(jax.jit, static_argnames=("model", "arms"))
+def _by_draw(model: SharedModel, draws: SharedDraws, paths: Paths,
+             arms: tuple[tuple[float, ...], ...]) -> Float[Array, "T 2 d G B"]:
     """One draw of θ after the other (`model.parallel`)."""
-    return each(lambda draw: model.layout.along(model.unravel(draw.theta), paths) @ draw.beta.T, draws)
+    return each(lambda draw: model.layout.along(model.unravel(draw.theta), paths, arms) @ draw.beta.T, draws)
 
 
 def _told(of: str, drawn: Float[np.ndarray, "L d G"], columns: Sequence[int], alpha: float) -> list[Threshold]:

@@ -1,0 +1,26 @@
+"""Subgroups and decisions beside the truth: people of nobody, and the table of what was found."""
+
+import numpy as np
+
+from fedci.benchmark.cost import decision_coverage as coverage
+from fedci.benchmark.cost.decision_coverage import Cell
+
+
+def test_people_have_their_truth_beside_them():
+    """10,000: the treated and the untreated are as often as their propensity; outcomes are on average the expected."""
+    same = coverage.people("same", "numeric", 10_000, 0, 0)
+    np.testing.assert_allclose(same.mu1 - same.mu0, 0.5)
+    told = coverage.people("differ", "binary", 10_000, 0, 0)
+    expected = np.where(told.w == 1, told.mu1, told.mu0)
+    assert abs(told.y.mean() - expected.mean()) < 4 * 0.5 / 100
+    assert (told.mu1 - told.mu0).std() > 0.05
+
+
+def test_the_table_has_a_row_for_each_set():
+    cell = Cell("differ", "numeric", 200, 0, 10, 9, True, 8, 8, True, True, True, True, 0.4, 0.1, 0.45, 0.5, 0.1, 0.45,
+                0.5)
+    rows = coverage.summary([cell, cell._replace(replication=1, held=10), cell._replace(set="same")]).splitlines()
+    assert len(rows) == 4
+    assert rows[2].startswith("| differ | numeric, 3 × 200 | 2 | 0.950 | 1.000 | 1.000 |")
+    assert rows[2].endswith("| -0.0500 (0.0000) | +0.0500 (0.0000) |")
+    assert len(coverage.study("binary").groups) == 10

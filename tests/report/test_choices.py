@@ -1,0 +1,44 @@
+"""What a reader decides by: one screen first, with words for people and none of Python's."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from fedci.report import choices
+from fedci.report.forest import Row
+from tests_support import frame, made_result, study
+
+
+@pytest.fixture(scope="module")
+def result():
+    plan = study(preset="default", diagnostics={"enabled": True}, subgroups={"sex": "sex"})
+    made = made_result(plan, {"a": frame(40, 0), "b": frame(37, 1)})
+    told = {"told": np.array([2.0, 1.0]), "people": np.array([40.0, 37.0]), "effects_cov": np.eye(2),
+            "effects": np.broadcast_to(np.array([40.0, 74.0]), (32, 1, 2))}
+    return replace(made, outcome=replace(made.outcome, effects=replace(made.outcome.effects, subgroups=told)))
+
+
+def test_the_first_screen_answers_four_questions(result):
+    table = choices.glance(result, 0.05)
+    assert [row[0] for row in table.rows] == ["What is the effect?", "How sure is it?", "In whom?",
+                                              "Can it be trusted?"]
+    words = " ".join(cell for row in table.rows for cell in row)
+    assert "sex = 1 against sex = 0 (1, " in words
+    assert "ran without diagnostics" in words
+    assert not any(sign in words for sign in ("()", "result.", "print"))
+
+
+def test_subgroups_have_a_forest_plot_and_their_differences(result):
+    (section,) = choices.subgroups(result, "effect on y", 0.05)
+    said, figure, differences = section.parts
+    assert said.startswith("Clear differences")
+    assert [row[0] for row in figure.numbers.rows] == ["sex = 0", "sex = 1"]
+    assert "everybody" in figure.svg
+    assert differences.rows[0][:3] == ["sex = 1", "sex = 0", "1"]
+    assert Row("x").people == 0
+
+
+def test_a_study_that_asks_for_nothing_has_neither(result):
+    none = replace(result, outcome=replace(result.outcome, effects=replace(result.outcome.effects, subgroups={})))
+    assert choices.subgroups(none, "effect", 0.05) == choices.whom_to_treat(none, 0.05) == []

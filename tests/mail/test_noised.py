@@ -39,9 +39,11 @@ def test_the_ledger_is_recomputed_noise_and_all(noised, capsys):
     changed = pd.read_csv(noised.out / "oslo" / "cohort.csv")
     changed.loc[3, "age"] += 0.1
     changed.to_csv(noised.out / "changed.csv", index=False)
+    before = noised.files("oslo")
     code, out, err = told(capsys, "ledger", "verify", noised.kits["oslo"], "--data", noised.out / "changed.csv")
     assert code != 0
     assert "AskMeans" in out + err
+    assert noised.files("oslo") == before  # an audit adds nothing, neither of these people
 
 
 def test_numbers_told_per_person_are_said_before_and_after(noised, capsys):

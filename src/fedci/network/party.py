@@ -280,7 +280,7 @@ def _told_before(study: Study, run_facts: dict[str, Any]) -> Accountant | None:
     """The site's store, whose secret its noise follows from; nothing is added to it."""
     folder = store.place(run_facts.get("store"))
     noised = study.policy.outcome_noise or study.noises_sums or study.policy.epsilon is not None
-    return Accountant(folder) if noised or store.exists(folder) else None
+    return Accountant(folder, audits=True) if noised or store.exists(folder) else None
 
 
 def audited(own: Kit, data: str) -> Iterator[replay.Line]:

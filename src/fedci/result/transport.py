@@ -113,6 +113,8 @@ def _shares(name: str, given: Any, levels: tuple[str, ...]) -> dict[str, float]:
 
 
 def _transported(result: Result, x: np.ndarray) -> Transported:
+    if result.many:
+        raise UsageError("the study has more than two arms: take one against the reference, result.between(ARM)")
     effects = result.effects_at(x)
     average = Effect(effects.means.mean(1), np.sqrt(effects.variances).mean(1) ** 2)
     columns = result.outcome.layout.columns

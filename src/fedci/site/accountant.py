@@ -116,10 +116,11 @@ class Accountant:
     """`admit` before anything of a cohort is told; `add_numbers` for every answer.
 
     apart    why the people of this run are none of those told of before, where the site cannot see it; the operator's
+    audits   it is looked at by an auditor, who adds nothing
     """
 
-    def __init__(self, folder: Path | str, apart: str = ""):
-        self.store, self.apart = Store(Path(folder)), apart.strip()
+    def __init__(self, folder: Path | str, apart: str = "", audits: bool = False):
+        self.store, self.apart, self.audits = Store(Path(folder)), apart.strip(), audits
         self._key = derived(self.store.secret, info("people"))
         self._cohorts: list[Cohort] = []
         self._releases: list[Line] = []
@@ -147,6 +148,8 @@ class Accountant:
         where that is so much less than the outcome's own that it would hide little: the first study chose people who
         are alike, and a second multiple of one noise would solve for the outcome."""
         with self._locked():
+            if column not in self._scales and self.audits:
+                return sd
             if column not in self._scales:
                 self.store.add({"kind": "scale", "column": column, "sd": sd})
                 self._look()
@@ -162,6 +165,8 @@ class Accountant:
         """DisclosureError where noise was drawn for another question about the same sums: a new draw for each would let
         whoever changes the question a little (a site that tells other sums each time) average it out."""
         with self._locked():
+            if about not in self._asked and self.audits:
+                return
             if about not in self._asked:
                 self.store.add({"kind": "asked", "about": about, "question": question})
                 self._look()

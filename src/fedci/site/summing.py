@@ -27,12 +27,14 @@ from fedci.site import copies, describing, diagnosing, targeting
 from fedci.site.admission import admit, situation
 from fedci.site.describing import Part
 from fedci.site.masking import SiteSums
-from fedci.site.noising import SumNoise, digest_of_numbers, site_noise
+from fedci.site.noising import FARTHEST, SumNoise, digest_of_numbers, site_noise
 from fedci.site.people import Posterior, summed_sd
 from fedci.site.prepared import Prepared, common_units
 from fedci.site.run import Party, Run, reply_to, required
 from fedci.study.policy import SECURE_SUM_SITES
 
+SLACK = 1.1
+"""Of a sum of squares, for the noise on it."""
 FIRST = "AskColumns"
 """The first step that tells of rows."""
 OfKeys = AskMaskKey | TakeMaskKeys | TakeCheckKey | OpenSum
@@ -180,10 +182,11 @@ def _prepared(site: str, run: Run, opened: Opening) -> Prepared:
     x, w, y = units.filled(run.table.x), run.table.w, units.outcome(run.table.y)
     time = units.time(run.table.time, opened.model.outcome, len(y))
     model, stage, place = opened.model, opened.first, run.contract.sites.index(site)
-    x, y = model.clipped(x, y)
+    whole, (x, y) = np.column_stack([x, y]), model.clipped(x, y)
     admit(situation(run.study, run.table, len(run.contract.sites), run.contract.options, len(units.indicators),
                     stage.rows))
     if model.noises_sums:
+        _check_units(site, whole, np.column_stack([x, y]), opened.people)
         _check_near(site, model, x, w, y)
     rows = model.rows(x, w, y, opened.u[place], place, run.table.added / units.y_sd**2, run.table.cluster, time)
     first = model.rows_of_stage(rows, stages.chosen(w, stage.rows, model.arms), x, w, y, time) if stage.rows else None
@@ -200,14 +203,21 @@ def _completed(run: Run, place: Place) -> Run:
     return replace(run, prepared=copies.rows_of(ready, units, run.table, site))
 
 
-def _check_near(site: str, model: Family, x: np.ndarray, w: np.ndarray, y: np.ndarray) -> None:
-    """What the noise is measured by: nobody is farther from the site's own levels than it takes them to be, and the
-    common units are not smaller than people are apart (a site that tells false squares could make them so)."""
-    both = np.column_stack([x, y])
-    if both.std(0).max() > sum_noise.WIDE:
+def _check_units(site: str, whole: np.ndarray, clipped: np.ndarray, people: int) -> None:
+    """Noise is in the common units, and they are not smaller than people are apart: a site that tells false squares
+    could make them so, less than nothing of its own."""
+    cut = FARTHEST * whole.std(0)
+    own = np.sum(np.clip(whole, -cut, cut) ** 2, 0)  # in all squares, people at the least
+    if clipped.std(0).max() > sum_noise.WIDE or own.max() > SLACK * people:
         raise DisclosureError(
             f"site '{site}': the noise on sums (policy.sum_noise) is in the common units, and a column of this site "
-            f"spreads more than {sum_noise.WIDE:g} times as wide. Leave the site out, or the column that differs")
+            f"spreads more than {sum_noise.WIDE:g} times as wide, or has more squares than all sites together. Leave "
+            f"the site out, or the column that differs")
+
+
+def _check_near(site: str, model: Family, x: np.ndarray, w: np.ndarray, y: np.ndarray) -> None:
+    """What the noise is measured by: nobody is farther from the site's own levels than it takes them to be."""
+    both = np.column_stack([x, y])
     for arm in (0, 1):
         some = both[w == arm]
         if len(some) < model.arm_needed or np.abs(some.mean(0)).max() > sum_noise.AWAY:

@@ -10,6 +10,7 @@ from fedci.model.families import model_of
 from fedci.model.shared import noised_family
 from fedci.model.shared.noised_family import NoisedFamily
 from fedci.site.noising import SumNoise, digest_of, sum_noise_of
+from fedci.site.summing import _check_units
 from fedci.study.options import preset, with_noise
 from fedci.study.study import Study
 from fedci.table.table import Source
@@ -78,6 +79,22 @@ def test_a_site_that_spreads_wider_than_the_common_units_is_refused():
     narrow = [Source(one.name, one.data.assign(x0=one.data.x0 / 4)) for one in those[1:]]
     with pytest.raises(DisclosureError, match=r"spreads more than 1.5 times as wide"):
         FedCI(standard()).fit([those[0], *narrow])
+
+
+def test_of_a_column_with_far_tails_units_are_no_smaller_than_its_own_squares_make_them():
+    """Clipped it spreads little however small the units are; its own squares say that they are too small."""
+    rng = np.random.default_rng(0)
+    whole = np.column_stack([rng.standard_t(2, 1000), rng.standard_normal(1000)])
+    whole /= np.clip(whole, *(4 * whole.std(0) * [[-1], [1]])).std(0)  # as squares are cut: the units of such sites
+    for shrunk, refused in ((1.0, False), (1.7, False), (2.0, True)):
+        clipped = np.clip(whole * [shrunk, 1.0], -3, 3)
+        assert clipped.std(0).max() < 1.5  # so this alone would let it be
+        try:
+            _check_units("a", whole * [shrunk, 1.0], clipped, 3000)
+        except DisclosureError:
+            assert refused
+        else:
+            assert not refused
 
 
 def test_masked_is_clear_but_for_the_noise():

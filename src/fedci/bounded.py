@@ -34,7 +34,7 @@ MEMBERS = 2**18
 """Arrays of one file: some twenty for each site of a study."""
 HEADER_BYTES = 4096
 """Of an array: its type and shape in words."""
-MOST_CELLS = 10**8
+MOST_CELLS = 25 * 10**7
 """Of a table that is read whole: a hundred columns of a million people."""
 MOST_COLUMNS = 10_000
 

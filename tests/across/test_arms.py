@@ -15,6 +15,9 @@ from fedci.model.families import model_of
 from fedci.model.shared import basis, evidence, exchanges, inducing
 from fedci.model.shared.evidence import SharedDraws, Statistics
 from fedci.model.shared.shared import noise_sd, own_root
+from fedci.report.page import write_report
+from fedci.result.comparison import compare
+from fedci.result.prediction import predict_file
 from fedci.site.accountant import Cohort, _read_cohort, _written, check_span
 from fedci.study.options import SharedOptions
 from fedci.study.policy import policy
@@ -252,6 +255,23 @@ def test_saved_and_loaded_it_says_the_same(clear, tmp_path):
     one, other = (result.effect(new, site="s1", contrast=("high", "none")) for result in (clear, back))
     np.testing.assert_allclose(one, other, rtol=1e-12)
     assert "cate high" in clear.ite("s1").columns
+
+
+def test_a_report_predictions_and_a_comparison_have_every_contrast(clear, tmp_path):
+    clear.save(tmp_path / "result")
+    page = write_report(tmp_path / "result").read_text(encoding="utf-8")
+    for words in ("high compared with none", "high vs low", "if everybody got the arm", "who got high"):
+        assert words in page
+    new = people(5).head(5).drop(columns="y")
+    predict_file(clear, new, tmp_path / "effects.csv", site="s0")
+    found = pd.read_csv(tmp_path / "effects.csv")
+    assert list(found.columns) == ["row", *(f"{name} {arm}" for arm in ("low", "high")
+                                            for name in ("effect", "sd", "low", "high"))]
+    np.testing.assert_allclose(found["effect high"], clear.effect(new, "s0", contrast=("high", "none")), rtol=1e-8)
+    both = compare(clear, clear)
+    assert [pair.estimand for pair in both.pairs if pair.site == "all"][:3] == [
+        f"{estimand} of high vs low" for estimand in ("ATE", "ATT", "ATC")]
+    assert {pair.difference for pair in both.pairs} == {0.0}
 
 
 # --- what is asked for in words

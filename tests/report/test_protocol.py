@@ -46,6 +46,7 @@ def test_words_of_the_study_stand_in_the_plan_and_what_is_missing_is_marked():
     ({"outcome": {"name": "falls", "type": "count", "exposure": "years"}}, "over years"),
     ({"ids": ["birth"]}, "keyed tokens"), ({"missing": "impute"}, "imputed"), ({"quorum": 3}, "from 3 sites on"),
     ({"diagnostics": {"blinded": True, "refute": True}}, "refuter placebo"),
+    ({"treatment": {"name": "rx", "arms": ["none", "low", "high"]}}, "none, low, high; every two are compared"),
     ({"sites": ["lyon", "oslo"]}, "lyon, oslo")])
 def test_the_plan_of_every_kind_of_study(changes, said):
     assert said in text(plan(study(preset="default", **changes)))

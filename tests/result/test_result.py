@@ -107,7 +107,7 @@ def test_thresholds_are_told_in_the_datas_units_along_numeric_columns_that_were_
     result = made_result(plan, {"a": frame(40, 0), "b": frame(30, 1)})
     layout, asked = result.outcome.layout, []
 
-    def found(self, draws, columns, alpha):
+    def found(self, draws, columns, alpha, pair=None):
         asked.append((list(columns), alpha))
         return [Threshold(of="effect", column=1, place=Known(0.5, 0.0, 1.0), change=Known(-1.0, -2.0, -0.5),
                           probability=0.97)]

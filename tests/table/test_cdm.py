@@ -19,6 +19,7 @@ from fedci.table.database import ADDRESS
 from fedci.table.table import Source, attrition
 from support.commanded import told
 from support.omop import COMPARATOR, SPEC, STUDY, TARGET, cdm, people
+from tests_support import frame, study
 
 pytest.importorskip("sqlalchemy", reason="the extra `sql` is not installed")
 SHARED = Path(__file__).parents[3] / "shared" / "data" / "omop"
@@ -76,16 +77,34 @@ def test_init_proposes_a_study_that_the_model_passes(database, tmp_path, capsys)
     assert told(capsys, "init", "sql:", "--omop", "1,2", "--out", tmp_path / "s.toml")[0] == 2
 
 
-def test_a_duckdb_query_reaches_nothing_but_its_database(tmp_path, monkeypatch):
+@pytest.mark.parametrize("kind", [".csv", ".parquet"])
+def test_a_query_on_a_file_is_the_table_that_the_file_holds(kind, tmp_path, monkeypatch):
+    pytest.importorskip("duckdb", reason="the extra `sql` is not installed")
+    table, path = frame(40, 0).assign(ward=["it's", "b"] * 20), tmp_path / f"it's a{kind}"
+    table.to_csv(path, index=False) if kind == ".csv" else table.to_parquet(path)
+    monkeypatch.setenv(ADDRESS, f"duckdb:///{path}")
+    (tmp_path / "q.sql").write_text("SELECT age, bmi, sex, w, y FROM data WHERE ward = 'b'")
+    asked = Source.at(study(), "lyon", f"sql:{tmp_path / 'q.sql'}").read(study())
+    same = Source("lyon", table[table.ward == "b"]).read(study())
+    np.testing.assert_allclose(asked.x, same.x, rtol=1e-15)
+    np.testing.assert_array_equal(asked.w, same.w)
+
+
+@pytest.mark.parametrize("kind", [".duckdb", ".csv", ".parquet"])
+def test_a_duckdb_query_reaches_nothing_but_its_database(kind, tmp_path, monkeypatch):
     duckdb = pytest.importorskip("duckdb", reason="the extra `sql` is not installed")
-    path, secret = tmp_path / "a.duckdb", tmp_path / "secret.csv"
-    duckdb.connect(str(path)).close()
+    path, secret = tmp_path / f"a{kind}", tmp_path / "secret.csv"
+    if kind == ".duckdb":
+        duckdb.connect(str(path)).close()
+    else:
+        pd.DataFrame({"a": [1.0]}).to_csv(path) if kind == ".csv" else pd.DataFrame({"a": [1.0]}).to_parquet(path)
     secret.write_text("a\n1\n")
     monkeypatch.setenv(ADDRESS, f"duckdb:///{path}")
     hidden = f"SELECT * FROM read_csv(''{secret}'')"
     for text in (f"SELECT * FROM read_csv('{secret}')", f"SELECT * FROM '{secret}'", f"SELECT * FROM query('{hidden}')",
                  "SELECT * FROM query('SELECT 1 AS a')", "SELECT * FROM Query_Table('t')",
                  "SELECT * FROM json_execute_serialized_sql(json_serialize_sql('SELECT 1 AS a'))",
+                 f"SELECT * FROM read_text('{secret}')", f"SELECT * FROM glob('{tmp_path}/*')",
                  f"SELECT * FROM enable_logging(storage='file', storage_path='{tmp_path}')",
                  f"SELECT * FROM enable_profiling(save_location='{tmp_path / 'p'}')"):
         (tmp_path / "q.sql").write_text(text)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from fedci.cli import office, parties
+from fedci.cli import choosing, office, parties
 from fedci.cli.arguments import (
     RESULT,
     Alpha,
@@ -56,7 +56,7 @@ app = typer.Typer(add_completion=True, pretty_exceptions_enable=False, rich_mark
                   context_settings={"help_option_names": ["-h", "--help"]})
 for name, commands in parties.APPS.items():
     app.add_typer(commands, name=name)
-for command in (office.protocol, office.show):
+for command in (office.protocol, office.show, choosing.plan, choosing.transport):
     app.command()(command)
 
 
@@ -362,7 +362,9 @@ def _tell_release(plan: Study, table: Table, sites: int, as_json: bool, recoded:
     from fedci.site.admission import admit, situation
     from fedci.site.release import release
 
+    arms = dict(zip(plan.arms, table.by_arm, strict=True)) if plan.arms else {}
     facts = {"rows": table.rows, "treated": table.treated, "untreated": table.rows - table.treated,
+             **({"arms": arms} if arms else {}),
              "design_columns": len(table.columns), "to_impute": int(table.missing.sum()),
              "dropped": table.dropped._asdict()}
     with waiting("working out what would leave", as_json):
@@ -374,8 +376,9 @@ def _tell_release(plan: Study, table: Table, sites: int, as_json: bool, recoded:
                              "recoded": dict(recoded),
                              **leaving.plain()}))
         return
-    typer.echo(f"ok: site {table.site!r}: rows {table.rows}, treated {table.treated}, "
-               f"untreated {table.rows - table.treated}, design columns {len(table.columns)}, "
+    each = ", ".join(f"{arm} {people}" for arm, people in arms.items())
+    each = each or f"treated {table.treated}, untreated {table.rows - table.treated}"
+    typer.echo(f"ok: site {table.site!r}: rows {table.rows}, {each}, design columns {len(table.columns)}, "
                f"values to impute {table.missing.sum()}; one of {sites} sites")
     if dropped := table.dropped.in_words():
         typer.echo(f"dropped: {dropped}")

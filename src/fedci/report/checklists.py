@@ -131,7 +131,10 @@ def _facts(result: Result, asked: Estimand, alpha: float) -> Iterator[tuple[str,
                       f"{'linked by keyed tokens of ' + ', '.join(study.ids) if study.links else 'not linked'}. "
                       f"Dates and registers: {FOR_AUTHORS}")
     yield "question", "\n".join(f"{name}: {words}" for name, words in named)
-    if not result.blinded and result.degenerate is None:
+    told = not result.blinded and result.degenerate is None
+    if told and result.many:
+        yield "answer", "every arm against every other; sections The answer and Site by site, effects.csv"
+    if told and not result.many:
         ate = result.ate()
         low, high = ate.interval(alpha)
         yield "answer", (of_people(result, alpha) if not result.of_numbers else

@@ -17,7 +17,8 @@ from fedci.study.estimand import Estimand
 from fedci.study.study import Study
 
 NONE = "–"
-NO_DIAGNOSTICS = "This result holds no {what}: it needs a study with diagnostics, and sums without noise for privacy."
+NO_DIAGNOSTICS = ("This result holds no {what}: it needs a study of two arms with diagnostics, whose sums have no "
+                  "noise for privacy.")
 
 
 def sections(result: Result, alpha: float) -> list[Section]:
@@ -102,8 +103,9 @@ def attrition(result: Result) -> Table:
                next((row.words for row in found.verdicts if row.name == "rows left out"), "No site tells of rows left "
                     "out for want of treatment or outcome.") if found is not None else
                "Rows without treatment or outcome were left out; how many, this result does not hold.")
+    many = "Treated: in any arm but the reference. " if result.study.arms else ""
     return Table(["site", "left out by linkage", "in the study", "treated", "untreated"], rows,
-                 f"Attrition. {dropped} Who was not eligible, the sites know: fedci sees the tables only.")
+                 f"Attrition. {many}{dropped} Who was not eligible, the sites know: fedci sees the tables only.")
 
 
 def missing(found: Diagnostics | None, study: Study) -> list[Part]:

@@ -89,7 +89,7 @@ def write_report(folder: str | Path, out: Path | None = None, others: Sequence[P
     out = folder / f"{FILE.stem}.{form}" if out is None else out
     if out.exists() and not force:
         raise OutputError(f"'{out}' is there already: choose another --out, or replace it with --force")
-    extra = Extra(read_slots(folder, result.outcome.run), aggregates(result, folder, done),
+    extra = Extra(read_slots(folder, result.outcome.run), {} if result.many else aggregates(result, folder, done),
                   _fewer(result, others), read_ledgers(ledgers))
     try:
         if tables is not None:

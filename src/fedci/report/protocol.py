@@ -84,13 +84,18 @@ def attributes(study: Study, asked: Estimand) -> list[list[str]]:
     of_itself = {
         "population": "People in the sites' tables who have the covariates below; effects are averaged over all of "
                       f"them, and beside it over the treated and the untreated. Who was eligible: {FOR_AUTHORS}",
-        "treatment": f"{study.label(study.treatment)} = 1, compared with 0. What either means in practice: "
-                     f"{FOR_AUTHORS}",
+        "treatment": f"{study.label(study.treatment)}{_arms(study)}. What each means in practice: {FOR_AUTHORS}",
         "variable": f"{study.said(study.outcome)}, {_outcome(study)}",
         "intercurrent": _events(asked) or FOR_AUTHORS,
         "summary": MEASURES.get(study.outcome_type, OWN_MEASURE)}
     return [[name, str((key != "intercurrent" and getattr(asked, key)) or of_itself[key])]
             for key, name in ATTRIBUTES.items()]
+
+
+def _arms(study: Study) -> str:
+    if not study.arms:
+        return ": 1, compared with 0"
+    return f": {', '.join(study.arms)}; every two are compared, '{study.arms[0]}' is the reference"
 
 
 def _events(asked: Estimand) -> str:
@@ -106,7 +111,7 @@ def elements(study: Study, asked: Estimand) -> list[list[str]]:
               "the rows of each site's table; how they were chosen: " + FOR_AUTHORS)
     emulated = {
         "eligibility": f"{cohort}; rows without treatment or outcome: {study.rows_without}",
-        "strategies": f"column {study.treatment}: 1 and 0{_coded(study, study.treatment)}",
+        "strategies": f"column {study.treatment}{_arms(study)}{_coded(study, study.treatment)}",
         "assignment": ("as randomised at each site" if getattr(study, "design", None) == "randomised" else
                        f"not randomised: taken as if at random among people alike in {names}"),
         "time_zero": (f"day 0, of the first entry into the cohort {omop.target} or {omop.comparator}" if omop else
@@ -148,7 +153,8 @@ def _columns(study: Study) -> Iterator[list[str]]:
     without = "row is dropped" if study.rows_without == "drop" else "the table is refused"
     for role, names in (("treatment", (study.treatment,)), ("outcome", study.outcome_columns)):
         for name in names:
-            values = "0 or 1" if role == "treatment" or name != study.outcome else _outcome(study)
+            arms = ", ".join(study.arms) or "0 or 1"
+            values = arms if role == "treatment" or name != study.outcome else _outcome(study)
             yield [study.said(name), role, values if name in (study.treatment, study.outcome) else "a number",
                    _cells(study, name), without]
     for covariate in study.covariates:

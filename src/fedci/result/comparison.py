@@ -84,7 +84,7 @@ class Comparison(Shown):
 
     @property
     def same_question(self) -> bool:
-        return not {"treatment", "outcome", "outcome_type", "horizons", "exposure"} & self.settings.keys()
+        return not {"treatment", "arms", "outcome", "outcome_type", "horizons", "exposure"} & self.settings.keys()
 
     def plain(self) -> dict[str, Any]:
         """As JSON holds it."""
@@ -123,12 +123,17 @@ def _cohorts(first: Result, second: Result, everybody: Pair | None) -> Cohorts |
                    moved=everybody.difference if everybody is not None else None, expected_sd=sd)
 
 
-def _order(key: tuple[str, str]) -> tuple[int, bool, str]:
-    return [population.estimand for population in POPULATIONS].index(key[0]), key[1] != "all", key[1]
+def _order(key: tuple[str, str]) -> tuple[str, int, bool, str]:
+    estimand, _, contrast = key[0].partition(" of ")
+    return contrast, [population.estimand for population in POPULATIONS].index(estimand), key[1] != "all", key[1]
 
 
 def _rows(result: Result, alpha: float) -> dict[tuple[str, str], dict[str, float]]:
-    return {(row.estimand, row.site): {"people": int(row.people), "mean": float(row.mean), "sd": float(row.sd),
+    def named(row: Any) -> str:
+        """Of more than two arms with its contrast."""
+        return f"{row.estimand} of {row.arm} vs {row.against}" if result.many else row.estimand
+
+    return {(named(row), row.site): {"people": int(row.people), "mean": float(row.mean), "sd": float(row.sd),
                                        "low": float(row.low), "high": float(row.high)}
             for row in result.table(alpha).itertuples()}
 
@@ -139,6 +144,7 @@ def _settings(result: Result) -> dict[str, Any]:
              "prediction": outcome.options.prediction}
     return {"study": study.name, "treatment": study.treatment, "outcome": study.outcome,
             "outcome_type": study.outcome_type, "horizons": list(study.horizons), "exposure": study.exposure,
+            **({"arms": list(study.arms)} if study.arms else {}),
             "covariates": [covariate.name for covariate in study.covariates], "sites": list(result.sites),
             "people": outcome.layout.rows,
             **{f"{part}.{key}": value for part, options in parts.items()

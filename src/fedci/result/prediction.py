@@ -114,9 +114,10 @@ def predict_file(result: Result, data: Any, out: Path, site: str | None = None, 
         with private_file(temporary, "w") as file:
             writer = csv.writer(file)
             writer.writerow(["row", *map(plain_cell, keep), *_header(result)])
-            for start, effect, more, carried in _effects(result, data, site, outcome_noise, keep):
-                low, high = effect.interval(alpha)
-                numbers = np.column_stack([effect.mean, effect.sd, low, high, *more])
+            for start, effects, more, carried in _effects(result, data, site, outcome_noise, keep):
+                effect = effects[0]
+                columns = [column for one in effects for column in (one.mean, one.sd, *one.interval(alpha))]
+                numbers = np.column_stack([*columns, *more])
                 writer.writerows([start + k + 1, *map(plain_cell, cells), *(f"{value:.{DIGITS}g}" for value in row)]
                                  for k, (row, cells) in enumerate(zip(numbers, carried, strict=True)))
                 people, total = people + len(numbers), total + float(np.sum(effect.mean))
@@ -149,12 +150,15 @@ def _check_keep(result: Result, data: Any, keep: Sequence[str]) -> None:
 
 
 def _header(result: Result) -> tuple[str, ...]:
+    """Of more than two arms the effect of each against the reference, and its sd and interval."""
+    if result.many:
+        return tuple(f"{name} {arm}" for arm in result.study.arms[1:] for name in HEADER)
     return HEADER + (RISKS if result.of_risks else RATES if result.of_rates else ())
 
 
 def _effects(result: Result, data: Any, site: str | None, outcome_noise: bool,
-             keep: Sequence[str]) -> Iterator[tuple[int, Effect, list[np.ndarray], list[list[str]]]]:
-    """(first row, effects, columns beside them, carried cells) of each chunk."""
+             keep: Sequence[str]) -> Iterator[tuple[int, list[Effect], list[np.ndarray], list[list[str]]]]:
+    """(first row, effects of each contrast, columns beside them, carried cells) of each chunk."""
     study, start = result.study, 0
     wanted = [covariate.name for covariate in study.covariates]
     own = own_columns(site or "new", study)
@@ -166,17 +170,33 @@ def _effects(result: Result, data: Any, site: str | None, outcome_noise: bool,
         x = design_chunk(study, chunk, place)
         with told_of(place):
             carried = [_cells(chunk[f"={name}"]) for name in keep]
-        effect, more = _at(result, _same_shape(x, start), site, outcome_noise)
-        effect = Effect(effect.means[:, :rows], effect.variances[:, :rows])
-        yield start, effect, [part[:rows] for part in more], [[cells[k] for cells in carried] for k in range(rows)]
+        effects, more = _at(result, _same_shape(x, start), site, outcome_noise)
+        effects = [Effect(effect.means[:, :rows], effect.variances[:, :rows]) for effect in effects]
+        yield start, effects, [part[:rows] for part in more], [[cells[k] for cells in carried] for k in range(rows)]
         start += rows
 
 
-def _at(result: Result, x: np.ndarray, site: str | None, outcome_noise: bool) -> tuple[Effect, list[np.ndarray]]:
+def designs(result: Result, data: Any) -> Iterator[np.ndarray]:
+    """[rows, d] of each chunk of people whose treatment and outcome nobody asks for."""
+    study, start = result.study, 0
+    wanted = [covariate.name for covariate in study.covariates]
+    for chunk in coded_chunks(data, study, wanted, (), ROWS, own_columns("new", study)):
+        rows = len(next(iter(chunk.values())).cells)
+        if rows:
+            place = "new people" if start == 0 else f"new people from row {start + 1} on"
+            yield design_chunk(study, chunk, place)
+        start += rows
+    if not start:
+        raise UsageError("the table of people has no rows: give at least one person")
+
+
+def _at(result: Result, x: np.ndarray, site: str | None, outcome_noise: bool) -> tuple[list[Effect], list[np.ndarray]]:
+    if result.many:
+        return [result.between(arm).effects_at(x, site, outcome_noise) for arm in result.study.arms[1:]], []
     if result.of_numbers or outcome_noise:
-        return result.effects_at(x, site, outcome_noise), []
+        return [result.effects_at(x, site, outcome_noise)], []
     risks = result.rates_at(x, site)
-    return risks.difference, [risks.of_untreated.mean, risks.of_treated.mean]
+    return [risks.difference], [risks.of_untreated.mean, risks.of_treated.mean]
 
 
 def _same_shape(x: np.ndarray, start: int) -> np.ndarray:

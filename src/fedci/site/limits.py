@@ -30,12 +30,19 @@ def check_rounds(study: Study, options: FitOptions) -> None:
         raise DisclosureError(f"the study has {rounds} rounds, the policy allows {most}. Lower optimiser.rounds")
 
 
+UNHIDDEN = {
+    "survival": "noise on whether the event happened would not hide when: how long a person was followed decides which "
+                "of its rows stand in the sums",
+    "count": "a count takes few values that lie far apart, and noise that hides one is not known to its likelihood"}
+"""Why noise on outcomes of a type is refused."""
+
+
 def check_noise(study: Study) -> None:
-    """Of times and counts there is no noise on outcomes that a likelihood knows."""
-    if study.policy.outcome_noise and study.outcome_type in ("survival", "count"):
-        raise DisclosureError(f"policy.outcome_noise = {study.policy.outcome_noise:g}: there is no noise on a "
-                              f"{study.outcome_type} outcome yet. Agree on outcome_noise = 0.0 in a [policy] of the "
-                              f"name \"custom\"")
+    """Of times and counts there is no noise on outcomes that would protect them and that a likelihood knows."""
+    if study.policy.outcome_noise and study.outcome_type in UNHIDDEN:
+        raise DisclosureError(f"policy.outcome_noise = {study.policy.outcome_noise:g} with a {study.outcome_type} "
+                              f"outcome: {UNHIDDEN[study.outcome_type]}. Agree on outcome_noise = 0.0 in a [policy] of "
+                              f"the name \"custom\", if that protection may be left out")
 
 
 def check_memory(site: str, rows: int, d: int, options: FitOptions, outcome: str = "numeric",

@@ -181,7 +181,7 @@ def _parquet(path: Path) -> Iterator[pa.parquet.ParquetFile]:
     try:
         with pyarrow.parquet.ParquetFile(path) as file:
             words = [field.name for field in file.schema_arrow if _is_text(field.type)]
-        with pyarrow.parquet.ParquetFile(path, read_dictionary=words) as file:
+        with pyarrow.parquet.ParquetFile(path, read_dictionary=words, pre_buffer=False) as file:
             yield file
     except (pa.ArrowException, OSError, ValueError, KeyError):  # the reader's own words may quote cells
         raise SourceError("the file is not a whole Parquet file. Export it again") from None

@@ -31,6 +31,7 @@ from fedci.table.values import Column, told_of
 if TYPE_CHECKING:
     import sqlite3
 
+    import duckdb
     import sqlalchemy
 
 SCHEME = "sql:"
@@ -45,6 +46,10 @@ SHOWN = "42"
 """SQLSTATE class whose messages name tables, columns and words of the query, and never a cell."""
 HIDING = {"query", "query_table", "json_execute_serialized_sql"}
 """Functions of DuckDB that make a query of a text."""
+ALONE: dict[str, Any] = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
+"""Settings of DuckDB: no code from elsewhere."""
+CLOSED: dict[str, Any] = ALONE | {"enable_external_access": "false"}
+READERS = {".csv": "read_csv", ".parquet": "read_parquet"}
 SQLITE_SHOWN = re.compile("no such (table|column)|ambiguous column|near |incomplete input|You can only execute one")
 
 
@@ -230,7 +235,8 @@ def _sqlite(database: str | None) -> sqlite3.Connection:
 
 @contextmanager
 def _duckdb(database: str | None, text: str, rows: int) -> Iterator[tuple[list[str], Iterator[Sequence[Any]]]]:
-    """A file of DuckDB, opened to be read: the query reaches no other file, no network and no setting."""
+    """A file of DuckDB, or a CSV or Parquet file as its table `data`, opened to be read: the query reaches no other
+    file, no network and no setting."""
     from importlib.util import find_spec
 
     if find_spec("duckdb") is None:
@@ -238,13 +244,16 @@ def _duckdb(database: str | None, text: str, rows: int) -> Iterator[tuple[list[s
     import duckdb
 
     if not database or not Path(database).is_file():
-        raise SourceError(f"there is no DuckDB file {database!r}. Write duckdb:////absolute/path.duckdb")
+        raise SourceError(f"there is no DuckDB file {database!r}. Write duckdb:////absolute/path.duckdb, or the path "
+                          f"of a .csv or .parquet file, which the query sees as the table data")
     if hidden := sorted(HIDING.intersection(map(str.lower, check_select(text)))):
         raise SourceError(f"the query calls {hidden[0]}, which runs a query of its own that nobody is shown. {REMEDY}")
-    connection = duckdb.connect(database, read_only=True, config={
-        "enable_external_access": "false", "autoinstall_known_extensions": "false",
-        "autoload_known_extensions": "false", "lock_configuration": "true"})
+    reader = READERS.get(Path(database).suffix.lower())
+    connection = (duckdb.connect(database, read_only=True, config=CLOSED | {"lock_configuration": "true"})
+                  if reader is None else duckdb.connect(":memory:", config=ALONE))
     try:
+        if reader is not None:
+            _see(connection, reader, Path(database).resolve())
         cursor = connection.execute(text)
         yield [part[0] for part in cursor.description or ()], iter(lambda: cursor.fetchmany(rows), [])
     except (duckdb.CatalogException, duckdb.BinderException, duckdb.ParserException) as problem:
@@ -256,6 +265,15 @@ def _duckdb(database: str | None, text: str, rows: int) -> Iterator[tuple[list[s
         raise SourceError(f"the database stopped at the query ({type(problem).__name__})") from None
     finally:
         connection.close()
+
+
+def _see(connection: duckdb.DuckDBPyConnection, reader: str, path: Path) -> None:
+    """The file as the table `data`; from then on nothing else can be opened, and no setting changed."""
+    named = "'" + str(path).replace("'", "''") + "'"
+    connection.execute(f"SET allowed_paths = [{named}]")
+    connection.execute("SET enable_external_access = false")
+    connection.execute(f"CREATE VIEW data AS SELECT * FROM {reader}({named})")
+    connection.execute("SET lock_configuration = true")
 
 
 def _options(engine: sqlalchemy.Engine, rows: int) -> dict[str, Any]:

@@ -54,10 +54,19 @@ def design_from(study: Study, X: Any, site: str) -> tuple[np.ndarray, np.ndarray
         return design(study, from_frame(pd.DataFrame(_two_dimensional(X, len(names)), columns=names), names))
 
 
-def design(study: Study, columns: Mapping[str, Column],
-           kept: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Of the rows `kept` (none: of all)."""
-    x = np.hstack([checked_block(study, columns[covariate.name], covariate, kept) for covariate in study.covariates])
+def design(study: Study, columns: Mapping[str, Column], kept: np.ndarray | None = None,
+           spent: dict[str, Column] | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """Of the rows `kept` (none: of all). Covariates go out of `spent` once they were read: a large table is then not
+    held twice."""
+    widths = [len(covariate.design_columns()) for covariate in study.covariates]
+    x, at = np.empty((0, sum(widths))), 0
+    for covariate, width in zip(study.covariates, widths, strict=True):
+        block = checked_block(study, columns[covariate.name], covariate, kept)
+        if spent is not None:
+            del spent[covariate.name]
+        x = x if at else np.empty((len(block), sum(widths)))
+        x[:, at:at + width] = block
+        at += width
     return x, np.isnan(x)
 
 

@@ -289,7 +289,8 @@ def _arms(look: Look) -> Look:
     unknown = [word for word in look.levels if word.lower() in UNKNOWN]
     if not untreated:
         raise DataError(f"column {look.name!r} holds {len(look.levels)} words, and none says 'untreated' (N, no, "
-                        f"control, placebo). Write treatment = {{ name = …, treated = …, untreated = … }} in the study")
+                        f"control, placebo). Write in the study treatment = {{ name = …, treated = …, untreated = … }}"
+                        f", or of more arms treatment = {{ name = …, arms = [reference, …] }}")
     treated = [word for word in look.levels if word not in (*untreated, *unknown)]
     return replace(look, coding={"treated": treated, "untreated": untreated}
                    | ({"missing_codes": unknown} if unknown else {}))

@@ -26,6 +26,7 @@ from fedci.study.identity import records
 from fedci.study.origin import Origin, Origins
 from fedci.study.policy import Policy
 from fedci.study.study import Study, check_site_id
+from fedci.table.alike import Picked, correlation, ends, holds_only, spreads
 from fedci.table.cdm import Attrition, attrition_of, select_of
 from fedci.table.columns import ANY_SIZE, check_header, column_names, read_columns
 from fedci.table.database import SCHEME, SHARED_QUERY, Query, kind_at, query_at
@@ -430,7 +431,8 @@ def size_problems(study: Study, by_arm: Sequence[int]) -> list[FedciError]:
 # ── the table: what only a whole site shows ─────────────────────────────────────────────────────────────────
 
 
-def _table(study: Study, site: str, columns: Mapping[str, Column]) -> Table:
+def _table(study: Study, site: str, columns: dict[str, Column]) -> Table:
+    """Of the study's columns, which it spends."""
     rows, drop = len(columns[study.treatment].cells), study.rows_without == "drop"
     _check_rows(study.policy, rows)
     w = _treatment(study, columns[study.treatment], drop)
@@ -444,7 +446,7 @@ def _table(study: Study, site: str, columns: Mapping[str, Column]) -> Table:
     _check_outcome(columns[study.outcome], study.outcome_type, y)
     y = within_horizon(study, columns, y, kept)
     _check_level_shares(study, len(kept))
-    x, missing = design(study, columns, kept)
+    x, missing = design(study, columns, kept if len(kept) < rows else None, columns)
     names, kinds = design_columns(study)
     _check_types(study, x, names, kinds)
     copy_warnings = _check_people(study, x, w, y)
@@ -654,15 +656,16 @@ def _ids(study: Study, columns: Mapping[str, Column]) -> pd.DataFrame | None:
 
 def _check_design(x: np.ndarray, names: Sequence[str], kinds: Sequence[str]) -> list[str]:
     """Columns that repeat each other or live on different scales; what is no error comes back as warnings."""
-    constant = np.array([_is_constant(column) for column in x.T])
-    two_valued = np.array([_is_two_valued(column) for column in x.T]) & ~constant
+    low, high = ends(x)
+    constant = ~(high - low > CONSTANT * np.maximum(np.abs(low), np.abs(high)))  # NaN: all are missing
+    two_valued = holds_only(x, low, high) & ~constant
     numeric = np.array([kind == "numeric" for kind in kinds]) & ~constant
     many_valued = numeric & ~two_valued
-    _check_scales(x[:, numeric], _picked(names, numeric))
-    _check_dependence(x[:, many_valued], _picked(names, many_valued))
+    _check_scales(Picked(x, numeric), _picked(names, numeric))
+    _check_dependence(Picked(x, many_valued), _picked(names, many_valued))
     return [f"column {name!r} {IS_CONSTANT}" for name in _picked(names, constant)] + [
         f"columns {first!r} and {second!r} {COINCIDE}"
-        for first, second in _coinciding(x[:, two_valued], _picked(names, two_valued))]
+        for first, second in _coinciding(correlation(Picked(x, two_valued), CONSTANT), _picked(names, two_valued))]
 
 
 def _check_types(study: Study, x: np.ndarray, names: Sequence[str], kinds: Sequence[str]) -> None:
@@ -693,48 +696,33 @@ def _is_two_valued(values: np.ndarray) -> bool:
     return known.size == 0 or bool(((known == known.min()) | (known == known.max())).all())
 
 
-def _check_scales(x: np.ndarray, names: Sequence[str]) -> None:
+def _check_scales(x: Picked, names: Sequence[str]) -> None:
     if not names:
         return
-    spread = np.nanstd(x, axis=0)
+    spread = spreads(x)
     small, large = int(np.argmin(spread)), int(np.argmax(spread))
     if spread[large] > SCALE_RATIO * spread[small]:
         raise DataError(f"columns {names[small]!r} and {names[large]!r} differ in spread by more than "
                         f"{SCALE_RATIO:g} times. Give one of them in another unit")
 
 
-def _check_dependence(x: np.ndarray, names: Sequence[str]) -> None:
+def _check_dependence(x: Picked, names: Sequence[str]) -> None:
     """Numeric columns that another one, or several together, determine exactly."""
-    for first, second in _coinciding(x, names):
+    found = correlation(x, CONSTANT)
+    for first, second in _coinciding(found, names):
         raise DataError(f"columns {first!r} and {second!r} say the same: one is the other, perhaps in "
                         "another unit. Remove one from the study")
-    correlation = _correlation(x)
-    if correlation is None:
+    if found is None:
         return
-    eigenvalues, vectors = np.linalg.eigh(correlation)
+    eigenvalues, vectors = np.linalg.eigh(found)
     if eigenvalues[0] < DEPENDENT:
         involved = _picked(names, np.abs(vectors[:, 0]) > 1e-4)  # rounding leaves about 1e-8 in the others
         raise DataError(f"columns {quoted(involved)} depend on each other: one is computed from the rest. "
                         "Remove one from the study")
 
 
-def _coinciding(x: np.ndarray, names: Sequence[str]) -> list[tuple[str, str]]:
+def _coinciding(found: np.ndarray | None, names: Sequence[str]) -> list[tuple[str, str]]:
     """Pairs of columns with |correlation| = 1."""
-    correlation = _correlation(x)
-    if correlation is None:
+    if found is None:
         return []
-    return [(names[i], names[j]) for i, j in combinations(range(len(names)), 2)
-            if abs(correlation[i, j]) > 1 - SAME]
-
-
-def _correlation(x: np.ndarray) -> np.ndarray | None:
-    """[d, d] over the complete rows; none where they cannot tell: n ≤ d, or a column is constant in them."""
-    complete = x[~np.isnan(x).any(axis=1)]
-    if x.shape[1] < 2 or len(complete) <= x.shape[1]:
-        return None
-    centred = complete - complete.mean(axis=0)
-    spread = np.sqrt((centred**2).sum(axis=0))
-    if (spread <= CONSTANT * np.abs(complete).max(axis=0)).any():
-        return None
-    centred /= spread
-    return centred.T @ centred
+    return [(names[i], names[j]) for i, j in combinations(range(len(names)), 2) if abs(found[i, j]) > 1 - SAME]

@@ -4,16 +4,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy import stats
 from scipy.special import expit
 
 from fedci.effect import person_weights
-from fedci.model import predict
+from fedci.model import covariance, predict
 from fedci.model.families import model_of
 from fedci.model.rows import Anchor, BetaLaw, Known, Rows, on_device
 from fedci.model.shared import evidence, inducing
 from fedci.model.shared.arranged import arranged
 from fedci.model.shared.evidence import SharedDraws
 from fedci.model.shared.latent_blocks import LatentBlocks
+from fedci.model.shared.shared import own_root
 from fedci.study.options import SharedOptions
 
 D, N = 2, 14
@@ -81,6 +83,47 @@ def test_where_all_rows_induce_sums_and_gradients_are_the_exact_ones(kind, match
         found.append((*total, gradient))
     for one, other in zip(*found, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-6 * np.abs(one).max())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_sums_over_sites_give_what_one_place_computes_of_all_rows(kind):
+    """N(η̃; 0, ZZᵀ + K + 1/ω), K within a site, and what makes the bound of it: of rows that count in part, as those of
+    intervals do, and of counts, by the negative binomial's own logarithms at 64 nodes. Jitters differ: 1e-6."""
+    m, moved = model(kind), 0.3
+    x, w, y, more = people(kind)
+    second = arranged(m, x + moved, w, y, NO_U, 1, 0.02 if kind == "binary" else 0.0, more)
+    sites = [in_blocks(kind), second]
+    local = [rows.local(m, anchor(kind), 2, False) for rows in sites]
+    parts = [evidence.statistics(m, thetas(kind), rows, JITTER, own) for rows, own in zip(sites, local, strict=True)]
+    values = evidence.log_evidence(jax.tree.map(jnp.add, *parts), 2.0 * N)[0]
+    every, arms, owner = np.concatenate([x, x + moved]), np.tile(w, 2), np.repeat([0, 1], N)
+    for one, vector in enumerate(thetas(kind)):
+        theta = m.unravel(vector)
+        z = np.asarray(m.layout.rows(theta, jnp.asarray(every), covariance.arms(jnp.asarray(arms))))
+        root, k = np.asarray(own_root(theta)), np.asarray(m.k(theta, jnp.asarray(every)))
+        weight, told, mean, var = (np.concatenate([_of(rows, getattr(own, name, own.y)[one])
+                                                   for rows, own in zip(sites, local, strict=True)])
+                                   for name in ("weight", "y", "mean", "var"))
+        prior = z @ z.T + (root @ root.T)[arms][:, arms] * k * (owner[:, None] == owner)
+        dense = stats.multivariate_normal.logpdf(told, np.zeros(2 * N), prior + np.diag(1.0 / weight))
+        if kind == "binary":
+            extra = -0.5 * sum(float(own.price[one]) for own in local)
+        else:
+            at, share = np.polynomial.hermite_e.hermegauss(64)
+            eta, size = mean[:, None] + np.sqrt(var)[:, None] * at, np.exp(float(theta["dispersion"]))
+            rate = np.exp(np.tile(more, 2)[:, None] + eta)
+            likely = stats.nbinom.logpmf(np.tile(y, 2)[:, None], size, size / (size + rate)) @ share / share.sum()
+            extra = np.sum(likely - stats.norm.logpdf(told, mean, 1.0 / np.sqrt(weight)) + 0.5 * weight * var)
+        assert values[one] == pytest.approx(dense + extra, rel=1e-6)
+
+
+def _of(rows, values) -> np.ndarray:
+    """In the order of the people."""
+    if not isinstance(rows, LatentBlocks):
+        return np.asarray(values)[:N]
+    found = np.zeros(N + 1)
+    found[np.asarray(rows.rows.row).ravel()] = np.asarray(values).ravel()
+    return found[:N]
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -13,11 +13,11 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from fedci import FedCI, Source, Study
+from fedci import FedCI, Result, Source, Study
 from fedci.benchmark.run.drawn import Drawn, Found, Method, split, without_intervals
 
 SITES, NEW, COVARIATES = 5, 50, 5
-HORIZON, CHANGE = 10.0, 3.0
+HORIZON, CHANGE, HAZARD = 10.0, 3.0, 0.12
 TRUTH = 400
 """Draws of a time with which a person's restricted mean is known: quantiles."""
 TREES, LEAF = 300, 10
@@ -42,7 +42,7 @@ def people(name: str, replication: int, each: int = 200) -> tuple[Drawn, Drawn]:
     n = SITES * (each + NEW)
     x = rng.normal(size=(n, COVARIATES))
     b, a = (v / np.linalg.norm(v) for v in rng.normal(size=(2, COVARIATES)))
-    hazard = 0.12 * np.exp(0.8 * x @ b)
+    hazard = HAZARD * np.exp(0.8 * x @ b)
     w = (rng.random(n) < 1.0 / (1.0 + np.exp(-0.8 * x @ (a + b) / 1.4))).astype(int)
     quantiles = -np.log((np.arange(TRUTH) + 0.5) / TRUTH)[None]
     treated, untreated = (np.minimum(times(quantiles, hazard[:, None], *factors), HORIZON).mean(1)
@@ -59,11 +59,15 @@ def people(name: str, replication: int, each: int = 200) -> tuple[Drawn, Drawn]:
 # --- methods
 
 
-def fedci(study: Drawn, new: Drawn, seed: int) -> Found:
+def fitted(study: Drawn) -> Result:
     plan = Study(treatment="w", covariates=study.names, policy="simulation", diagnostics={"enabled": False},
                  outcome={"time": "time", "event": "y", "type": "survival", "horizons": [HORIZON]})
-    rows, asked = study.frame(), new.frame()
-    result = FedCI(plan).fit([Source(f"site-{s}", rows[study.site == s]) for s in range(SITES)])
+    rows = study.frame()
+    return FedCI(plan).fit([Source(f"site-{s}", rows[study.site == s]) for s in range(SITES)])
+
+
+def fedci(study: Drawn, new: Drawn, seed: int) -> Found:
+    result, asked = fitted(study), new.frame()
     mean, low, high = np.empty((3, len(new.w)))
     for s in range(SITES):
         here = new.site == s

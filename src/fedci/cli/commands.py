@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from fedci.cli import office, parties
+from fedci.cli import choosing, office, parties
 from fedci.cli.arguments import (
     RESULT,
     Alpha,
@@ -56,7 +56,7 @@ app = typer.Typer(add_completion=True, pretty_exceptions_enable=False, rich_mark
                   context_settings={"help_option_names": ["-h", "--help"]})
 for name, commands in parties.APPS.items():
     app.add_typer(commands, name=name)
-for command in (office.protocol, office.show):
+for command in (office.protocol, office.show, choosing.plan, choosing.transport):
     app.command()(command)
 
 

@@ -17,7 +17,8 @@ from fedci.study.estimand import Estimand
 from fedci.study.study import Study
 
 NONE = "–"
-NO_DIAGNOSTICS = "This result holds no {what}: it needs a study with diagnostics, and sums without noise for privacy."
+NO_DIAGNOSTICS = ("This result holds no {what}: it needs a study of two arms with diagnostics, whose sums have no "
+                  "noise for privacy.")
 
 
 def sections(result: Result, alpha: float) -> list[Section]:

@@ -176,6 +176,20 @@ def _effects(result: Result, data: Any, site: str | None, outcome_noise: bool,
         start += rows
 
 
+def designs(result: Result, data: Any) -> Iterator[np.ndarray]:
+    """[rows, d] of each chunk of people whose treatment and outcome nobody asks for."""
+    study, start = result.study, 0
+    wanted = [covariate.name for covariate in study.covariates]
+    for chunk in coded_chunks(data, study, wanted, (), ROWS, own_columns("new", study)):
+        rows = len(next(iter(chunk.values())).cells)
+        if rows:
+            place = "new people" if start == 0 else f"new people from row {start + 1} on"
+            yield design_chunk(study, chunk, place)
+        start += rows
+    if not start:
+        raise UsageError("the table of people has no rows: give at least one person")
+
+
 def _at(result: Result, x: np.ndarray, site: str | None, outcome_noise: bool) -> tuple[list[Effect], list[np.ndarray]]:
     if result.many:
         return [result.between(arm).effects_at(x, site, outcome_noise) for arm in result.study.arms[1:]], []

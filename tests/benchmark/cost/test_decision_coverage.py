@@ -24,3 +24,9 @@ def test_the_table_has_a_row_for_each_set():
     assert rows[2].startswith("| differ | numeric, 3 × 200 | 2 | 0.950 | 1.000 | 1.000 |")
     assert rows[2].endswith("| -0.0500 (0.0000) | +0.0500 (0.0000) |")
     assert len(coverage.study("binary").groups) == 10
+
+
+def test_the_table_of_sites_left_out():
+    one = coverage.Moved(0.5, 200, 0, 1.0, 0.5, 1.5, 1.2, "look")
+    assert coverage.summary_of_moved([one, one._replace(replication=1, true=1.8)]).splitlines()[-1] == (
+        "| 0.5 | 2 | 0.500 | -0.500 | 1.000 |")

@@ -3,14 +3,18 @@
     python -m fedci.benchmark.cost.decision_coverage --set differ --outcome numeric --replications 100 --out FILE
     python -m fedci.benchmark.cost.decision_coverage --peers --replications 20 --out FILE       (extra `benchmark`)
 
+    python -m fedci.benchmark.cost.decision_coverage --shift 0.5 --replications 20 --out FILE
+
 Three sites; treatment depends on two covariates; the effect on age, sex and stage (`differ`), or on nothing (`same`).
-Truths are averages of the people's own expected effects. Cells that FILE has are not measured again.
+Truths are averages of the people's own expected effects. With `--shift` the third site, whose ages are so many sds
+higher, is left out of the fit, and the effect over its people told by `result.transport`. Cells that FILE has are not
+measured again.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -62,10 +66,10 @@ class Cell(NamedTuple):
     """Of treating those who truly do."""
 
 
-def people(kind: str, outcome: str, rows: int, replication: int, site: int) -> pd.DataFrame:
+def people(kind: str, outcome: str, rows: int, replication: int, site: int, older: float = 0.0) -> pd.DataFrame:
     """One site's table, with the expected outcomes of both arms in its last columns."""
     rng = np.random.default_rng((replication, site, 17))
-    age, sbp = rng.normal(60 + 3 * (site - 1), 10, rows), rng.normal(140, 20, rows)
+    age, sbp = rng.normal(60 + 3 * (site - 1) + older, 10, rows), rng.normal(140, 20, rows)
     sex, stage = rng.integers(0, 2, rows), rng.choice(3, rows, p=[0.5, 0.3, 0.2])
     w = (rng.uniform(size=rows) < 1 / (1 + np.exp(-(0.05 * (age - 60) + 0.02 * (sbp - 140))))).astype(int)
     base = 0.03 * (age - 60) + 0.01 * (sbp - 140) + 0.3 * stage
@@ -162,6 +166,36 @@ def peers(kind: str, rows: int, replication: int) -> Peer:
     return Peer(kind, rows, replication, *(float(np.mean(one * (tau - COST))) for one in chosen))
 
 
+class Moved(NamedTuple):
+    """A site that was left out."""
+
+    shift: float
+    rows: int
+    replication: int
+    mean: float
+    low: float
+    high: float
+    true: float
+    verdict: str
+
+
+def moved(shift: float, rows: int, replication: int) -> Moved:
+    from fedci.estimator import FedCI
+    from fedci.result.transport import of_people
+    from fedci.table.table import Source
+
+    plan = study("numeric").changed(subgroups={}, decisions=None)
+    columns = ["age", "sbp", "sex", "stage", "w", "y"]
+    tables = [people("differ", "numeric", rows, replication, site, 3.0 * (1 - site)) for site in range(2)]
+    result = FedCI(plan, seed=replication).fit([Source(f"s{site}", table[columns])
+                                                for site, table in enumerate(tables)])
+    there = people("differ", "numeric", rows, replication, 2, 10.0 * shift - 3.0)
+    found = of_people(result, there[columns[:4]])
+    low, high = found.effect.interval()
+    return Moved(shift, rows, replication, found.effect.mean, low, high, float((there.mu1 - there.mu0).mean()),
+                 found.verdict.verdict)
+
+
 def summary(done: Sequence[Cell]) -> str:
     """A row for each set and outcome."""
     lines = ["| effects | outcome | fits | groups held | all groups at once | differences held | all differences at "
@@ -185,6 +219,26 @@ def summary(done: Sequence[Cell]) -> str:
     return "\n".join(lines)
 
 
+def _moves(asked: argparse.Namespace) -> Iterator[Moved]:
+    known = [one for path in asked.out for one in kept.read(path, Moved)]
+    yield from known
+    for r in range(asked.first, asked.first + asked.replications):
+        if (asked.shift, asked.rows, r) not in {(one.shift, one.rows, one.replication) for one in known}:
+            one = moved(asked.shift, asked.rows, r)
+            kept.add(asked.out[0], one)
+            yield one
+
+
+def summary_of_moved(done: Sequence[Moved]) -> str:
+    lines = ["| shift, sds | fits | held | mean error | mean width |", "|---:|---:|---:|---:|---:|"]
+    for shift in sorted({one.shift for one in done}):
+        own = [one for one in done if one.shift == shift]
+        lines.append(f"| {shift:g} | {len(own)} | {np.mean([one.low <= one.true <= one.high for one in own]):.3f} | "
+                     f"{np.mean([one.mean - one.true for one in own]):+.3f} | "
+                     f"{np.mean([one.high - one.low for one in own]):.3f} |")
+    return "\n".join(lines)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--set", choices=("differ", "same"), default="differ")
@@ -193,6 +247,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--replications", type=int, default=10)
     parser.add_argument("--peers", action="store_true")
+    parser.add_argument("--shift", type=float)
     parser.add_argument("--out", type=Path, nargs="+", required=True)
     asked = parser.parse_args(arguments)
     if asked.peers:
@@ -200,6 +255,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for r in range(asked.first, asked.first + asked.replications):
             if (asked.set, asked.rows, r) not in {(one.set, one.rows, one.replication) for one in known}:
                 kept.add(asked.out[0], peers(asked.set, asked.rows, r))
+        return
+    if asked.shift is not None:
+        print(summary_of_moved(list(_moves(asked))))
         return
     done = [cell for path in asked.out for cell in kept.read(path, Cell)]
     have = {(cell.set, cell.outcome, cell.rows, cell.replication) for cell in done}

@@ -1,0 +1,101 @@
+"""What a decision needs beside the fit: `fedci plan` before outcomes are seen, `fedci transport` to other people."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fedci.cli.arguments import Alpha, Json, ResultFolder, SiteFiles, StudyFile
+from fedci.cli.screen import as_json as told_as_json
+from fedci.errors import UsageError
+
+
+def plan(study: StudyFile, site: SiteFiles = None,
+         sd: Annotated[float | None, typer.Option("--sd", metavar="NUMBER", help="The outcome's assumed spread.")] =
+         None,
+         risk: Annotated[float | None, typer.Option("--risk", metavar="SHARE", help="Of 0 and 1, or of an event by the "
+                                                    "last horizon: its assumed risk, in place of --sd.")] = None,
+         explained: Annotated[float, typer.Option("--explained", metavar="SHARE", help="Of the outcome's variance, "
+                                                  "what the covariates are assumed to explain.")] = 0.0,
+         alpha: Alpha = 0.05, as_json: Json = False) -> None:
+    """The smallest average effect that a study would find, with and without each site; no outcome is looked at.
+
+    Example: `fedci plan study.toml --site lyon=lyon.csv --site oslo=oslo.csv --sd 12`
+
+    From people, arms and overlap in the tables, and an assumed spread of the outcome (or `--risk 0.2`).
+    """
+    import numpy as np
+
+    from fedci.diagnostics.planning import People, plans
+    from fedci.study.study import Study
+    from fedci.table.table import Source
+
+    asked = Study.read(study)
+    if (sd is None) == (risk is None):
+        raise UsageError("say what is assumed of the outcome: --sd NUMBER, or --risk SHARE of 0 and 1")
+    if risk is not None and not 0.0 < risk < 1.0:
+        raise UsageError(f"--risk {risk:g} is no risk: give a share between 0 and 1")
+    if not site:
+        raise UsageError("give each site with --site NAME=DATA")
+    paths = dict(_named(one) for one in site)
+    for name in paths:
+        asked.check_site(name)
+    tables = [Source.at(asked, name, path).read(asked) for name, path in paths.items()]
+    spread = sd if sd is not None else float(np.sqrt((risk or 0.0) * (1.0 - (risk or 0.0))))
+    found = plans({table.site: People(table.x, table.w) for table in tables}, spread, explained, alpha,
+                  asked.design.randomised)
+    if as_json:
+        typer.echo(told_as_json({"alpha": alpha, "sd": spread, "explained": explained,
+                                 "plans": [one._asdict() for one in found]}))
+        return
+    typer.echo(f"The smallest average effect on '{asked.outcome}' that would be found (two-sided {alpha:g}), if the "
+               f"outcome's spread is {spread:.4g}{f' and {explained:.0%} of it explained' if explained else ''}:")
+    for one in found:
+        typer.echo(f"  {one.sites:<24} {one.untreated:>7,} untreated, {one.treated:>7,} treated (worth "
+                   f"{one.effective_untreated:,.0f} and {one.effective_treated:,.0f})   power 80%: {one.mde_80:.4g}   "
+                   f"power 90%: {one.mde_90:.4g}")
+    typer.echo("No outcome was looked at.")
+
+
+def _named(given: str) -> tuple[str, str]:
+    """NAME=DATA."""
+    name, sign, path = given.partition("=")
+    if not (name and sign and path):
+        raise UsageError(f"--site {given!r}: write NAME=DATA, such as lyon=lyon.csv")
+    return name, path
+
+
+def transport(result: ResultFolder,
+              data: Annotated[str | None, typer.Argument(metavar="DATA", help="A file of people, or a query: it stays "
+                                                         "here.")] = None,
+              moments: Annotated[Path | None, typer.Option("--moments", metavar="FILE", help="In place of DATA: TOML "
+                                                           "with the means and shares of a published table.")] = None,
+              alpha: Alpha = 0.05, as_json: Json = False) -> None:
+    """The average effect in another population, with an interval and how far its people are from the study's.
+
+    Example: `fedci transport result registry.csv`
+
+    Of a published table 1: `fedci transport result --moments table1.toml`, with lines such as `male = 0.45`,
+    `age = { mean = 71, sd = 9 }`, `stage = { II = 0.4, III = 0.2 }`.
+    """
+    from fedci.result import transport as transporting
+    from fedci.result.result import Result
+    from fedci.study.toml import parsed, text_of
+    from fedci.table.table import located
+
+    if (data is None) == (moments is None):
+        raise UsageError("give a file of people, or --moments FILE with published means and shares")
+    fitted = Result.load(result)
+    found = (transporting.of_moments(fitted, parsed(text_of(moments, "table"), f"table {moments}"))
+             if moments is not None else
+             transporting.of_people(fitted, located(str(data), "new", fitted.study)))
+    if as_json:
+        typer.echo(told_as_json(found.plain(alpha)))
+        return
+    low, high = found.effect.interval(alpha)
+    who = "people of nobody with these means and shares" if moments is not None else "people"
+    typer.echo(f"Over {found.people:,} {who} the average effect is {found.effect.mean:.4g} ({100 * (1 - alpha):g}% "
+               f"interval {low:.4g} to {high:.4g}).")
+    typer.echo(f"{found.verdict.verdict}: {found.verdict.words}")

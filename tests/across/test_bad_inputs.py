@@ -396,8 +396,9 @@ CODINGS = {
     "rows_without in other words": (study('rows_without = "skip"'), "rows_without"),
     "too few after dropping": (dropped_below, "45 rows", "50", "dropped"),
     "missing in other words": (study('missing = "drawn"'), "missing", "'model'"),
-    "drawn beside imputed": (study_with("range = [0, 120]", 'range = [0, 120]\nmissing = "impute"\n[covariates.kg]\nmissing = "model"'),
-                             "covariates.age", "one study"),
+    "drawn beside imputed": (study_with(
+        "range = [0, 120]", 'range = [0, 120]\nmissing = "impute"\n[covariates.kg]\nmissing = "model"'),
+        "covariates.age", "one study"),
     "drawn under few": (study('missing = "model"\npreset = "few"'), "'few'", "draws nothing", "'default'"),
     "repeated rows": (repeated, "90 rows repeat another", "30 rows", "50"),
     "own columns that the study does not read": (own_columns('agee = "alter"'), "columns.toml", "'agee'", "'age'"),

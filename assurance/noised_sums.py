@@ -336,7 +336,7 @@ def of_outcome(quick: bool) -> dict[str, Any]:
 
 
 def of_person(quick: bool) -> dict[str, Any]:
-    model, some = model_at(SUM_NOISE), 10 if quick else 60
+    model, some = model_at(SUM_NOISE), 6 if quick else 24
     return of_found(attack_each(model, model.arm_needed, some, 4), f"{some} people, best of 4 starts each")
 
 

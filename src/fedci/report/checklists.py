@@ -124,9 +124,8 @@ def _facts(result: Result, asked: Estimand, alpha: float) -> Iterator[tuple[str,
     study, found = result.study, result.diagnostics
     sites, rows = result.sites, result.outcome.layout.rows
     named = attributes(study, asked)
-    yield "emulation", ("observational, with federated data: rows stayed at their sites" if
-                        getattr(study, "design", None) != "randomised" else
-                        "randomised at the sites: the effect needs no emulation; federated data")
+    yield "emulation", ("randomised at the sites: the effect needs no emulation; federated data" if
+                        study.design.randomised else "observational, with federated data: rows stayed at their sites")
     yield "sources", (f"{len(sites)} sites ({', '.join(sites)}), {rows:,} people; "
                       f"{'linked by keyed tokens of ' + ', '.join(study.ids) if study.links else 'not linked'}. "
                       f"Dates and registers: {FOR_AUTHORS}")

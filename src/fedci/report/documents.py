@@ -29,8 +29,10 @@ CELL = 32_000
 CUT = " … (cut here: the rest stands in the HTML)"
 LONG = 1_000
 """Letters of a cell that may be parted."""
-MARGIN, TABLE_POINTS = 0.8, 8.5
-"""In inches, and of letters in tables: wide ones fit a page."""
+MARGIN, PAGE, TABLE_POINTS = 0.8, 6.9, 8.5
+"""In inches, what is between the margins, and of letters in tables: wide ones fit a page."""
+LONGEST, MOST_LETTERS = 22, 70
+"""Letters of a word, and of a cell on average, by which the width of a column is measured, at most."""
 
 
 def environment() -> Environment:
@@ -118,8 +120,26 @@ def _write_table(made: Any, table: Table) -> None:
     for row in table.rows:
         for cell, text in zip(grid.add_row().cells, row, strict=True):
             cell.text = _clean(text)
+    _set_widths(grid, table)
     _keep_whole(grid)
     made.add_paragraph()
+
+
+def _set_widths(grid: Any, table: Table) -> None:
+    """By what columns hold: the longest word whole, as far as may be, and more to those of many words."""
+    from docx.shared import Inches
+
+    columns = [[_clean(row[k]) for row in (table.heads, *table.rows)] for k in range(len(table.heads))]
+    longest = [max((len(word) for text in column for word in text.split()), default=1) for column in columns]
+    mean = [sum(map(len, column)) / len(column) for column in columns]
+    share = [max(min(word, LONGEST), min(letters, MOST_LETTERS), 3.0)
+             for word, letters in zip(longest, mean, strict=True)]
+    widths = [Inches(PAGE * part / sum(share)) for part in share]
+    for column, width in zip(grid.columns, widths, strict=True):
+        column.width = width
+    for line in grid.rows:
+        for cell, width in zip(line.cells, widths, strict=True):
+            cell.width = width
 
 
 def _keep_whole(grid: Any) -> None:

@@ -231,20 +231,21 @@ def _analysis(study: Study) -> Iterator[str | Table]:
     if study.cluster is not None:
         yield f"People who share {study.label(study.cluster)} are alike in what nobody measured: a part of each " \
               f"site's own function is each cluster's own."
-    yield f"{_gaps(study)} Rows without treatment or outcome are {_without(study)}."
+    yield gaps(study)
     yield Table(["setting", "value"], [["seed", str(study.seed)], ["preset", study.preset],
                                        *([name, _said(value)] for name, value in _flat(options.model_dump()))],
                 "Every setting of the fit; the same study, seed and versions give the same bits")
 
 
-def _gaps(study: Study) -> str:
-    """What is done about missing covariates; which of them, the table of variables says."""
+def gaps(study: Study) -> str:
+    """What is done about what is missing; of which covariates, the table of variables says."""
+    rows = f"Rows without treatment or outcome are {_without(study)}."
     ways = {covariate.missing or study.missing for covariate in study.covariates} - {"refuse"}
     if not ways:
-        return "No covariate may be missing: a site's table with gaps is refused."
+        return f"No covariate may be missing: a site's table with gaps is refused. {rows}"
     return ("Missing covariates are drawn given all that is seen of the person, outcome too, from a law that the sites "
-            "learn together; every draw of the fit sees a completed copy of its own." if "model" in ways else
-            "Missing covariates are set to the mean over all sites, and a column marks where.")
+            "learn together; every draw of the fit sees a completed copy of its own. " if "model" in ways else
+            "Missing covariates are set to the mean over all sites, and a column marks where. ") + rows
 
 
 def _in_whom(study: Study) -> Iterator[Section]:

@@ -21,7 +21,15 @@ def check_floors(study: Study) -> None:
         values = "; ".join(f"{key} = {shown(getattr(agreed, key))}, and this site asks for "
                            f"{shown(getattr(floors, key))} ({RULES[key].words})" for key in lacking)
         raise FloorError(f"the study's policy '{agreed.name}' has {values}. All parties have to do the same, so a site "
-                         f"cannot apply its floor alone")
+                         f"cannot apply its floor alone{_of_nobody(study)}")
+
+
+def _of_nobody(study: Study) -> str:
+    """What only a person can decide: whose data these are. '' where the study does not call them simulated."""
+    if study.agreed_policy.name != "simulation":
+        return ""
+    return (' (of people of nobody, as the study\'s policy says they are, it lets all through after `fedci site policy '
+            '--base simulation --reason "simulated people"`)')
 
 
 def check_rounds(study: Study, options: FitOptions) -> None:

@@ -13,8 +13,8 @@ OPENING = "Not, not alone, or not yet, where one of these holds:\n"
 FIXED = """\
 - **Several events compete, or happen again and again.** Outcomes are numbers, 0 and 1, the time to one event, or a
   count, each with a law of its own ([outcomes](outcomes.md)). Who leaves by another event counts as followed no longer.
-- **Treatment is a dose, or changes with time.** It is one of two arms, or of [several](arms.md); the figures here are of
-  two.
+- **Treatment is a dose, or changes with time.** It is one of two arms, or of [several](arms.md); the figures here are
+  of two.
 - **Sites are small or few and must hold to the policy `standard`.** It asks for three sites, 50 people at each and 20
   in each arm, and for several people for every number told: most studies of fewer than thousands of people are refused
   before anything leaves ([what is protected](data-protection.md)). The figures here are made without it.

@@ -38,7 +38,7 @@ _HOMES = {
     "Study": "study.study", "Covariate": "study.study", "Coding": "study.coding", "Omop": "study.omop",
     "Linkage": "study.study", "Diagnosing": "study.study",
     "SharedQuery": "study.study", "Policy": "study.policy", "FitOptions": "study.options",
-    "Source": "table.table", "Query": "table.database",
+    "Source": "table.source", "Query": "table.database",
     "FedCI": "estimator", "Result": "result.result", "Effect": "effect", "Risks": "effect", "Rates": "effect",
     "Survival": "result.curves",
     "Diagnostics": "diagnostics.findings",
@@ -107,7 +107,7 @@ if TYPE_CHECKING:
     from fedci.study.policy import Policy
     from fedci.study.study import Covariate, Diagnosing, Linkage, SharedQuery, Study
     from fedci.table.database import Query
-    from fedci.table.table import Source
+    from fedci.table.source import Source
 else:  # a checker that saw this would take any name for one of ours
 
     def __getattr__(name):

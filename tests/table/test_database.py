@@ -22,7 +22,7 @@ from fedci.errors import DataError, FedciError, SizeError, SourceError, UsageErr
 from fedci.study.study import SharedQuery, Study
 from fedci.table.columns import read_chunks, read_columns
 from fedci.table.database import ADDRESS, PASSWORD, Query, query_at
-from fedci.table.table import absolute, attrition
+from fedci.table.source import absolute, attrition
 from support import omop
 from tests_support import frame, study
 

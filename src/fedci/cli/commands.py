@@ -45,7 +45,8 @@ from fedci.files import check_folder
 if TYPE_CHECKING:
     from fedci.result.result import Result
     from fedci.study.study import Study
-    from fedci.table.table import Source, Table
+    from fedci.table.source import Source
+    from fedci.table.table import Table
 
 # typer < 0.20 stands on click and later ones carry a copy of it; the root of its errors is reachable in both.
 CommandLineError: Any = typer.BadParameter.__mro__[2]
@@ -147,7 +148,7 @@ def init(data: DataFile,
     from fedci.cli.screen import screen, show_proposal, waiting
     from fedci.files import write_new
     from fedci.table.proposal import Roles, propose, suggested_name
-    from fedci.table.table import located
+    from fedci.table.source import located
 
     if omop is not None:
         _init_omop(data, omop, out, policy, force, as_json)
@@ -321,8 +322,9 @@ def check(study: StudyFile, data: DataFile, site: SiteName = None,
     from fedci.site.floors import floors_at
     from fedci.study.policy import SECURE_SUM_SITES
     from fedci.study.study import Study
+    from fedci.table.problems import problems
     from fedci.table.recode import in_words
-    from fedci.table.table import Source, attrition, problems
+    from fedci.table.source import Source, attrition
 
     floors = floors_at(None, policy)
     plan = Study.read(study).under(floors.policy if floors.path else None)
@@ -430,7 +432,7 @@ def predict(
     from fedci.result.prediction import check_site, kept_at, predict_file, with_rows
     from fedci.result.result import Result
     from fedci.table.columns import count_rows
-    from fedci.table.table import Source, located
+    from fedci.table.source import Source, located
 
     fitted = Result.load(result)
     if rows and not site:
@@ -600,7 +602,7 @@ def _parted(study: Study, table: str, column: str) -> list[Source]:
     """The sites of one table; those that are too small for the policy are left out, and said."""
     from fedci.errors import SizeError
     from fedci.table.parted import parted_file
-    from fedci.table.table import located
+    from fedci.table.source import located
 
     sources, small = [], []
     for source in parted_file(study, located(table, "all", study), column):
@@ -625,7 +627,7 @@ def _tell_queries(sources: Sequence[Source]) -> None:
 
 def _sources(study: Study, options: Sequence[str], columns: Sequence[str] = ()) -> list[Source]:
     """From NAME=DATA of each --site, each name once and in the study; and NAME=FILE of each --columns."""
-    from fedci.table.table import Source
+    from fedci.table.source import Source
 
     paths, own = _by_site("--site", options, "DATA", "lyon.csv"), _by_site("--columns", columns, "FILE", "lyon.toml")
     for name in paths:

@@ -45,7 +45,7 @@ from fedci.site.ledger import NOTE, Ledger, Left
 from fedci.site.people import People
 from fedci.site.site import Site
 from fedci.study.study import Study
-from fedci.table.table import Source
+from fedci.table.source import Source
 
 LEDGER_SECONDS = 20.0
 PATHS = re.compile(r"(?:/[^/'\"\s]+)+/([^/'\"\s]+)")

@@ -32,7 +32,7 @@ from fedci.site.people import PAIR, Pair, People, by_the_end, stream_cate, strea
 from fedci.site.prepared import Units, common_units
 from fedci.study.study import Study
 from fedci.table.design import design_columns, design_from
-from fedci.table.table import Source
+from fedci.table.source import Source
 from fedci.version import __version__
 
 if TYPE_CHECKING:

@@ -66,7 +66,8 @@ def _untold(name: str) -> Section:
 
 def headline(result: Result) -> dict[str, Any]:
     people = result.outcome.layout.rows
-    return {"name": result.study.name, "treatment": result.study.treatment, "outcome": result.study.outcome,
+    study = result.study
+    return {"name": study.name, "treatment": study.label(study.treatment), "outcome": study.label(study.outcome),
             "people": people, "sites": list(result.sites), "made": result.made}
 
 

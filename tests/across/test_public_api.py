@@ -24,8 +24,13 @@ INTERNAL = {
     "fedci.model.parallel": "where the threads are explained",
     "fedci.network.flare.job": "for a network that was set up otherwise: the files of a job",
     "fedci.synthetic.hospitals.hospital": "people of nobody, to learn with",
+    "fedci.result.transport.of_people": "what `fedci transport` calls",
+    "fedci.benchmark.run.survival": "in the command behind a figure",
+    "fedci.federation": "where modules of 0.1.0 stood",
 }
 """What pages name though it may change: only to explain it."""
+NO_NAMES = {"fedci.command": "an option of R", "fedci.cdx.json": "a file of a release"}
+"""What only looks like a name of ours."""
 
 
 @pytest.fixture(scope="module")
@@ -55,12 +60,12 @@ def named_on(page: Path) -> set[str]:
     dotted = re.findall(r"(?<![\w./-])(?<!-m )fedci(?:\.[A-Za-z_]\w*)+", text)
     imported = re.findall(r"from (fedci[\w.]*) import ([\w, ]+)", text)
     return {*(name for name in dotted if not re.search(rf"from {name} import", text)),
-            *(f"{module}.{name.strip()}" for module, names in imported for name in names.split(","))}
+            *(f"{module}.{name.split(' as ')[0].strip()}" for module, names in imported for name in names.split(","))}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_pages_name_what_is_public(page):
-    for name in named_on(page) - {"fedci.errors"}:
+    for name in named_on(page) - {"fedci.errors", *NO_NAMES}:
         assert name.split(".")[1] in fedci.__all__ or name in INTERNAL, f"{page.name}: {name}"
 
 

@@ -19,7 +19,8 @@ import pytest
 from fedci import Source
 from fedci.cli import commands
 from fedci.errors import DataError, FedciError, SizeError, SourceError, UsageError
-from fedci.study.study import SharedQuery, Study
+from fedci.study.sections import SharedQuery
+from fedci.study.study import Study
 from fedci.table.columns import read_chunks, read_columns
 from fedci.table.database import ADDRESS, PASSWORD, Query, query_at
 from fedci.table.source import absolute, attrition

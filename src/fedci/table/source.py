@@ -13,7 +13,8 @@ from fedci.plain import Shown
 from fedci.study import origin
 from fedci.study.coding import Codings
 from fedci.study.origin import Origins
-from fedci.study.study import Study, check_site_id
+from fedci.study.site_name import check_site_id
+from fedci.study.study import Study
 from fedci.table import roles
 from fedci.table.cdm import Attrition, attrition_of, select_of
 from fedci.table.columns import ANY_SIZE

@@ -63,7 +63,8 @@ def test_a_mistake_is_one_study_error(changes, fragments):
     ({"quorum": 3, "sites": ["a", "b"]}, ["quorum = 3", "2 sites"]),
     ({"cluster": "c", "outcome": {"time": "t", "event": "y", "type": "survival", "horizons": [1.0]}}, ["cluster"]),
     ({"missing": "model", "covariates": {"a": {"missing": "impute"}, "b": {}}}, ["covariates.a", "Choose one"]),
-    ({"subgroups": {"old": "a > 3"}, "diagnostics": {"enabled": False}}, ["subgroups", "enabled = true"]),
+    ({"subgroups": {"b": "b"}, "covariates": {"a": {}, "b": "binary"}, "diagnostics": {"enabled": False}},
+     ["subgroups", "enabled = true"]),
 ])
 def test_parts_that_do_not_agree_are_named_with_what_to_do(changes, fragments):
     message = told(**changes)

@@ -8,7 +8,7 @@ from fedci.study.study import Study
 
 
 def of(kind, **more):
-    outcome = {"name": "y", "type": kind, **more}
+    outcome = {"event" if kind == "survival" else "name": "y", "type": kind, **more}
     return Study(treatment="w", outcome=outcome if kind != "numeric" else "y", covariates=["x"], policy="simulation")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
+import statistics
 import subprocess
 import time
 from collections.abc import Callable
@@ -21,7 +22,7 @@ from fedci.site import accountant, admission, ledger, store
 from fedci.site.floors import FILE, Floors, floors_at, held
 from fedci.study.strictness import shown
 from fedci.study.study import Study
-from fedci.table.table import Source, absolute
+from fedci.table.source import Source, absolute
 
 POLL, LOOK = 0.1, 0.5
 LISTEN_SECONDS = 60.0
@@ -29,6 +30,8 @@ STATUS_EVERY = 2.0
 """Seconds between questions to the engine whether a job that says nothing still runs."""
 TELL_EVERY = 10.0
 """Seconds between lines on how far a fit is, at a site."""
+WINDOW, FEWEST = 20, 4
+"""Rounds by which their time is measured at a site, at most and at least."""
 PATIENCE = 3600.0
 """Seconds a person has to approve a phase."""
 LAST_SECONDS = 2.0
@@ -148,7 +151,8 @@ def run_site(folder: str | Path, data: str | Path, say: Say, ask: Callable[[str]
 
 def _follow_site(own: Kit, process: subprocess.Popen[bytes], say: Say, ask: Callable[[str], bool] | None,
                  wait: float) -> None:
-    at, phase, heard, answers, done = 0, None, time.monotonic(), Answers(own.study), False
+    at, phase, heard, done = 0, None, time.monotonic(), False
+    answers = Answers(own.study, lambda run: _answered(own, run))
     lookout, broken = reach.Lookout(own.host, own.port, say, heard), None
     while True:
         if broken is not None and time.monotonic() - heard > LAST_SECONDS:  # the coordinator has heard why
@@ -194,31 +198,52 @@ def _follow_site(own: Kit, process: subprocess.Popen[bytes], say: Say, ask: Call
         time.sleep(POLL)
 
 
-class Answers:
-    """How far a fit is, as a site can tell: its answers of those that the study's rounds take at most, and usually."""
+def _answered(own: Kit, run: str) -> set[int]:
+    """The steps of a run's fit that its ledger holds; none where a line is being written just now."""
+    with contextlib.suppress(OutputError):
+        return {line["round"] for line in ledger.read(own.folder) if (line["run"], line["phase"]) == (run, "fit")}
+    return set()
 
-    def __init__(self, study: Study):
+
+class Answers:
+    """How far a fit is, as a site can tell: its answers of those that the study's rounds take at most, and usually.
+
+    A round takes the median of the last WINDOW: the first ones compile, and waits for another site are no measure; nor
+    are steps that are asked again after an interruption.
+    """
+
+    def __init__(self, study: Study, told: Callable[[str], set[int]] = lambda run: set()):
+        """`told`: the steps of a run's fit that were answered, by earlier commands too."""
         options = study.fit_options()
-        self.optimiser, self.sites = options.optimiser, len(study.sites)
+        self.optimiser, self.sites, self.told = options.optimiser, len(study.sites), told
         self.each = options.model.exchanges_per_round * (2 if study.policy.secures(len(study.sites)) else 1)
         self.most = options.optimiser.rounds * self.each
-        self.run, self.count, self.last = None, 0, (0.0, 0)
-        """`last`: when a line was said, and after how many answers."""
+        self.run, self.said = None, 0.0
+        self.steps: set[int] = set()
+        """Of the fit, that were answered."""
+        self.times: list[float] = []
+        """Of this command's answers."""
 
     def seen(self, event: dict[str, Any], now: float) -> str:
         """A line every TELL_EVERY seconds of a fit."""
         if event["phase"] != "fit":
             return ""
         if event["run"] != self.run:
-            self.run, self.count, self.last = event["run"], 0, (now, 1)
-        self.count += 1
-        then, before = self.last
-        if now - then < TELL_EVERY or not before < self.count <= self.most:
+            self.run, self.steps, self.said, self.times = event["run"], self.told(event["run"]), now, []
+        if event["round"] in self.steps:
             return ""
-        self.last = now, self.count
-        rounds = rounds_left(self.optimiser, self.sites, self.count // self.each)
-        left = (now - then) / (self.count - before) * rounds * self.each
+        self.steps.add(event["round"])
+        self.times = [*self.times, now][-(WINDOW + 1) * self.each:]
+        rounds = [later - earlier for earlier, later in zip(self.times, self.times[self.each:], strict=False)]
+        if now - self.said < TELL_EVERY or len(rounds) < FEWEST * self.each or self.count > self.most:
+            return ""
+        self.said = now
+        left = statistics.median(rounds) * rounds_left(self.optimiser, self.sites, self.count // self.each)
         return f"fit        {self.count} answers of at most {self.most}, about {left:.0f} s left"
+
+    @property
+    def count(self) -> int:
+        return len(self.steps)
 
 
 # --- the coordinator

@@ -32,7 +32,7 @@ from fedci.effect import REALISED, person_weights
 from fedci.model import exact
 from fedci.model.exact import ExactRows
 from fedci.model.family import Ask
-from fedci.model.shared import evidence, sparse
+from fedci.model.shared import evidence, learnt, sparse
 from fedci.model.shared.evidence import SharedDraws, Statistics
 from fedci.model.shared.exchanges import EFFECTS, PULL_BACK, STATISTICS
 from fedci.model.shared.sparse import Blocks
@@ -143,7 +143,7 @@ def _effects(model: Any, draws: SharedDraws, correlations: Any, weights: Any, un
     else:
         found = sparse._effects(model, rows, draws, correlations, jitter)
         known = sparse._learnt(model, rows, some, jitter)
-        spread = sum(_spread(sparse._realised(model, sparse.Block(rows.x[k], rows.y[k], rows.weight[k], rows.arm[k]),
+        spread = sum(_spread(sparse._realised(model, learnt.Block(rows.x[k], rows.y[k], rows.weight[k], rows.arm[k]),
                                               correlations, rows.added, known)) @ rows.mask[k]
                      for k in range(rows.x.shape[0]))
     (cate, cate_var), (ite, ite_var) = found.cate, found.ite

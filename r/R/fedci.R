@@ -73,9 +73,25 @@ read_diagnostics <- function(result) {
   result$effects
 }
 
-#' The average effect over all people, or of one site: mean, sd, low, high.
-ate <- function(result, site = "all", over = "ATE") {
-  rows <- .open(result)
+#' Of a study of more than two arms the rows of one contrast: the one asked for, or the first against the reference.
+.contrast <- function(rows, arm = NULL, against = NULL) {
+  if (is.null(rows$arm)) {
+    if (!is.null(arm) || !is.null(against)) stop("the study has two arms: leave arm and against out", call. = FALSE)
+    return(rows)
+  }
+  wanted <- c(if (is.null(arm)) rows$arm[1] else arm, if (is.null(against)) rows$against[1] else against)
+  found <- rows[rows$arm == wanted[1] & rows$against == wanted[2], ]
+  if (!nrow(found)) {
+    known <- unique(paste0("'", rows$arm, "' against '", rows$against, "'"))
+    stop("there is no contrast of '", wanted[1], "' against '", wanted[2], "'; there are ", paste(known, collapse = ", "),
+         call. = FALSE)
+  }
+  found
+}
+
+#' The average effect over all people, or of one site: mean, sd, low, high; of several arms that of a contrast.
+ate <- function(result, site = "all", over = "ATE", arm = NULL, against = NULL) {
+  rows <- .contrast(.open(result), arm, against)
   found <- rows[rows$site == site & rows$estimand == over, ]
   if (!nrow(found)) stop("there is no '", over, "' of site '", site, "' in this result", call. = FALSE)
   unlist(found[c("mean", "sd", "low", "high")])
@@ -86,9 +102,10 @@ print.fedci_result <- function(x, ...) {
   if (is.null(x$effects)) {
     cat("  blinded: its effects are sealed\n")
   } else {
-    one <- ate(x)
-    cat(sprintf("  average effect %.4g, %g%% interval %.4g to %.4g\n", one["mean"], 100 * (1 - x$alpha), one["low"],
-                one["high"]))
+    rows <- x$effects[x$effects$estimand == "ATE" & x$effects$site == "all", ]
+    named <- if (is.null(rows$arm)) "" else paste0(rows$arm, " against ", rows$against, ": ")
+    cat(sprintf("  %saverage effect %.4g, %g%% interval %.4g to %.4g\n", named, rows$mean, 100 * (1 - x$alpha), rows$low,
+                rows$high), sep = "")
   }
   cat("  the fit ", x$verdict, "\n", sep = "")
   for (text in x$warnings) cat("  warning: ", text, "\n", sep = "")
@@ -102,7 +119,8 @@ as.data.frame.fedci_result <- function(x, row.names = NULL, optional = FALSE, ..
 confint.fedci_result <- function(object, parm, level = 0.95, ...) {
   rows <- .open(read_result(object$folder, alpha = 1 - level))
   made <- as.matrix(rows[c("low", "high")])
-  dimnames(made) <- list(paste(rows$estimand, rows$site), paste0(format(100 * c((1 - level) / 2, (1 + level) / 2)), " %"))
+  named <- if (is.null(rows$arm)) "" else paste0(", ", rows$arm, " against ", rows$against)
+  dimnames(made) <- list(paste0(rows$estimand, " ", rows$site, named), paste0(format(100 * c((1 - level) / 2, (1 + level) / 2)), " %"))
   if (missing(parm)) made else made[parm, , drop = FALSE]
 }
 
@@ -124,9 +142,9 @@ predict.fedci_result <- function(object, newdata, site = NULL, alpha = 0.05, kee
   read.csv(out, check.names = FALSE)
 }
 
-#' A forest of the average effects: each site, and all together.
-plot.fedci_result <- function(x, over = "ATE", xlab = NULL, ...) {
-  rows <- .open(x)
+#' A forest of the average effects: each site, and all together; of several arms those of a contrast.
+plot.fedci_result <- function(x, over = "ATE", xlab = NULL, arm = NULL, against = NULL, ...) {
+  rows <- .contrast(.open(x), arm, against)
   rows <- rows[rows$estimand == over, ]
   rows <- rows[c(which(rows$site != "all"), which(rows$site == "all")), ]
   at <- rev(seq_len(nrow(rows)))

@@ -50,4 +50,31 @@ stopifnot(grepl("holds no result", message_of(read_result("hospitals"))),
             options(fedci.command = "no-such-program")
             fedci("show", "result")
           })))
+options(fedci.command = NULL)
+
+# --- of more than two arms a contrast is asked for, and no other is taken for it
+set.seed(1)
+for (site in c("a", "b", "c")) {
+  age <- round(rnorm(60, 60, 10), 1)
+  rx <- rep(c("none", "low", "high"), 20)
+  write.csv(data.frame(age, rx, score = round(0.1 * age + c(none = 0, low = 1, high = 2)[rx] + rnorm(60), 3)),
+            paste0(site, ".csv"), row.names = FALSE)
+}
+cat('treatment = { name = "rx", arms = ["none", "low", "high"] }', 'outcome = "score"', 'policy = "simulation"',
+    'covariates = ["age"]', "[model]", "knots = 3", "landmarks = 0", "[optimiser]", "rounds = 8", "draws = 4", "[prediction]",
+    "draws = 32", sep = "\n", file = "arms.toml")
+arms <- run_study("arms.toml", c(a = "a.csv", b = "b.csv", c = "c.csv"), out = "arms")
+whole <- arms$effects[arms$effects$site == "all" & arms$effects$estimand == "ATE", ]
+high <- ate(arms, arm = "high", against = "none")
+stopifnot(nrow(whole) == 3, length(high) == 4,
+          identical(unname(high["mean"]), whole$mean[whole$arm == "high" & whole$against == "none"]),
+          identical(ate(arms), ate(arms, arm = "low", against = "none")),
+          identical(unname(confint(arms)["ATE all, high against none", ]), unname(high[c("low", "high")])),
+          anyDuplicated(rownames(confint(arms))) == 0,
+          sum(grepl("average effect", capture.output(print(arms)))) == 3,
+          nrow(predict(arms, "a.csv")) == 60, grepl("there is no contrast", message_of(ate(arms, arm = "none"))),
+          grepl("two arms", message_of(ate(result, arm = "high"))))
+pdf(NULL)
+stopifnot(identical(plot(arms, arm = "high")$mean[4], unname(high["mean"])))
+invisible(dev.off())
 cat("R's numbers are Python's:", nrow(result$effects), "averages,", nrow(effects), "people\n")

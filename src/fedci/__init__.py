@@ -35,10 +35,10 @@ from fedci.errors import (
 from fedci.version import __version__
 
 _HOMES = {
-    "Study": "study.study", "Covariate": "study.study", "Coding": "study.coding", "Omop": "study.omop",
-    "Linkage": "study.study", "Diagnosing": "study.study",
-    "SharedQuery": "study.study", "Policy": "study.policy", "FitOptions": "study.options",
-    "Source": "table.table", "Query": "table.database",
+    "Study": "study.study", "Covariate": "study.covariate", "Coding": "study.coding", "Omop": "study.omop",
+    "Linkage": "study.sections", "Diagnosing": "study.sections",
+    "SharedQuery": "study.sections", "Policy": "study.policy", "FitOptions": "study.options",
+    "Source": "table.source", "Query": "table.database",
     "FedCI": "estimator", "Result": "result.result", "Effect": "effect", "Risks": "effect", "Rates": "effect",
     "Survival": "result.curves",
     "Diagnostics": "diagnostics.findings",
@@ -102,12 +102,14 @@ if TYPE_CHECKING:
     from fedci.result.result import Result
     from fedci.site.release import Release, release
     from fedci.study.coding import Coding
+    from fedci.study.covariate import Covariate
     from fedci.study.omop import Omop
     from fedci.study.options import FitOptions
     from fedci.study.policy import Policy
-    from fedci.study.study import Covariate, Diagnosing, Linkage, SharedQuery, Study
+    from fedci.study.sections import Diagnosing, Linkage, SharedQuery
+    from fedci.study.study import Study
     from fedci.table.database import Query
-    from fedci.table.table import Source
+    from fedci.table.source import Source
 else:  # a checker that saw this would take any name for one of ours
 
     def __getattr__(name):

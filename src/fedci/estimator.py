@@ -19,7 +19,8 @@ from fedci.result.result import Result
 from fedci.site.site import Site
 from fedci.study.study import Study
 from fedci.table.parted import parted
-from fedci.table.table import Source, Table
+from fedci.table.source import Source
+from fedci.table.table import Table
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -18,9 +18,7 @@ from fedci.model.shared.shared import noise_sd, own_root
 from fedci.report.page import write_report
 from fedci.result.comparison import compare
 from fedci.result.prediction import predict_file
-from fedci.site.accountant import Cohort, _read_cohort, _written, check_span
 from fedci.study.options import SharedOptions
-from fedci.study.policy import policy
 from fedci.table import small_cells
 
 D, SITES, ARMS, JITTER = 3, 2, 3, 1e-10
@@ -328,20 +326,6 @@ def test_small_cells_are_of_every_arm():
     x[w == 2] = np.repeat([0.0, 1.0], [8, 2])
     assert small_cells.withheld(x[:, None], w, 5)[0]
     assert not small_cells.withheld(x[w < 2][:, None], w[w < 2], 5)[0]
-
-
-def test_the_store_knows_who_was_in_which_of_three_arms():
-    """Two people who change from one arm to another are few, though as many are treated as before."""
-    prints = np.arange(30, dtype=np.uint64)
-    arm = np.repeat([0, 1, 2], 10).astype(np.uint8)
-    line = {"prints": {}, "count": 30, **_written(arm)}
-    np.testing.assert_array_equal(_read_cohort(line).arm, arm)
-    moved = arm.copy()
-    moved[[10, 20]] = 2, 1
-    limits = policy({"name": "custom", "min_cell": 5, "min_difference": 5})
-    check_span("s0", Cohort({"row": prints}, arm), [Cohort({"row": prints}, arm)], limits)
-    with pytest.raises(Exception, match="min_cell"):
-        check_span("s0", Cohort({"row": prints}, moved), [Cohort({"row": prints}, arm)], limits)
 
 
 def test_each_row_picks_its_arm():

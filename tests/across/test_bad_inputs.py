@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedci.cli import commands
+from fedci.cli import commands, fitting
 
 SECRET_NUMBER = "987654321.125"
 SECRET_TEXT = "SECRETCELL"
@@ -293,12 +293,12 @@ CALL = {
 def constant_everywhere(inputs: Inputs) -> None:
     inputs.frame["bmi"] = float(SECRET_NUMBER)
     inputs.write_frame()
-    inputs.monkeypatch.setattr(commands, "_fit", REAL_FIT)
+    inputs.monkeypatch.setattr(fitting, "_fit", REAL_FIT)
 
 
 def too_many_rows(inputs: Inputs) -> None:
     inputs.monkeypatch.setattr("fedci.model.padding.bytes_available", lambda: 10_000)
-    inputs.monkeypatch.setattr(commands, "_fit", REAL_FIT)
+    inputs.monkeypatch.setattr(fitting, "_fit", REAL_FIT)
 
 
 DAYS = [f"{1 + i % 28}.{1 + i // 28}.1998" for i in range(ROWS)]
@@ -310,7 +310,7 @@ IDS = {
                                   "site 'oslo'", "'pid'", "%d.%m.%Y", f"row {ROWS}"),
 }
 
-REAL_FIT = commands._fit
+REAL_FIT = fitting._fit
 COORDINATOR = {
     "constant covariate at every site": (constant_everywhere, "'bmi'", "constant at the site"),
     "n² beyond memory": (too_many_rows, "'lyon'", "80 rows need about", "GiB"),
@@ -415,7 +415,7 @@ BAD = {f"coding: {name}": one for name, one in CODINGS.items()} | {
 
 @pytest.fixture
 def inputs(tmp_path, monkeypatch):
-    monkeypatch.setattr(commands, "_fit", lambda *_, **__: pytest.fail("a bad input reached the fit"))
+    monkeypatch.setattr(fitting, "_fit", lambda *_, **__: pytest.fail("a bad input reached the fit"))
     return Inputs(tmp_path, monkeypatch)
 
 
@@ -444,7 +444,7 @@ def test_bad_input(inputs, capsys, spoil, fragments):
 def test_the_good_input_reaches_the_fit(inputs, capsys, monkeypatch):
     """Else the rows above could all fail for one wrong reason."""
     fits = []
-    monkeypatch.setattr(commands, "_fit", lambda *given, **named: fits.append((given, named)))
+    monkeypatch.setattr(fitting, "_fit", lambda *given, **named: fits.append((given, named)))
     assert outcome_of(inputs.arguments(), capsys) == (0, "", "")
     [((_, tables, out), named)] = fits
     assert ([table.site for table in tables], out) == (["lyon"], inputs.out)
@@ -462,7 +462,7 @@ def test_sums_of_fewer_than_three_sites_are_refused_by_the_policy(inputs, capsys
 
 def test_the_call_overrides_the_study(inputs, capsys, monkeypatch):
     fits = []
-    monkeypatch.setattr(commands, "_fit", lambda *_, **named: fits.append(named))
+    monkeypatch.setattr(fitting, "_fit", lambda *_, **named: fits.append(named))
     study('policy = "simulation"\nseed = 5')(inputs)
     inputs.more = ["--preset", "paper", "--seed", "0", "--force", "--quiet"]
     full_folder(inputs)

@@ -18,8 +18,8 @@ from fedci.protocol import optimise
 from fedci.protocol.requests import REQUESTS
 from fedci.site import opening
 from fedci.site.release import release
+from fedci.table.problems import problems
 from fedci.table.proposal import propose
-from fedci.table.table import problems
 from support.mailed import Mailed
 from tests_support import SMALL, Wire, frame, study
 

@@ -15,25 +15,6 @@ from support.commanded import SHORT, told
 from tests_support import frame, study
 
 
-# ── check: every problem, and what would leave ──────────────────────────────────────────────────────────────
-def test_check_tells_every_problem_at_once(tmp_path, capsys):
-    table = frame(60, 0).assign(bmi=["27,5", *["x"] * 59], w=[2, *[1] * 59], y=np.r_[np.nan, np.ones(59)])
-    table.loc[5, "age"] = np.nan
-    table.drop(columns="sex").to_csv(tmp_path / "a.csv", index=False)
-    study().write(tmp_path / "study.toml")
-    code, out, err = told(capsys, "check", tmp_path / "study.toml", tmp_path / "a.csv")
-    assert code == 2
-    assert out == ""
-    for part in ("'sex' is missing", "'w' holds values other than 0 and 1", "'y' has no value", "'bmi' holds text",
-                 "'age' has 1 missing value", "5 problems"):
-        assert part in err
-    code, out, _ = told(capsys, "check", tmp_path / "study.toml", tmp_path / "a.csv", "--json")
-    found = json.loads(out)
-    assert code == 2
-    assert found["ok"] is False
-    assert len(found["problems"]) == 5
-
-
 # ── run: stopped and gone on ────────────────────────────────────────────────────────────────────────────────
 def test_a_run_that_is_stopped_goes_on_to_the_same_bits(place, tmp_path, capsys, monkeypatch):
     """Ctrl-C, as a real signal in the sixth round: one line says how to go on, and the same command does."""

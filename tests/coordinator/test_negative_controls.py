@@ -8,7 +8,7 @@ from fedci.errors import StudyError
 from fedci.protocol import refuting
 from fedci.report.manuscript import sections
 from fedci.site.release import release
-from fedci.study.study import FEWEST_CONTROLS
+from fedci.study.sections import FEWEST_CONTROLS
 from tests_support import frame, study
 
 NAMES = tuple(f"c{k}" for k in range(FEWEST_CONTROLS))

@@ -11,7 +11,7 @@ from fedci.coordinator.replies import checked, noted, reason, refused
 from fedci.errors import FedciError, MessageError, SiteError
 from fedci.plain import LONGEST, MOST
 from fedci.protocol.messages import Refusal, Reply, Tokens
-from fedci.protocol.requests import NOTES, REQUESTS, asked
+from fedci.protocol.requests import REQUESTS, asked
 from fedci.site.site import Site
 from support.linked import frames, linked, sites
 from tests_support import Wire, small, study
@@ -138,11 +138,6 @@ def test_each_field_of_each_answer_of_a_whole_study(recorded):
                 unnamed.append((asked(request), type(problem).__name__, traceback.format_exc()[-700:]))
     assert not unnamed, sorted(set(unnamed))
     assert outcomes["named"] > 300, outcomes
-
-
-def test_every_note_of_the_table_has_a_form():
-    named = {name for row in REQUESTS.values() for secure in (False, True) for name in row.notes_beside(secure)}
-    assert named == set(NOTES)
 
 
 def test_the_words_of_a_site_are_cleaned_and_bounded():

@@ -16,7 +16,7 @@ from fedci.network.rehearsal import SITES
 from fedci.protocol.codec import decode, encode
 from fedci.protocol.requests import asked
 from fedci.site import ledger
-from fedci.study.study import Diagnosing, Linkage
+from fedci.study.sections import Diagnosing, Linkage
 from tests_support import PLANTED, SMALL
 
 

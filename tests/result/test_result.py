@@ -1,6 +1,5 @@
 """A result that is blinded, and its opening; thresholds in the data's units."""
 
-import json
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +9,6 @@ from fedci import Result
 from fedci.diagnostics.findings import Diagnostics
 from fedci.errors import UsageError
 from fedci.model.shared.thresholds import Known, Threshold
-from support.commanded import told
 from tests_support import frame, made_result, study
 
 ASK = [lambda r: r.ate(), lambda r: r.att(), lambda r: r.table(), lambda r: r.sensitivity(), lambda r: r.drivers(),
@@ -74,26 +72,6 @@ def test_trying_to_open_tells_nothing_of_the_effect(blinded, monkeypatch):
     monkeypatch.setattr(Diagnostics, "problems", property(lambda self: asked.append(self.blinded) or ()))
     blinded().unblind("A")
     assert asked == [True]
-
-
-def test_the_commands_show_and_open(blinded, tmp_path, capsys):
-    blinded().save(tmp_path / "out")
-    code, out, _ = told(capsys, "diagnostics", tmp_path / "out")
-    assert code == 0
-    assert "Balance" in out
-    assert "Blinded" in out
-    assert "E-value" not in out
-    code, out, _ = told(capsys, "diagnostics", tmp_path / "out", "--json")
-    assert (code, json.loads(out)["blinded"], json.loads(out)["sensitivity"]) == (0, True, None)
-    code, out, err = told(capsys, "unblind", tmp_path / "out", "--by", "A. Statistician", "--reason", "a test")
-    assert code == 0, err
-    assert "On average treatment changes the outcome by" in out
-    assert "E-value" in out
-    opened = json.loads((tmp_path / "out" / "result.json").read_text())["opened"]
-    assert (opened["by"], opened["reason"]) == ("A. Statistician", "a test")
-    assert (tmp_path / "out" / "effects.csv").exists()
-    code, _, err = told(capsys, "diagnostics", tmp_path)
-    assert (code, "cannot be read" in err) == (2, True)
 
 
 @pytest.mark.parametrize("site", [None, "site-0"])

@@ -20,14 +20,15 @@ from fedci.privacy.tokens import witnesses
 from fedci.protocol.codec import decode, encode
 from fedci.protocol.messages import AskLinkKey, AskTokens, Exclude, Hello, Refusal, Reply, Step
 from fedci.site import store
-from fedci.site.accountant import Accountant, fingerprints, opened
+from fedci.site.accountant import Accountant, opened
 from fedci.site.admission import situation, told_per_person
+from fedci.site.cohort import fingerprints
 from fedci.site.door import Door
 from fedci.site.ledger import Ledger
 from fedci.site.site import Site
 from fedci.site.store import FILE
 from fedci.study.policy import POLICIES, policy
-from fedci.table.table import located
+from fedci.table.source import located
 from fedci.version import __version__
 from support.stored import CONTEXT, admitting, release
 from tests_support import STANDARD_OTHERWISE, frame, study

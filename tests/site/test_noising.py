@@ -15,7 +15,7 @@ from fedci.site.accountant import opened
 from fedci.site.door import Door
 from fedci.site.ledger import Ledger
 from fedci.site.site import Site
-from fedci.table.table import located
+from fedci.table.source import located
 from fedci.version import __version__
 from support.masked import SECURE, SIZES
 from tests_support import STANDARD_OTHERWISE, frame, hospitals, study

@@ -7,7 +7,7 @@ from fedci.errors import DataError, DisclosureError, FedciError
 from fedci.study import origin
 from fedci.study.coding import Coding
 from fedci.study.origin import QUERY, Origin
-from fedci.table.table import problems
+from fedci.table.problems import problems
 from tests_support import STANDARD_OTHERWISE, frame, study
 
 NOISED = {"policy": {**STANDARD_OTHERWISE, "sum_noise": 0.5}, "preset": "few"}

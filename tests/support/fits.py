@@ -8,7 +8,7 @@ USERS = {
     "classic": ("across/test_public_api.py", "coordinator/test_coordinator.py", "result/test_result.py",
                 "result/test_storage.py", "site/test_people.py", "report/test_manuscript.py"),
     "refuted": ("coordinator/test_refits.py", "result/test_result.py", "report/test_manuscript.py",
-                "report/test_checklists.py"),
+                "report/test_checklists.py", "cli/test_results.py"),
     "place": ("cli/test_workflow.py", "result/test_comparison.py", "result/test_prediction.py", "site/test_release.py"),
 }
 """Fixture → the files that look at it: one worker runs them all (tests/conftest.py)."""

@@ -6,7 +6,7 @@ import pytest
 
 from fedci.errors import DataError
 from fedci.study.study import Study
-from fedci.table.table import Source
+from fedci.table.source import Source
 
 ROWS = 60
 COVARIATES = {"age": {"range": [0, 120]}, "sex": "binary", "bmi": "numeric",

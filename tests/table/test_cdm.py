@@ -16,7 +16,7 @@ from fedci.study.omop import Omop
 from fedci.study.study import Study
 from fedci.table.cdm import Attrition, attrition_of, select_of
 from fedci.table.database import ADDRESS
-from fedci.table.table import Source, attrition
+from fedci.table.source import Source, attrition
 from support.commanded import told
 from support.omop import COMPARATOR, SPEC, STUDY, TARGET, cdm, people
 from tests_support import frame, study

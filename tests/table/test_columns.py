@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from fedci.errors import FedciError, SourceError
 from fedci.study.study import Study
-from fedci.table.table import Source, Table
+from fedci.table.source import Source
+from fedci.table.table import Table
 from support.tables import ROWS, SMALL, as_csv, read, study, told
 
 

@@ -17,12 +17,13 @@ import pandas as pd
 import pytest
 
 from fedci import Source
-from fedci.cli import commands
+from fedci.cli import commands, fitting
 from fedci.errors import DataError, FedciError, SizeError, SourceError, UsageError
-from fedci.study.study import SharedQuery, Study
+from fedci.study.sections import SharedQuery
+from fedci.study.study import Study
 from fedci.table.columns import read_chunks, read_columns
 from fedci.table.database import ADDRESS, PASSWORD, Query, query_at
-from fedci.table.table import absolute, attrition
+from fedci.table.source import absolute, attrition
 from support import omop
 from tests_support import frame, study
 
@@ -332,9 +333,9 @@ def test_a_run_asks_once_and_fits_what_it_was_told(at_sqlite, tmp_path, capsys, 
     fitted are those of one answer."""
     study(options={"optimiser": {"rounds": 2}, "prediction": {"draws": 8}}).write(tmp_path / "study.toml")
     (tmp_path / "cohort.sql").write_text("SELECT age, bmi, sex, w, y + (random() % 1000) / 1e6 AS y FROM people")
-    answers, marked, read, mark = [], [], Source.read, commands._fingerprint
+    answers, marked, read, mark = [], [], Source.read, fitting._fingerprint
     monkeypatch.setattr(Source, "read", lambda source, plan: answers.append(read(source, plan)) or answers[-1])
-    monkeypatch.setattr(commands, "_fingerprint", lambda tables: marked.extend(tables) or mark(tables))
+    monkeypatch.setattr(fitting, "_fingerprint", lambda tables: marked.extend(tables) or mark(tables))
     with pytest.raises(SystemExit) as left:
         commands.main(["run", str(tmp_path / "study.toml"), "--site", f"lyon=sql:{tmp_path / 'cohort.sql'}", "--out",
                        str(tmp_path / "out"), "--quiet"])

@@ -6,8 +6,8 @@ import pytest
 
 from fedci import Source, Study
 from fedci.errors import DataError
+from fedci.table.problems import problems
 from fedci.table.proposal import Roles, propose
-from fedci.table.table import problems
 from support.commanded import told
 from tests_support import frame
 

@@ -10,8 +10,9 @@ from fedci.errors import DataError, SizeError, StudyError
 from fedci.study.coding import Coding
 from fedci.study.study import Study
 from fedci.table.columns import from_frame
+from fedci.table.problems import problems
 from fedci.table.recode import coded_chunks, in_words, own_columns, recoded
-from fedci.table.table import Source, problems
+from fedci.table.source import Source
 from fedci.table.values import numbers
 from support.tables import as_csv
 

@@ -9,11 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import tests_support
 from fedci.cli import commands
-from fedci.errors import SizeError, StudyError
 from fedci.table.design import design_columns
-from fedci.table.table import Source, problems
 from support.tables import COVARIATES, ROWS, as_csv, read, study, told
 
 
@@ -69,47 +66,6 @@ def test_a_covariate_may_differ_from_the_study_about_missing_values(frame):
     assert "'bmi'" in told(frame, covariates={**COVARIATES, "bmi": {"missing": "refuse"}}, missing="impute")
 
 
-def test_a_single_arm_is_a_warning_where_it_is_allowed(frame):
-    allowed = {"name": "simulation", "allow_single_arm": True}
-    assert read(frame.assign(w=1), policy=allowed).warnings == (
-        "site 'lyon': all rows are treated; effects here rest on the other sites",)
-    assert "only untreated" in told(frame.assign(w=0))
-    assert "needs 20" in told(frame.assign(w=[1] * 3 + [0] * (ROWS - 3)), SizeError, policy={"min_rows": 60})
-
-
-def test_a_constant_covariate_is_a_warning_at_one_site(frame):
-    table = read(frame.assign(bmi=0.1 + 0.2, stage="II"))
-    assert table.warnings[0] == "site 'lyon': column 'bmi' is constant here"
-
-
-def test_coinciding_indicators_are_a_warning(frame):
-    """Also when the study calls them numeric: at a small site it happens by chance."""
-    table = read(frame.assign(bmi=1 - frame["sex"]))
-    assert table.warnings == ("site 'lyon': columns 'sex' and 'bmi' coincide here",)
-
-
-def test_columns_that_others_determine_are_named(frame):
-    covariates = ["age", "bmi", "a", "b"]
-    rng = np.random.default_rng(0)
-    frame["a"], frame["b"] = rng.normal(size=ROWS), 3.0 * frame["age"] - frame["bmi"] / 7
-    assert "'age', 'bmi', 'b' depend" in told(frame, covariates=covariates)
-    assert "'age' and 'b' say the same" in told(frame.assign(b=-5 * frame["age"]), covariates=covariates)
-    near = frame["b"] + 1e-4 * rng.normal(size=ROWS)
-    assert read(frame.assign(b=near), covariates=covariates).warnings == ()
-
-
-def test_more_columns_than_rows_is_no_dependence(frame):
-    wide = pd.DataFrame(np.random.default_rng(0).normal(size=(6, 8)), columns=[f"x{i}" for i in range(8)])
-    table = read(wide.assign(w=[0, 1] * 3, y=range(6)), covariates=list(wide))
-    assert table.x.shape == (6, 8)
-
-
-def test_a_site_must_be_the_studys(frame):
-    told(frame, StudyError, sites=["oslo"])
-    with pytest.raises(StudyError, match="a-z"):
-        Source("Lyon", frame)
-
-
 # ── fedci check ─────────────────────────────────────────────────────────────────────────────────────────────
 @pytest.fixture
 def check(frame, tmp_path, capsys):
@@ -137,19 +93,3 @@ def test_check_counts_and_warns(check):
 def test_check_tells_a_mistake(check):
     code, out, err = check("--site", "Os lo")
     assert (code, out, err.count("\n")) == (2, "", 1)
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_no_problems_is_the_same_as_a_table_that_can_be_read(seed):
-    """On tables damaged at random, `problems` is empty exactly where `Source.read` works."""
-    rng = np.random.default_rng(seed)
-    table = tests_support.frame(60, seed).astype(object)
-    for _ in range(rng.integers(0, 3)):
-        table.iloc[rng.integers(60), rng.integers(5)] = rng.choice(np.array([None, "x", 7], object))
-    source = Source("a", table)
-    try:
-        source.read(tests_support.study())
-        readable = True
-    except Exception:
-        readable = False
-    assert (problems(tests_support.study(), source) == []) is readable

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedci.errors import DataError
-from fedci.table.table import Source
+from fedci.table.source import Source
 from support.tables import SMALL
 
 

@@ -23,7 +23,7 @@ import pandas as pd
 from fedci.diagnostics.systematic import Law, Systematic
 from fedci.estimator import FedCI
 from fedci.study.study import Study
-from fedci.table.table import Source
+from fedci.table.source import Source
 
 CONTROLS, SITES, PEOPLE, EFFECT = 30, 3, 200, 0.5
 OPTIONS = {"model": {"knots": 3, "landmarks": 4}, "optimiser": {"rounds": 60}, "prediction": {"draws": 128}}

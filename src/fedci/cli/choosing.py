@@ -30,7 +30,7 @@ def plan(study: StudyFile, site: SiteFiles = None,
 
     from fedci.diagnostics.planning import People, plans
     from fedci.study.study import Study
-    from fedci.table.table import Source
+    from fedci.table.source import Source
 
     asked = Study.read(study)
     if (sd is None) == (risk is None):
@@ -83,7 +83,7 @@ def transport(result: ResultFolder,
     from fedci.result import transport as transporting
     from fedci.result.result import Result
     from fedci.study.toml import parsed, text_of
-    from fedci.table.table import located
+    from fedci.table.source import located
 
     if (data is None) == (moments is None):
         raise UsageError("give a file of people, or --moments FILE with published means and shares")

@@ -22,7 +22,7 @@ from fedci.report.page import write_report
 from fedci.result.result import Result
 from fedci.study.study import Study
 from fedci.synthetic.datasets import Records, Split, synthetic
-from fedci.table.table import Source
+from fedci.table.source import Source
 
 HOSPITALS = ("bergen", "lyon", "oslo", "porto", "turin")
 

@@ -96,7 +96,7 @@ def site_service(kit: KitFolder, data: parties.SiteData, out: UnitFile = None, s
     """
     from fedci.network.kit import read
     from fedci.site.store import place
-    from fedci.table.table import absolute
+    from fedci.table.source import absolute
 
     own, kept = read(kit, "site"), place(store)
     words = ["site", "run", "--kit", str(own.folder), "--data", str(absolute(data)), "--store", str(kept.absolute()),

@@ -1,7 +1,7 @@
 """Every field of every answer, held against the table of requests before anything is made of it; the site is named.
 
     names     exactly the arrays that answer the request, and no note that is not the request's
-    notes     the form that `requests.NOTES` gives each
+    notes     the form that `protocol.notes` gives each
     arrays    shape and type by the request's row, numbers that are finite, and what is true of them at honest sites
     words     printable and bounded (`plain`), from here on
 """
@@ -17,7 +17,8 @@ import numpy as np
 from fedci.errors import FedciError, MessageError, from_code
 from fedci.plain import all_plain, plain
 from fedci.protocol.messages import Message, Refusal, Reply, Tokens
-from fedci.protocol.requests import MASKED, NOTES, OWN, Request, Shapes
+from fedci.protocol.notes import NOTES
+from fedci.protocol.requests import MASKED, OWN, Request, Shapes
 
 HUGE = 1e200
 """A number beyond this is no sum over people in model units: a site is broken, or lies."""

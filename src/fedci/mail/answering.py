@@ -32,7 +32,7 @@ from fedci.site import ledger, replay, store
 from fedci.site.door import Memory, left
 from fedci.site.floors import floors_at
 from fedci.site.ledger import NOTE, REFUSAL, Entry, Left, numbers, sha256
-from fedci.table.table import absolute
+from fedci.table.source import absolute
 
 LONG = 40
 """Answers of a fit from which on only its first and last ones are given again."""

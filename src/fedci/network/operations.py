@@ -22,7 +22,7 @@ from fedci.site import accountant, admission, ledger, store
 from fedci.site.floors import FILE, Floors, floors_at, held
 from fedci.study.strictness import shown
 from fedci.study.study import Study
-from fedci.table.table import Source, absolute
+from fedci.table.source import Source, absolute
 
 POLL, LOOK = 0.1, 0.5
 LISTEN_SECONDS = 60.0

@@ -34,8 +34,9 @@ from fedci.protocol.codec import decode, encode
 from fedci.protocol.engine import Engine, Traffic
 from fedci.protocol.messages import Refusal
 from fedci.protocol.refuting import study_run
+from fedci.result.individual import people_effects
 from fedci.result.replacement import holds_result
-from fedci.result.result import Result, people_effects
+from fedci.result.result import Result
 from fedci.site import ledger, replay, store
 from fedci.site.accountant import Accountant, act_in_words, opened
 from fedci.site.door import LOG, Door, Event, public_reason, wordless
@@ -45,7 +46,7 @@ from fedci.site.ledger import NOTE, Ledger, Left
 from fedci.site.people import People
 from fedci.site.site import Site
 from fedci.study.study import Study
-from fedci.table.table import Source
+from fedci.table.source import Source
 
 LEDGER_SECONDS = 20.0
 PATHS = re.compile(r"(?:/[^/'\"\s]+)+/([^/'\"\s]+)")

@@ -24,7 +24,8 @@ from fedci.files import check_folder, private_file
 from fedci.network import hardening, kit
 from fedci.network.kit import Kit
 from fedci.study.policy import check_available
-from fedci.study.study import Study, check_site_id
+from fedci.study.site_name import check_site_id
+from fedci.study.study import Study
 
 CONSOLE = "coordinator@fedci.study.study"
 COORDINATOR = "coordinator"

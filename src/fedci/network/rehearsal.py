@@ -32,7 +32,7 @@ from fedci.result.result import Result
 from fedci.site.floors import FILE as FLOORS
 from fedci.site.floors import based_on, write_floors
 from fedci.study.study import Study
-from fedci.table.table import Source
+from fedci.table.source import Source
 
 SITES = ("lyon", "oslo", "turin")
 PEOPLE, TWICE = 150, 20

@@ -19,8 +19,10 @@ import numpy as np
 
 from fedci.diagnostics.refuters import SUBSET
 from fedci.errors import DisclosureError, SiteError, UsageError
+from fedci.study.covariate import Covariate
 from fedci.study.options import FitOptions
-from fedci.study.study import REFUTERS, Covariate, Linkage, Study
+from fedci.study.sections import REFUTERS, Linkage
+from fedci.study.study import Study
 from fedci.table.table import Table, restricted
 
 CONTROL, MANY = "negative-control", "control-"

@@ -11,16 +11,15 @@ computes it at a site.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from fedci.diagnostics import balance, fit, missingness, overlap, propensity, sameness, trial
 from fedci.effect import REALISED, told_of_realised
 from fedci.model import completion
-from fedci.privacy.secure_sum import BOUNDED, COMPACT, RAW, RELATIVE, SHARE_BYTES, WIDE, Form
+from fedci.privacy.secure_sum import BOUNDED, COMPACT, RAW, RELATIVE, WIDE, Form
 from fedci.protocol import stages, timing
 from fedci.protocol.messages import (
     AskLinkKey,
@@ -38,17 +37,13 @@ from fedci.protocol.messages import (
     Tokens,
     WrapLinkKey,
 )
+from fedci.protocol.notes import MOST_PEOPLE
 from fedci.study.options import FitOptions
 from fedci.study.study import Study
 
 MASKED, OWN = "masked", "own/"
 """The name of a masked answer, and how the names begin of what a site tells of itself beside it."""
 COMPLETION = "AskCompletion"
-MOST_PEOPLE = 10**9
-MOST_WORDS = 10_000
-"""Of a site."""
-TAG_BYTES = 16
-"""By which what is sealed is longer."""
 NO_PHASE = "none"
 """Of what could not be read, or is no request."""
 SIZES = {
@@ -297,60 +292,6 @@ _FAILED = Array("failed", (), "whether the numbers ran away", holds=_is_truth)
 _ARMS = (len(balance.WEIGHTINGS), 2)
 _PLACES, _BINS = (fit.PLACES,), (fit.CALIBRATION_BINS, 4)
 _TELLING = "how many sites tell each"
-
-
-# --- the notes of the answers
-
-
-@dataclass(frozen=True)
-class NoteForm:
-    """Of a note, wherever it stands."""
-
-    says: str
-    fits: Callable[[Any, str, Collection[str]], bool]
-    """(the note, the site that sent it, all sites) → whether it has the form."""
-
-
-def _is_hex(value: Any, size: int) -> bool:
-    """Of so many bytes, in small letters."""
-    return isinstance(value, str) and len(value) == 2 * size and set(value) <= set("0123456789abcdef")
-
-
-def _hex(size: int, empty: bool = False) -> NoteForm:
-    return NoteForm(f"{size} bytes in hexadecimal", lambda value, *_: _is_hex(value, size) or (empty and value == ""))
-
-
-def _hex_by_site(size: int, itself: bool) -> NoteForm:
-    def fits(value: Any, site: str, sites: Collection[str]) -> bool:
-        whom = set(sites) if itself else set(sites) - {site}
-        return isinstance(value, dict) and value.keys() == whom and all(_is_hex(one, size) for one in value.values())
-
-    return NoteForm(f"{size} bytes in hexadecimal for every {'' if itself else 'other '}site", fits)
-
-
-def _is_number(value: Any, most: float) -> bool:
-    return type(value) in (int, float) and 0 <= value <= most  # NaN is neither
-
-
-def _are_words(value: Any) -> bool:
-    return isinstance(value, list) and len(value) <= MOST_WORDS and all(isinstance(one, str) for one in value)
-
-
-_COUNT = NoteForm(f"a whole number from 0 to {MOST_PEOPLE}",
-              lambda value, *_: type(value) is int and _is_number(value, MOST_PEOPLE))
-NOTES: dict[str, NoteForm] = {
-    "warnings": NoteForm("a list of sentences", lambda value, *_: _are_words(value)),
-    "people": _COUNT,
-    "excluded": _COUNT,
-    "fingerprint": _hex(16),
-    "public": _hex(32),
-    "signature": _hex(64, empty=True),
-    "wrapped": _hex_by_site(32 + TAG_BYTES, itself=False),
-    "shares": _hex_by_site(SHARE_BYTES + TAG_BYTES, itself=True),
-    "opened": _hex_by_site(SHARE_BYTES, itself=True),
-    "jitter": NoteForm("a number from 0 to 1", lambda value, *_: _is_number(value, 1.0)),
-}
-"""The form of every note that a row names; one name has one form."""
 
 
 # --- the table

@@ -24,7 +24,7 @@ from fedci.model import leave_one_out
 from fedci.model.family import Family
 from fedci.model.rows import on_device
 from fedci.model.shared import basis
-from fedci.study.study import Covariate
+from fedci.study.covariate import Covariate
 
 LEAVES = 4
 PEOPLE = 1024

@@ -19,7 +19,7 @@ import numpy as np
 from fedci.bounded import json_file
 from fedci.files import whole_file
 from fedci.result.result import Result
-from fedci.study.study import Covariate
+from fedci.study.covariate import Covariate
 
 FILE = "aggregates.json"
 FORMAT = 3

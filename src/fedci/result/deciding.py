@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import ndtri
 
+from fedci.coordinator.coordinator import Outcome
 from fedci.effect import check_alpha
 from fedci.protocol.course import SHARES
 from fedci.protocol.rule import NOWHERE, exists
@@ -231,6 +232,13 @@ def deciding(study: Study, told: Mapping[str, np.ndarray], scales: np.ndarray, s
              same: float | None) -> Deciding | None:
     """None where it was given up."""
     return Deciding(study=study, told=told, scales=scales, sites=sites, same=same) if told else None
+
+
+def deciding_of(study: Study, outcome: Outcome) -> Deciding | None:
+    """Of a result."""
+    layout, known = outcome.layout, outcome.diagnostics
+    same = known.sameness.probability if known is not None and known.sameness is not None else None
+    return deciding(study, outcome.effects.decisions, layout.scales.x_sd, len(layout.sites), same)
 
 
 def in_words(found: Deciding | None, alpha: float) -> list[str]:

@@ -29,7 +29,8 @@ from fedci.table import small_cells
 from fedci.table.columns import ANY_SIZE, column_names
 from fedci.table.design import design_chunk
 from fedci.table.recode import coded_chunks, own_columns
-from fedci.table.table import Source, restricted
+from fedci.table.source import Source
+from fedci.table.table import restricted
 from fedci.table.values import Column, told_of, words
 
 ROWS = 4096

@@ -2,60 +2,36 @@
 
 from __future__ import annotations
 
-import platform
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fedci.coordinator.coordinator import Outcome
-from fedci.diagnostics import plausibility
 from fedci.diagnostics.findings import Diagnostics
 from fedci.diagnostics.plausibility import Plausibility
-from fedci.diagnostics.sensitivity import half_width
-from fedci.effect import CORRELATIONS, POPULATIONS, Effect, EffectSums, Population, Rates, Risks, check_alpha
+from fedci.effect import CORRELATIONS, POPULATIONS, Effect, EffectSums, Rates, Risks, check_alpha
 from fedci.errors import UsageError
-from fedci.model import leave_one_out
-from fedci.model.completed import repeated
 from fedci.plain import Shown
 from fedci.protocol import optimise
 from fedci.protocol.engine import Traffic
-from fedci.result import words
+from fedci.result import blinding, elsewhere, explained, individual, record, suited, tables, words
 from fedci.result.curves import Survival
-from fedci.result.deciding import Deciding, deciding
+from fedci.result.deciding import Deciding, deciding_of
+from fedci.result.degenerate import plausibility_of
+from fedci.result.habits import HABITS
 from fedci.result.subgroup_effects import Subgroups, subgroups_of
-from fedci.site.people import PAIR, Pair, People, by_the_end, stream_cate, stream_curves, stream_risks
-from fedci.site.prepared import Units, common_units
+from fedci.result.versions import versions
+from fedci.site.people import PAIR, Pair, People
 from fedci.study.study import Study
-from fedci.table.design import design_columns, design_from
-from fedci.table.table import Source
-from fedci.version import __version__
+from fedci.table.design import design_from
+from fedci.table.source import Source
 
 if TYPE_CHECKING:
     import pandas as pd
-
-HABITS = {
-    "predict": ": effects of new people are result.effect(X), with intervals result.effect_interval(X)",
-    "const_marginal_effect": ": the expected effect is result.effect(X)", "marginal_effect": ": ask result.effect(X)",
-    "ate_inference": ": result.ate() has .mean, .sd and .interval()", "params": ": ask result.summary()",
-    "conf_int": ": ask result.ate_interval()", "coef_": ": there are no coefficients; see result.drivers()",
-    "score": ": see result.diagnostics.fit", "to_csv": ": result.save('folder') writes effects.csv",
-    "plot": ": write_report('folder') makes a page with plots"}
-"""What users of pandas, scikit-learn and EconML ask for, and what to ask instead."""
-PARTS = ("jax", "jaxlib", "numpy", "scipy", "optax", "pandas", "pyarrow", "pydantic")
-"""Packages whose versions a result records."""
-KINDS = {"numeric": "a number", "binary": "an outcome of 0 and 1", "survival": "a time to an event", "count": "a count"}
-"""Types of outcomes in words."""
-
-
-def versions() -> dict[str, str]:
-    ours = {"fedci": __version__, "python": platform.python_version()}
-    return ours | {name: metadata.version(name) for name in PARTS}
-
 
 @dataclass(kw_only=True, repr=False)
 class Result(Shown):
@@ -130,45 +106,10 @@ class Result(Shown):
     def _plausibility(self) -> Plausibility:
         """Of a study without diagnostics, or of a version without this one. Of more arms, of the first contrast with
         sizes that cannot be, if there is one."""
-        if self.many and self.pair is None:
-            each = [self._of(pair)._plausibility() for pair in self.pairs]
-            return next((one for one in each if one.degenerate), each[0])
-        effects, treated = self.outcome.effects, self._share
-        sums = {} if self.study.policy.noises("effects") else {
-            plausibility.EVERYBODY: self._sums(), **{site: self._sums(site) for site in effects.sums}}
-        found = plausibility.summary(
-            self._outcome_sd(treated), treated, self._noise_sd(),
-            plausibility.averages_of({over: part.expected() for over, part in sums.items()}), None)
-        return found.sealed() if self.blinded else found
-
-    @property
-    def _share(self) -> float:
-        """Of the treated among both arms."""
-        layout = self.outcome.layout
-        if self.many:
-            people = np.sum([(site.rows - site.treated, *site.others) for site in layout.people.values()], 0)
-            against, arm = (float(people[place]) for place in self._pair)
-            return arm / max(arm + against, 1.0)
-        return sum(site.treated for site in layout.people.values()) / layout.rows
-
-    def _outcome_sd(self, treated: float) -> float:
-        """In its units; of 0 and 1 by the average risks, of counts by the average rates, as if they were Poisson's."""
-        if self.of_numbers:
-            return self.outcome.layout.scales.y_sd
-        if self.of_rates:
-            rates = self._sums().rates()
-            return float(np.sqrt(np.mean((1.0 - treated) * rates.untreated + treated * rates.treated)))
-        risks = self._sums().risks()
-        mean = float(np.mean((1.0 - treated) * risks.untreated + treated * risks.treated))
-        return float(np.sqrt(mean * (1.0 - mean)))
-
-    def _noise_sd(self) -> tuple[float, float] | None:
-        """None of what is no number."""
-        if not self.of_numbers:
-            return None
-        layout = self.outcome.layout
-        draws = layout.model.draws_at(self.outcome.effects.draws, 0)
-        return leave_one_out.mean_noise_sd(layout.model, self.outcome.fit.theta, draws, layout.scales.y_sd, self._pair)
+        pairs = self.pairs if self._of_all_arms else (self._pair,)
+        each = [plausibility_of(self.study, self.outcome, pair, self._of(pair)._each_sums()) for pair in pairs]
+        each = [one.sealed() for one in each] if self.blinded else each
+        return next((one for one in each if one.degenerate), each[0])
 
     # --- more than two arms
 
@@ -218,38 +159,18 @@ class Result(Shown):
         return f"{names[pair[1]]} vs {names[pair[0]]}"
 
     def _by_contrast(self, table: Callable[[Result], pd.DataFrame]) -> pd.DataFrame:
-        import pandas as pd
-
         self._check_open()
-        names, parts = self.study.arm_names, []
-        for against, arm in self.pairs:
-            part = table(self._of((against, arm)))
-            part.insert(0, "against", names[against])
-            part.insert(0, "arm", names[arm])
-            parts.append(part)
-        return pd.concat(parts, ignore_index=True)
+        return tables.by_contrast({pair: table(self._of(pair)) for pair in self.pairs}, self.study.arm_names)
 
     def arm_table(self, alpha: float = 0.05) -> pd.DataFrame:
         """What is expected in each arm on average (a mean, a risk, of a time by the last horizon, or a rate), if all
         people of a group got it: over everybody ('all'), and over who got each arm."""
-        import pandas as pd
-
         self._check_open()
         if not self.many:
             raise UsageError("the study has two arms: ask for table(), risk_table() or rate_table()")
-        rows, names = [], self.study.arm_names
-        for site in (None, *self.outcome.effects.sums):
-            sums = self._all_sums(site)
-            people = np.sum([part["people"] for part in sums.parts], 0)
-            for place, over in enumerate(("all", *names)):
-                for arm, name in enumerate(names if people[place] else ()):
-                    effect = sums.in_arm(arm, place)
-                    centre = self.outcome.layout.scales.y_mean if self.of_numbers else 0.0
-                    low, high = effect.interval(alpha)
-                    rows.append({"arm": name, "over": over, "site": site or "all", "people": int(people[place]),
-                                 "mean": centre + effect.mean, "sd": effect.sd, "low": centre + low,
-                                 "high": centre + high})
-        return pd.DataFrame(rows)
+        centre = self.outcome.layout.scales.y_mean if self.of_numbers else 0.0
+        return tables.of_arms({site or tables.ALL: self._all_sums(site) for site in (None, *self.outcome.effects.sums)},
+                              self.study.arm_names, centre, alpha)
 
     @property
     def of_risks(self) -> bool:
@@ -283,23 +204,12 @@ class Result(Shown):
         if not self.blinded:
             raise UsageError("the effects are open already" + (f", by {self.opened['by']} at {self.opened['at']}"
                                                                if self.opened else ": the study is not blinded"))
-        sealed = self.diagnostics  # what is open of them: the rest would tell part of the effect
-        problems = sealed.problems if sealed is not None else ()
-        if not by.strip():
-            raise UsageError("say who opens the effects: unblind(by='your name')")
-        if problems and not reason.strip():
-            named = ", ".join(problem.name for problem in problems)
-            raise UsageError(f"the diagnostics name problems: {named}. Mend the study, or give the reason why its "
-                             f"effects are opened all the same: unblind(by=…, reason=…), --reason")
-        now = datetime.now(UTC).isoformat(timespec="seconds")
-        self.opened = {"at": now, "by": by.strip(), "reason": reason.strip()}
+        # of the diagnostics what is open: the rest would tell part of the effect
+        self.opened = blinding.opened(self.diagnostics, by, reason)
         return self
 
     def _check_open(self) -> None:
-        if self.blinded:
-            raise UsageError("the study is blinded: its effects are sealed until somebody has read the diagnostics "
-                             "(print(result.diagnostics)) and opens them with result.unblind(by=…), or "
-                             "`fedci unblind RESULT --by NAME`")
+        blinding.check_open(self.blinded)
 
     # --- average effects: the coordinator's
 
@@ -332,27 +242,18 @@ class Result(Shown):
             return sums.expected(population)
         if of != "ite":
             raise UsageError(f"of = {of!r} is unknown: choose 'cate' (expected effects) or 'ite' (realised effects)")
-        self._check_realised()
+        suited.check_realised(self.study)
         if not self.study.tells_realised:
             raise UsageError("realised effects are not told where effects have noise for privacy (policy.noised, or "
                              "policy.sum_noise): ask for of='cate'")
         return sums.realised(noise_correlation, population)
-
-    def _check_realised(self) -> None:
-        if not self.of_numbers:
-            raise UsageError(f"realised effects of {KINDS[self.study.outcome_type]} are not told: nobody is seen both "
-                             "treated and untreated, and for few values no model of it is less arbitrary than another. "
-                             "Ask for expected ones: differences of risks, or of rates")
-        if self.many:
-            raise UsageError("realised effects are of two arms: who got one of more lacks several outcomes. Ask for "
-                             "expected ones, of='cate'")
 
     def risks(self, site: str | None = None, population: str = "all", time: float | None = None) -> Risks:
         """Average risks of an outcome of 0 and 1 without and with treatment, over 'all', the 'treated' or the
         'control's: `.difference`, `.ratio`, `.odds_ratio`, `.number_needed(alpha)`. Of a time to an event, by `time`;
         none: by the last horizon."""
         self._check_open()
-        self._check_of_risks()
+        suited.check_of_risks(self.study)
         if time is not None:
             return self.survival(site, population).risks(time)
         return self._of_people(site, population).risks(population)
@@ -361,14 +262,14 @@ class Result(Shown):
         """Average curves of a time to an event without and with treatment: `.times`, `.of_untreated`,
         `.difference(time)`, `.rmst(time)`, `.risks(time)`."""
         self._check_open()
-        self._check_of_times()
+        suited.check_of_times(self.study)
         curves = self._of_people(site, population).curves(population)
         return Survival(self.outcome.layout.timing, curves[:, 0], curves[:, 1])
 
     def rates(self, site: str | None = None, population: str = "all") -> Rates:
         """Average rates of a count without and with treatment, per unit of exposure: `.difference`, `.ratio`."""
         self._check_open()
-        self._check_of_rates()
+        suited.check_of_rates(self.study)
         return self._of_people(site, population).rates(population)
 
     def _of_people(self, site: str | None, population: str) -> EffectSums:
@@ -379,24 +280,13 @@ class Result(Shown):
             raise UsageError(f"there is nobody in the group '{population}'" + (f" at site '{site}'" if site else ""))
         return sums
 
-    def _check_of_risks(self) -> None:
-        if not self.of_risks:
-            raise UsageError(f"the outcome '{self.study.outcome}' is {KINDS[self.study.outcome_type]}, and has no "
-                             f"risks: ask for ate() or effect(X)")
-
-    def _check_of_times(self) -> None:
-        if not self.of_times:
-            raise UsageError(f"the outcome '{self.study.outcome}' is {KINDS[self.study.outcome_type]}, and has no "
-                             f"survival: ask for ate() or effect(X)")
-
-    def _check_of_rates(self) -> None:
-        if not self.of_rates:
-            raise UsageError(f"the outcome '{self.study.outcome}' is {KINDS[self.study.outcome_type]}, and has no "
-                             f"rates: ask for ate() or effect(X)")
-
     def _sums(self, site: str | None = None) -> EffectSums:
         """Of one site, or of all, of both arms."""
         return self._all_sums(site).between(*self._pair)
+
+    def _each_sums(self) -> dict[str, EffectSums]:
+        """Of all sites together, and of each whose sums were told."""
+        return {site or tables.ALL: self._sums(site) for site in (None, *self.outcome.effects.sums)}
 
     def _all_sums(self, site: str | None = None) -> EffectSums:
         """Of all arms; with noise for privacy, a site's are over all draws, which the sites share."""
@@ -443,9 +333,11 @@ class Result(Shown):
             raise UsageError("the table of people to predict for has no rows: give at least one person")
         if not self.of_numbers:
             if outcome_noise:
-                self._check_realised()
+                suited.check_realised(self.study)
             return (self.rates_at(x, site) if self.of_rates else self.risks_at(x, site)).difference
-        return self._here(site).cate(x, outcome_noise, self._pair) if site else self._elsewhere(x, outcome_noise)
+        if site:
+            return self._here(site).cate(x, outcome_noise, self._pair)
+        return elsewhere.effects(self.study, self.outcome, x, self._pair, outcome_noise)
 
     def risk_posterior(self, X: Any, site: str | None = None) -> Risks:
         """Risks without and with treatment of each row of X, where the outcome is 0 and 1: `.of_untreated.mean`,
@@ -457,7 +349,7 @@ class Result(Shown):
     def risks_at(self, x: np.ndarray, site: str | None = None) -> Risks:
         """`risk_posterior` at rows x [p, d] of the design."""
         self._check_open()
-        self._check_of_risks()
+        suited.check_of_risks(self.study)
         if not len(x):
             raise UsageError("the table of people to predict for has no rows: give at least one person")
         found = self.rates_at(x, site)
@@ -466,63 +358,40 @@ class Result(Shown):
     def rates_at(self, x: np.ndarray, site: str | None) -> Rates:
         """Risks, or rates, at rows x [p, d] of the design."""
         self._check_open()
-        return self._here(site).risks(x, self._pair) if site else self._risks_elsewhere(x, True)
+        if site:
+            return self._here(site).risks(x, self._pair)
+        return elsewhere.rates(self.study, self.outcome, x, self._pair)
 
     def rate_posterior(self, X: Any, site: str | None = None) -> Rates:
         """Rates without and with treatment of each row of X, where the outcome is a count."""
         self._check_open()
-        self._check_of_rates()
+        suited.check_of_rates(self.study)
         return self.rates_at(design_from(self.study, X, site or "new")[0], site)
 
     def survival_posterior(self, X: Any, site: str | None = None) -> Survival:
         """Curves without and with treatment of each row of X, where the outcome is a time to an event:
         `.difference(time)`, `.rmst(time)`, …"""
         self._check_open()
-        self._check_of_times()
+        suited.check_of_times(self.study)
         x, _ = design_from(self.study, X, site or "new")
-        curves = self._here(site).curves(x) if site else self._curves_elsewhere(x, True)
+        curves = self._here(site).curves(x) if site else elsewhere.curves(self.study, self.outcome, x)
         return Survival(self.outcome.layout.timing, *(curves[..., arm] for arm in self._pair))
 
     def shared_effects_at(self, x: np.ndarray) -> np.ndarray:
         """[L, p] effects at rows of the design by each draw of what all sites share, without what is a site's own."""
         if self.of_numbers:
             return self.effects_at(x).means
-        risks = self._risks_elsewhere(x, False)
+        risks = elsewhere.rates(self.study, self.outcome, x, self._pair, drawn=False)
         return risks.treated - risks.untreated
-
-    def _risks_elsewhere(self, x: np.ndarray, drawn: bool) -> Rates:
-        if self.of_times:
-            return by_the_end(self._curves_elsewhere(x, drawn), self._pair)
-        vector, nobody, draws, units = self._nowhere()
-        model = self.outcome.layout.model
-        rate = float(units.timing[0]) if self.of_rates else 1.0
-        return stream_risks(model, vector, nobody, draws, units.covariates(x), model.options.jitter, drawn, rate,
-                            self._pair)
-
-    def _curves_elsewhere(self, x: np.ndarray, drawn: bool) -> np.ndarray:
-        _, nobody, draws, units = self._nowhere()
-        model = self.outcome.layout.model
-        known = nobody.known(model, draws, model.options.jitter)
-        return stream_curves(model, known, units.covariates(x), len(self.sites), drawn)
 
     def effect_bounds(self, X: Any, strength: float, site: str) -> tuple[np.ndarray, np.ndarray]:
         """([p] lower, [p] upper) of the expected effect for each row of X, if unmeasured confounding is at most
         `strength`: Λ ≥ 1 of the marginal sensitivity model, by which odds of treatment may differ among people alike in
         X (docs/diagnostics.md). Bounds of the posterior mean: an interval's ends move by as much.
         """
-        if not strength >= 1.0:
-            raise UsageError(f"strength = {strength} is no Λ: give 1 (no confounding) or more, such as 1.5")
-        if not self.of_numbers:
-            raise UsageError("the bounds of one person's effect are of numeric outcomes: of others the report has "
-                             "those of the average")
-        mean, known = self.effect(X, site), self.outcome.diagnostics
-        if (known is None or known.overlap is None or known.sensitivity is None
-                or known.sensitivity.noise_sd is None or site in known.overlap.withheld):
-            raise UsageError("the bounds need the propensity model, which this result lacks: run the study with "
-                             "diagnostics")
-        x, missing = design_from(self.study, X, site)
-        e = known.overlap.propensity(np.hstack([x, missing[:, self.outcome.layout.indicators]]), site)
-        half = half_width(e, known.sensitivity.noise_sd, strength)
+        suited.check_bounds(self.study, strength)
+        mean = self.effect(X, site)
+        half = individual.half_widths(self.study, self.outcome, X, site, strength)
         return mean - half, mean + half
 
     def ite(self, site: str, noise_correlation: float | None = None, alpha: float = 0.05) -> pd.DataFrame:
@@ -535,7 +404,7 @@ class Result(Shown):
         Of an outcome of 0 and 1, in place of realised effects: risk_untreated, risk_treated with their ends.
         """
         self._check_open()
-        return people_effects(self._here(site), noise_correlation, alpha, self.study.arms)
+        return individual.people_effects(self._here(site), noise_correlation, alpha, self.study.arms)
 
     def impute(self, people: Any, site: str, noise_correlation: float | None = None,
                draws: int | None = None) -> Effect:
@@ -544,8 +413,8 @@ class Result(Shown):
         Time is cubic in the people, for each posterior draw: `draws` takes only the first so many.
         """
         self._check_open()
-        self._check_realised()
-        _check_correlation(noise_correlation)
+        suited.check_realised(self.study)
+        individual.check_correlation(noise_correlation)
         return self._here(site).impute(*Source(site, people).read_people(self.study), noise_correlation, draws)
 
     def _here(self, site: str) -> People:
@@ -554,35 +423,12 @@ class Result(Shown):
                              f"Ask at the site, or call effect(X) without a site for people elsewhere.")
         return self.people[site]
 
-    def _elsewhere(self, x: np.ndarray, outcome_noise: bool) -> Effect:
-        """At a site with nobody in the study and average moments: the prior of f, and of g given the sites'."""
-        vector, nobody, draws, units = self._nowhere()
-        model = self.outcome.layout.model
-        return stream_cate(model, vector, nobody, draws, units.covariates(x), model.options.jitter, units.y_sd,
-                           outcome_noise, self._pair)
-
-    def _nowhere(self) -> tuple[np.ndarray, Any, Any, Units]:
-        """(Θ, a site without people, its draws, the units)."""
-        layout, fit = self.outcome.layout, self.outcome.fit
-        draws = layout.model.draws_elsewhere(self.outcome.effects.draws, fit.theta, layout.u, layout.pooled_u,
-                                             self.outcome.seed)
-        nobody = layout.model.no_rows(layout.pooled_u)
-        return (fit.theta, repeated(nobody, draws) if layout.laws.size else nobody, draws,
-                common_units(self.study, layout, len(self.sites), self.outcome.seed))
-
     # --- tables and words
 
     def table(self, alpha: float = 0.05) -> pd.DataFrame:
         """ATE, ATT and ATC, of all sites together and of each: mean, sd, interval, people; of more arms `contrasts`."""
-        import pandas as pd
-
         self._check_open()
-        if self._of_all_arms:
-            return self.contrasts(alpha)
-        rows = [_row(self._sums(site), population, alpha) | {"site": site or "all"}
-                for site in (None, *self.outcome.effects.sums)
-                for population in POPULATIONS if self._sums(site).people(population.name)]
-        return pd.DataFrame(rows, columns=["estimand", "site", "people", "mean", "sd", "low", "high"])
+        return self.contrasts(alpha) if self._of_all_arms else tables.of_effects(self._each_sums(), alpha)
 
     def risk_table(self, alpha: float = 0.05) -> pd.DataFrame:
         """Of an outcome of 0 and 1, over the same people as `table`, of all sites together and of each: risks without
@@ -590,51 +436,26 @@ class Result(Shown):
 
         Ratios are medians. The number needed is empty where the interval of the difference holds 0.
         """
-        import pandas as pd
-
         self._check_open()
-        self._check_of_risks()
-        if self._of_all_arms:
-            return self._by_contrast(lambda one: one.risk_table(alpha))
-        return pd.DataFrame([
-            {"over": population.name, "site": site or "all", "people": self._sums(site).people(population.name),
-             **_risk_columns(self._sums(site).risks(population.name), alpha)}
-            for site in (None, *self.outcome.effects.sums)
-            for population in POPULATIONS if self._sums(site).people(population.name)])
+        suited.check_of_risks(self.study)
+        return (self._by_contrast(lambda one: one.risk_table(alpha)) if self._of_all_arms else
+                tables.of_risks(self._each_sums(), alpha))
 
     def survival_table(self, alpha: float = 0.05) -> pd.DataFrame:
         """Of a time to an event, over the same people as `table`, at the end of each interval and at each horizon:
         survival without and with treatment, its difference, restricted mean times and theirs, each with its ends."""
-        import pandas as pd
-
         self._check_open()
-        self._check_of_times()
-        if self._of_all_arms:
-            return self._by_contrast(lambda one: one.survival_table(alpha))
-        rows = []
-        for site in (None, *self.outcome.effects.sums):
-            for population in POPULATIONS:
-                if people := self._sums(site).people(population.name):
-                    curves = self.survival(site, population.name)
-                    rows += [{"over": population.name, "site": site or "all", "people": people, "time": time,
-                              **_survival_columns(curves, time, alpha)}
-                             for time in sorted({*curves.times.tolist(), *self.study.horizons})]
-        return pd.DataFrame(rows)
+        suited.check_of_times(self.study)
+        return (self._by_contrast(lambda one: one.survival_table(alpha)) if self._of_all_arms else
+                tables.of_survival(self._each_sums(), self.outcome.layout.timing, self.study.horizons, alpha))
 
     def rate_table(self, alpha: float = 0.05) -> pd.DataFrame:
         """Of a count, over the same people as `table`: rates without and with treatment, their difference and ratio (a
         median), each with its interval."""
-        import pandas as pd
-
         self._check_open()
-        self._check_of_rates()
-        if self._of_all_arms:
-            return self._by_contrast(lambda one: one.rate_table(alpha))
-        return pd.DataFrame([
-            {"over": population.name, "site": site or "all", "people": self._sums(site).people(population.name),
-             **_rate_columns(self._sums(site).rates(population.name), alpha)}
-            for site in (None, *self.outcome.effects.sums)
-            for population in POPULATIONS if self._sums(site).people(population.name)])
+        suited.check_of_rates(self.study)
+        return (self._by_contrast(lambda one: one.rate_table(alpha)) if self._of_all_arms else
+                tables.of_rates(self._each_sums(), alpha))
 
     @property
     def _of_all_arms(self) -> bool:
@@ -649,22 +470,8 @@ class Result(Shown):
         largest weights in a direction, or of the greatest relevance to products and thresholds (either of length 1).
         `thresholds` says where abrupt changes are. None for the paper's model.
         """
-        import pandas as pd
-
         self._check_open()
-        layout = self.outcome.layout
-        parts = layout.model.driver_parts
-        if not parts:
-            return None
-        carried = layout.model.drivers(layout.model.draws_at(self.outcome.effects.draws, 0), self.pair)
-        columns = design_columns(self.study)[0]
-        marked = () if self.study.completes else layout.indicators
-        names = [*columns, *(f"{columns[i]} missing" for i in marked), *(["time"] if self.of_times else [])]
-        largest = [", ".join(f"{names[c]} {weights[c]:{'+' if part.along else ''}.2f}"
-                             for c in np.argsort(-np.abs(weights))[:strongest])
-                   if part.weights else "" for part, weights in zip(parts, carried.weights.T, strict=True)]
-        return pd.DataFrame({"part": [part.name for part in parts], "outcome": carried.shares[0],
-                             "effect": carried.shares[1], "covariates": largest})
+        return explained.drivers(self.study, self.outcome, self.pair, strongest)
 
     def thresholds(self, alpha: float = 0.05) -> pd.DataFrame | None:
         """Where the outcome without treatment, and the effect, change abruptly along a numeric covariate, averaged over
@@ -673,23 +480,8 @@ class Result(Shown):
         One row per threshold: of ('outcome' or 'effect'), covariate, place, change (from below the place to above it),
         the ends of their intervals, probability. None for the paper's model, and where the outcome is 0 and 1.
         """
-        import pandas as pd
-
         self._check_open()
-        if not self.of_numbers:  # its limits are in standard deviations of the outcome, and were measured there
-            return None
-        layout = self.outcome.layout
-        names, kinds = design_columns(self.study)
-        columns = [c for c, kind in enumerate(kinds) if kind == "numeric" and not layout.withheld[c]]
-        draws = layout.model.draws_at(self.outcome.effects.draws, 0)
-        found = layout.model.thresholds(draws, columns, check_alpha(alpha), self.pair)
-        if found is None:
-            return None
-        means, sds, _, y_sd = layout.scales
-        rows = [(one.of, names[one.column], *one.place.scaled(sds[one.column], means[one.column]),
-                 *one.change.scaled(y_sd), one.probability) for one in found]
-        return pd.DataFrame(rows, columns=["of", "covariate", "place", "place_low", "place_high",
-                                           "change", "change_low", "change_high", "probability"])
+        return explained.thresholds(self.study, self.outcome, self.pair, alpha)
 
     def sensitivity(self, alpha: float = 0.05) -> pd.DataFrame:
         """How realised effects depend on the noise correlation that no data inform.
@@ -740,15 +532,11 @@ class Result(Shown):
         self._check_open()
         if self.study.decisions is None:
             raise UsageError("the study asks nothing for decisions: write [decisions] (docs/decisions.md)")
-        found = self._deciding()
+        found = deciding_of(self.study, self.outcome)
         if found is None:
             raise UsageError("what the study asks for decisions was not told: print(result.diagnostics) says why")
         return found
 
-    def _deciding(self) -> Deciding | None:
-        layout, known = self.outcome.layout, self.diagnostics
-        same = known.sameness.probability if known is not None and known.sameness is not None else None
-        return deciding(self.study, self.outcome.effects.decisions, layout.scales.x_sd, len(self.sites), same)
 
     def warnings(self) -> tuple[str, ...]:
         """Everything a reader of the effects should know before trusting them."""
@@ -760,44 +548,7 @@ class Result(Shown):
 
     def plain(self, alpha: float = 0.05) -> dict[str, Any]:
         """The average effects and how they were reached, as JSON holds them; no effects while they are sealed."""
-        tables = {"risks": (self.of_risks, self.risk_table), "survival": (self.of_times, self.survival_table),
-                  "rates": (self.of_rates, self.rate_table)}
-        risks = {name: None if self.blinded else _without_nan(table(alpha))
-                 for name, (has, table) in tables.items() if has}
-        return {"study": self.study.name, "treatment": self.study.treatment, "outcome": self.study.outcome,
-                "outcome_type": self.study.outcome_type,
-                "run": self.outcome.run, "seed": self.outcome.seed, "verdict": self.verdict,
-                "rounds": len(self.outcome.fit.rounds), "alpha": alpha, "blinded": self.blinded,
-                "degenerate": self.degenerate,
-                "effects": None if self.blinded else self.table(alpha).to_dict("records"), **risks,
-                **({"arms": list(self.study.arms),
-                    "arm_table": None if self.blinded else self.arm_table(alpha).to_dict("records")}
-                   if self.many else {}),
-                **self._plain_subgroups(alpha), **self._plain_trial(),
-                **self._plain_decisions(alpha),
-                "warnings": list(self.warnings())}
-
-    def _plain_trial(self) -> dict[str, Any]:
-        """Of a randomised study: the difference of its arms without a model."""
-        if not self.study.design.randomised:
-            return {}
-        found = self.diagnostics.trial if self.diagnostics is not None else None
-        return {"trial": None if found is None else found.model_dump(exclude={"verdicts"})}
-
-    def _plain_decisions(self, alpha: float) -> dict[str, Any]:
-        """Of a study that asks for them."""
-        if self.study.decisions is None:
-            return {}
-        found = None if self.blinded else self._deciding()
-        return {"decisions": None if found is None else found.plain(alpha)}
-
-    def _plain_subgroups(self, alpha: float) -> dict[str, Any]:
-        """Of a study that names some."""
-        if not self.study.subgroups:
-            return {}
-        if self.blinded or not self.outcome.effects.subgroups:
-            return {"subgroups": None, "contrasts": None}
-        return {"subgroups": _without_nan(self.subgroups(alpha)), "contrasts": _without_nan(self.contrasts(alpha))}
+        return record.plain(self, alpha)
 
     def save(self, folder: Path | str, force: bool = False) -> None:
         """Write the result to a folder; each local site's private part goes to sites/NAME with mode 0600."""
@@ -811,78 +562,3 @@ class Result(Shown):
         from fedci.result.storage import load_result
 
         return load_result(folder)
-
-
-def people_effects(people: People, noise_correlation: float | None = None, alpha: float = 0.05,
-                   arms: Sequence[str] = ()) -> pd.DataFrame:
-    """`Result.ite`, where a site's people are all there is of the result. Of more than two `arms`, expected effects of
-    each against the reference."""
-    import pandas as pd
-
-    _check_correlation(noise_correlation)
-    if arms:
-        parts = {f"cate {name}": people.cate(pair=(0, place)) for place, name in enumerate(arms) if place}
-    elif people.ready.model.outcome != "numeric":
-        risks, name = people.risks(), "rate" if people.ready.model.outcome == "count" else "risk"
-        parts = {"cate": risks.difference, f"{name}_untreated": risks.of_untreated, f"{name}_treated": risks.of_treated}
-    else:
-        parts = {"cate": people.cate(), "ite": people.ite(noise_correlation)}
-    return pd.DataFrame({key: value for name, effect in parts.items()
-                         for key, value in _columns(name, effect, alpha).items()},
-                        index=pd.Index(people.rows, name="row"))
-
-
-def _columns(name: str, effect: Effect, alpha: float) -> dict[str, np.ndarray]:
-    low, high = effect.interval(alpha)
-    return {name: effect.mean, f"{name}_sd": effect.sd, f"{name}_low": low, f"{name}_high": high}
-
-
-def _check_correlation(value: float | None) -> None:
-    if value is not None and not -1.0 < value < 1.0:
-        raise UsageError(f"noise_correlation = {value} is outside (−1, 1)")
-
-
-def _risk_columns(risks: Risks, alpha: float) -> dict[str, float]:
-    parts = {"risk_untreated": risks.of_untreated, "risk_treated": risks.of_treated, "difference": risks.difference,
-             "ratio": risks.ratio, "odds_ratio": risks.odds_ratio}
-    columns: dict[str, float] = {}
-    for name, effect in parts.items():
-        middle = effect.quantile(0.5) if "ratio" in name else effect.mean
-        columns |= dict(zip((name, f"{name}_low", f"{name}_high"), (middle, *effect.interval(alpha)), strict=True))
-    needed = risks.number_needed(alpha) or (np.nan,) * 3
-    return columns | dict(zip(("needed", "needed_low", "needed_high"), needed, strict=True))
-
-
-def _survival_columns(curves: Survival, time: float, alpha: float) -> dict[str, float]:
-    risks, means = curves.risks(time), curves.rmst(time)
-    parts = {"survival_untreated": Risks(risks.untreated, 1.0 - risks.untreated).of_treated,
-             "survival_treated": Risks(risks.treated, 1.0 - risks.treated).of_treated,
-             "difference": curves.difference(time), "rmst_untreated": means.of_untreated,
-             "rmst_treated": means.of_treated, "rmst_difference": means.difference}
-    columns: dict[str, float] = {}
-    for name, effect in parts.items():
-        columns |= dict(zip((name, f"{name}_low", f"{name}_high"), (effect.mean, *effect.interval(alpha)), strict=True))
-    return columns
-
-
-def _rate_columns(rates: Rates, alpha: float) -> dict[str, float]:
-    parts = {"rate_untreated": rates.of_untreated, "rate_treated": rates.of_treated, "difference": rates.difference,
-             "ratio": rates.ratio}
-    columns: dict[str, float] = {}
-    for name, effect in parts.items():
-        middle = effect.quantile(0.5) if name == "ratio" else effect.mean
-        columns |= dict(zip((name, f"{name}_low", f"{name}_high"), (middle, *effect.interval(alpha)), strict=True))
-    return columns
-
-
-def _without_nan(table: pd.DataFrame) -> list[dict[str, Any]]:
-    """As JSON holds it: None where there is no number."""
-    return [{name: None if isinstance(value, float) and np.isnan(value) else value for name, value in row.items()}
-            for row in table.to_dict("records")]
-
-
-def _row(sums: EffectSums, population: Population, alpha: float) -> dict[str, Any]:
-    effect = sums.expected(population.name)
-    low, high = effect.interval(alpha)
-    return {"estimand": population.estimand, "people": sums.people(population.name), "mean": effect.mean,
-            "sd": effect.sd, "low": low, "high": high}

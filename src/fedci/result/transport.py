@@ -62,7 +62,7 @@ class Transported:
 
 
 def of_people(result: Result, people: Any) -> Transported:
-    """Of a frame, or of a file or query as `table.located` gives it: read chunk by chunk, and nothing of it is kept."""
+    """Of a frame, or of a file or query as `source.located` gives it: read chunk by chunk, and none of it is kept."""
     import pandas as pd
 
     if isinstance(people, pd.DataFrame | np.ndarray):

@@ -16,7 +16,7 @@ from fedci.errors import DisclosureError, NumericalError
 from fedci.model.family import Arrays
 from fedci.model.rows import Weighed
 from fedci.site import accountant
-from fedci.site.accountant import Cohort
+from fedci.site.cohort import Cohort, check_span
 from fedci.site.describing import Part
 from fedci.site.diagnosing import Here
 from fedci.site.prepared import Prepared
@@ -78,7 +78,7 @@ def _stays_hidden(party: Party, run: Run, cohort: Cohort, known: list[Cohort], p
     """Beside what this run has told, and whatever the site told before."""
     try:
         if policy.min_difference or policy.min_cell:
-            accountant.check_span(party.name, cohort, known, policy)
+            check_span(party.name, cohort, known, policy)
         if party.accountant is not None:
             rows = cohort.prints[WAY].astype(int)
             about = accountant.release(site=party.name, run=run.name, agreed=party.agreed, study=run.study,

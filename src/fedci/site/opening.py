@@ -16,7 +16,9 @@ from fedci.site.limits import check_floors, check_memory, check_noise, check_rou
 from fedci.site.linking import begin_linkage
 from fedci.site.run import Party, Run, after_linkage, reply_to, required, with_rows
 from fedci.table import small_cells
-from fedci.table.table import COINCIDE, IS_CONSTANT, ONE_OUTCOME, Table
+from fedci.table.dependence import COINCIDE, IS_CONSTANT
+from fedci.table.roles import ONE_OUTCOME
+from fedci.table.table import Table
 from fedci.table.values import told_of
 from fedci.version import __version__
 

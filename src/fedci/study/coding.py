@@ -40,6 +40,14 @@ def name_of(text: str) -> str:
     return text
 
 
+def is_name(text: str) -> bool:
+    """Whether a column, a level or a study may be called so."""
+    try:
+        return bool(name_of(text))
+    except ValueError:
+        return False
+
+
 Name = Annotated[str, AfterValidator(name_of)]
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 Combine = Literal["sum", "difference", "product", "ratio", "mean", "minimum", "maximum", "any", "all"]

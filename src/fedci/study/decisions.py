@@ -19,7 +19,7 @@ from fedci.study.options import nearest
 from fedci.study.stated import Stated
 
 if TYPE_CHECKING:
-    from fedci.study.study import Covariate
+    from fedci.study.covariate import Covariate
 
 MOST_ALONG = 12
 """Columns: products of more would tell more than the answer is worth."""

@@ -19,6 +19,8 @@ OutcomeType = Literal["numeric", "binary", "survival", "count"]
 TYPES: tuple[str, ...] = get_args(OutcomeType)
 KEYS = {"numeric": ("name", "type"), "binary": ("name", "type"), "count": ("name", "type", "exposure"),
         "survival": ("time", "event", "type", "horizons", "cuts")}
+OF_TYPES = ("outcome_type", "time", "horizons", "cuts", "exposure")
+"""The fields of a study that a file writes into `outcome = { … }`."""
 INTERVALS = 8
 """Of a time to an event, where the study names no cuts: at most, and about equally many events in each."""
 MOST_CUTS = 32

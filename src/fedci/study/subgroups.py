@@ -27,7 +27,7 @@ from fedci.study.options import nearest
 from fedci.study.stated import Stated
 
 if TYPE_CHECKING:
-    from fedci.study.study import Covariate
+    from fedci.study.covariate import Covariate
 
 MOST = 24
 """Groups of all definitions together."""

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedci.errors import UsageError
-from fedci.study.study import Covariate, Study
+from fedci.study.covariate import Covariate
+from fedci.study.study import Study
 from fedci.table.columns import from_frame
 from fedci.table.recode import coded
 from fedci.table.values import Column, count, level_codes, numbers, quoted, refuse, refuse_rows, told_of, zeros_and_ones

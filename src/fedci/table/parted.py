@@ -11,7 +11,7 @@ from fedci.study.coding import code_word
 from fedci.study.options import nearest
 from fedci.study.study import Study
 from fedci.table.columns import read_columns
-from fedci.table.table import Source
+from fedci.table.source import Source
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -20,11 +20,12 @@ import pyarrow.compute as pc
 
 from fedci.errors import DataError, FedciError
 from fedci.plain import printable
-from fedci.study.coding import MAX_NAME
+from fedci.study.coding import MAX_NAME, is_name
+from fedci.study.covariate import Covariate
 from fedci.study.omop import Omop
 from fedci.study.options import nearest
 from fedci.study.policy import policy as policy_of
-from fedci.study.study import Covariate, Study, is_name
+from fedci.study.study import Study
 from fedci.table.cdm import common_of
 from fedci.table.columns import ANY_SIZE, read_columns
 from fedci.table.database import Query, kind_at

@@ -9,7 +9,7 @@ from fedci.benchmark.cost import noise_cost
 from fedci.benchmark.cost.noise_cost import NONE, Cell
 from fedci.errors import DisclosureError
 from fedci.estimator import FedCI
-from fedci.table.table import Source
+from fedci.table.source import Source
 
 
 def cells():

@@ -15,7 +15,7 @@ from fedci.site.noising import SumNoise, digest_of, sum_noise_of
 from fedci.site.summing import _check_units
 from fedci.study.options import preset, with_noise
 from fedci.study.study import Study
-from fedci.table.table import Source
+from fedci.table.source import Source
 
 COVARIATES = [f"x{k}" for k in range(5)]
 

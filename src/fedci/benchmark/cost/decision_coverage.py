@@ -95,7 +95,7 @@ def study(outcome: str) -> Study:
 
 def measured(kind: str, outcome: str, rows: int, replication: int) -> Cell:
     from fedci.estimator import FedCI
-    from fedci.table.table import Source
+    from fedci.table.source import Source
 
     plan = study(outcome)
     tables = {f"s{site}": people(kind, outcome, rows, replication, site) for site in range(3)}
@@ -182,7 +182,7 @@ class Moved(NamedTuple):
 def moved(shift: float, rows: int, replication: int) -> Moved:
     from fedci.estimator import FedCI
     from fedci.result.transport import of_people
-    from fedci.table.table import Source
+    from fedci.table.source import Source
 
     plan = study("numeric").changed(subgroups={}, decisions=None)
     columns = ["age", "sbp", "sex", "stage", "w", "y"]

@@ -26,7 +26,7 @@ from fedci.protocol.ask import shapes
 from fedci.study.study import Study
 from fedci.synthetic import datasets
 from fedci.synthetic.datasets import Sizes, Split
-from fedci.table.table import Source
+from fedci.table.source import Source
 
 PRESETS = ("default", "few")
 ALL: dict[str, Maker] = SETS | {"DATA-2": lambda r, sizes: datasets.synthetic("DATA-2", r, sizes=sizes)}

@@ -18,7 +18,7 @@ import pandas as pd
 
 from fedci import FedCI, Source, Study
 from fedci.benchmark.cost import kept
-from fedci.study.study import Missing
+from fedci.study.covariate import Missing
 
 SITES, PEOPLE, EFFECT = 3, 200, 1.0
 WAYS: dict[str, Missing] = {"nothing is missing": "refuse", "the mean and a mark (`impute`)": "impute",

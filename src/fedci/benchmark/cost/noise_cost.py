@@ -23,7 +23,7 @@ from fedci.benchmark.cost import kept
 from fedci.estimator import FedCI
 from fedci.site import admission, summing
 from fedci.study.study import Study
-from fedci.table.table import Source
+from fedci.table.source import Source
 
 NONE = 1e-4
 """s that no sum feels."""

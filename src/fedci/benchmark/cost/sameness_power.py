@@ -67,7 +67,7 @@ def probability(splits: Sequence[Split], seed: int) -> float:
     """P(same) of one study."""
     from fedci.estimator import FedCI
     from fedci.study.study import Study
-    from fedci.table.table import Source
+    from fedci.table.source import Source
 
     study = Study(treatment="w", outcome="y", covariates=splits[0].train.names, policy="simulation")
     result = FedCI(study, seed=seed).fit([Source(f"s{s}", split.train.frame()) for s, split in enumerate(splits)])

@@ -13,7 +13,8 @@ OPENING = "Not, not alone, or not yet, where one of these holds:\n"
 FIXED = """\
 - **Several events compete, or happen again and again.** Outcomes are numbers, 0 and 1, the time to one event, or a
   count, each with a law of its own ([outcomes](outcomes.md)). Who leaves by another event counts as followed no longer.
-- **There are more than two arms, doses, or treatments that change with time.** Treatment is a column of 0 and 1.
+- **Treatment is a dose, or changes with time.** It is one of two arms, or of [several](arms.md); the figures here are
+  of two.
 - **Sites are small or few and must hold to the policy `standard`.** It asks for three sites, 50 people at each and 20
   in each arm, and for several people for every number told: most studies of fewer than thousands of people are refused
   before anything leaves ([what is protected](data-protection.md)). The figures here are made without it.
@@ -63,4 +64,5 @@ def _haste(standings: Sequence[Standing]) -> str:
     """A fit's rounds, each of which asks every site."""
     rounds = [s.ours.of("rounds").mean for s in standings if s.ours.of("rounds").count]
     return (f"- **Sites can be asked once, not again and again.** A fit took {min(rounds):.0f} to {max(rounds):.0f} "
-            f"rounds here, and each asks every site twice.\n") if rounds else ""
+            f"rounds here, and each asks every site twice. The preset `few` asks eight times in all, of "
+            f"numeric outcomes alone ([how](model.md#few-exchanges)).\n") if rounds else ""

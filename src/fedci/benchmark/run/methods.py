@@ -215,7 +215,7 @@ def fedci_fit(variant: Variant, splits: Sequence[Split], seed: int, together: bo
     outside the study, whose realised effects nobody imputes. `together`: all rows at one site, which all belong to."""
     from fedci.estimator import FedCI
     from fedci.study.study import Study
-    from fedci.table.table import Source
+    from fedci.table.source import Source
 
     start = time.perf_counter()
     keeps_constant = preset(variant.preset, dict(variant.options)).model.binary_sd is not None

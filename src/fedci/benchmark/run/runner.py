@@ -27,7 +27,7 @@ from fedci.benchmark.run.cells import Cell, SiteEffect
 from fedci.benchmark.run.suites import Choice, Suite, suite
 from fedci.errors import UsageError
 from fedci.model.programs import FRESH
-from fedci.result.result import versions
+from fedci.result.versions import versions
 
 CELLS, EFFECTS, RUNS = "cells.csv", "effects.csv", "run.json"
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")

@@ -14,7 +14,7 @@ from jaxtyping import Array, Float
 
 from fedci.model.family import NO_ANCHOR, Ask, Sums, Theta
 from fedci.model.rows import BetaLaw, on_device
-from fedci.model.shared import basis, evidence
+from fedci.model.shared import basis, evidence, sizes
 from fedci.model.shared.evidence import Statistics
 from fedci.model.shared.shared import SharedModel
 from fedci.study.options import SharedOptions
@@ -30,6 +30,9 @@ STATISTICS, PULL_BACK, EFFECTS, RISKS = "AskStatistics", "PullBack", "AskSharedE
 ARMS = "AskArms"
 SURVIVAL, RATES = "AskSurvival", "AskRates"
 
+FEW_PEOPLE = 100
+"""At all sites together: of fewer q knows the sizes badly, and they are drawn from their exact law (`sizes`), but where
+the sums are those of a bound of the likelihood: it is one at its own θ alone."""
 ANCHOR, MATCHED = "anchor_", "anchor_matched"
 """How the names of an anchor's arrays begin; and that with it the nearest Gaussian is asked for, not the bound."""
 
@@ -120,14 +123,18 @@ def anchored(model: SharedModel, anchor: np.ndarray) -> dict[str, np.ndarray]:
     return {name: part.reshape(count, -1) for name, part in zip(widths, parts, strict=True)}
 
 
-def gather(model: SharedModel, q: np.ndarray, draws: int, seed: int, correlations: np.ndarray,
+def gather(model: SharedModel, q: np.ndarray, people: int, draws: int, seed: int, correlations: np.ndarray,
            anchor: np.ndarray = NO_ANCHOR) -> Generator[Ask, Sums, tuple[dict[str, np.ndarray], BetaLaw]]:
-    """(named draws, β's law): θ from q, then β given θ and all sites' sums; with them each site sums its people's
-    effects."""
+    """(named draws, β's law): θ from q, of few people its sizes given the rest, then β given θ and all sites' sums;
+    with them each site sums its people's effects."""
     thetas = last_thetas(model, q, draws, seed)
     asked = {"thetas": thetas, "few": np.array(0.0)} | anchored(model, anchor)
     asked |= {MATCHED: np.array(1.0)} if model.is_bounded else {}
-    law = evidence.collapse(_statistics((yield Ask(STATISTICS, asked))))
+    total = _statistics((yield Ask(STATISTICS, asked)))
+    if people < FEW_PEOPLE and not model.is_bounded and model.options.posterior == "gaussian":
+        thetas, gram, cross = sizes.drawn(model, thetas, np.asarray(total.gram), np.asarray(total.cross), seed)
+        total = total._replace(gram=on_device(gram), cross=on_device(cross))
+    law = evidence.collapse(total)
     drawn = {"thetas": thetas, "betas": draw_betas(law, seed)}
     name = effects_of(model)
     yield Ask(name, drawn | {"correlations": correlations} if name == EFFECTS else drawn)

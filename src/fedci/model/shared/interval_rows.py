@@ -36,13 +36,14 @@ from fedci.model.rows import (
     merged,
     on_device,
 )
-from fedci.model.shared import basis, latent, latent_blocks, sparse
+from fedci.model.shared import basis, latent, latent_blocks, learnt
 from fedci.model.shared.arranged import arranged
 from fedci.model.shared.evidence import SharedDraws
 from fedci.model.shared.inducing import blocks_of
 from fedci.model.shared.latent_blocks import LatentBlocks
+from fedci.model.shared.learnt import Learnt
 from fedci.model.shared.shared import SharedModel, own_root
-from fedci.model.shared.sparse import Blocks, Learnt
+from fedci.model.shared.sparse import Blocks
 
 LEAST = 0.02
 """Of an interval: who was followed for less of it has no row there."""
@@ -215,11 +216,11 @@ def curves_at(model: SharedModel, known: Learnt, x: Float[Array, "p d"], key: Ar
     def of_draw(parts: tuple[Learnt, Array]) -> Float[Array, "B p J A"]:
         own, seed = parts
         theta, count, j = model.unravel(own.theta), own.mean.shape[0], model.intervals
-        phi = sparse.features(model, theta, _in_time(x, j), own.root, own.inducing)
+        phi = learnt.features(model, theta, _in_time(x, j), own.root, own.inducing)
         away, open_ = (latent_blocks.normals(jax.random.fold_in(seed, k), count, shape) * alone
                        for k, shape in ((0, (own.spread.shape[1],)), (1, (model.arms,))))
         coefficients = own.mean + jnp.einsum("jhf,Bh->Bjf", own.spread, away)
-        size = jnp.sqrt(sparse.left(model, theta, _in_time(x, j), phi))
+        size = jnp.sqrt(learnt.left(model, theta, _in_time(x, j), phi))
         left_open = open_ @ own_root(theta, model.arms).T
         eta = jnp.einsum("Bjf,nf->Bnj", coefficients, phi) + jnp.einsum("n,Bj->Bnj", size, left_open)
         return curves(eta.reshape(count, x.shape[0], j, model.arms))

@@ -32,11 +32,12 @@ from fedci.model.family import Theta
 from fedci.model.likelihood import NODES, Bounded, Held, Told
 from fedci.model.parallel import over_draws
 from fedci.model.rows import Anchor, BetaLaw, LeftOut, Moments, RiskSums, Scalar, Vector, Weighed, merged, on_device
-from fedci.model.shared import latent, sparse
+from fedci.model.shared import latent, learnt, sparse
 from fedci.model.shared.evidence import SharedDraws
 from fedci.model.shared.latent import MATCHING, STEPS, LogOdds, likelihood_of
+from fedci.model.shared.learnt import Learnt
 from fedci.model.shared.shared import SharedModel, own_root
-from fedci.model.shared.sparse import Blocks, Grams, Learnt
+from fedci.model.shared.sparse import Blocks, Grams
 
 KEPT = 2**25
 """Numbers of φ that are kept from step to step (256 MiB); of more rows each step makes them again."""
@@ -162,19 +163,19 @@ def log_odds(model: SharedModel, site: LatentBlocks, vector: Float[Array, "p"], 
              spread: Float[Array, "q r"], matched: bool) -> LogOdds:
     """As `latent.log_odds`, pass by pass."""
     theta, rows, jitter = model.unravel(vector), site.rows, model.options.jitter
-    root = sparse.inducing_root(model, theta, rows.inducing, jitter)
+    root = learnt.inducing_root(model, theta, rows.inducing, jitter)
     placed = sparse.maps(model, theta, rows.inducing.shape[0])
     own, likelihood = jnp.sum(own_root(theta, model.arms) ** 2, 1), likelihood_of(model)
 
     def features(x: Float[Array, "b d"]) -> Float[Array, "b f"]:
-        return sparse.features(model, theta, x, root, rows.inducing)
+        return learnt.features(model, theta, x, root, rows.inducing)
 
     keep = rows.mask.size * sparse.width_of(model, rows) <= KEPT
     blocks = Pass(rows.x, rows.y, rows.mask, site.more, rows.arm, jax.lax.map(features, rows.x) if keep else ())
 
     def at_block(block: Pass, known: Known) -> tuple[Array, LogOdds]:
         phi = block.phi if keep else features(block.x)
-        var = jnp.sum((phi @ known.cov[block.arm]) * phi, 1) + own[block.arm] * sparse.left(model, theta, block.x, phi)
+        var = jnp.sum((phi @ known.cov[block.arm]) * phi, 1) + own[block.arm] * learnt.left(model, theta, block.x, phi)
         return phi, LogOdds(phi @ known.mean[block.arm], jnp.maximum(var, 0.0))
 
     def step(known: Known, first: bool = False, nearest: bool = False) -> Known:
@@ -285,9 +286,9 @@ def drawn(model: SharedModel, draw: SharedDraws, seen: Blocks, seed: Array,
     share = shared_part(model, theta, known, seen)
 
     def function(x: Float[Array, "b d"], each: Float[Array, "B b A"]) -> Float[Array, "B b A"]:
-        phi = sparse.features(model, theta, x, known.root, known.inducing)
+        phi = learnt.features(model, theta, x, known.root, known.inducing)
         open_ = jnp.sqrt(share) * together[:, None] + jnp.sqrt(1.0 - share) * each
-        size = jnp.sqrt(sparse.left(model, theta, x, phi))
+        size = jnp.sqrt(learnt.left(model, theta, x, phi))
         return jnp.einsum("Bjf,bf->Bbj", coefficients, phi) + size[None, :, None] * (open_ @ own.T)
 
     return known, function
@@ -296,7 +297,7 @@ def drawn(model: SharedModel, draw: SharedDraws, seen: Blocks, seed: Array,
 def shared_part(model: SharedModel, theta: Theta, known: Learnt, site: Blocks) -> Float[Array, ""]:
     """The correlation of what the inducing inputs leave open, averaged over some pairs of people."""
     x, there = site.pairs.reshape(-1, site.pairs.shape[-1]), site.paired.reshape(-1)
-    psi = sparse.features(model, theta, x, known.root, known.inducing)[:, sparse.own_columns(model)]
+    psi = learnt.features(model, theta, x, known.root, known.inducing)[:, learnt.own_columns(model)]
     away = kernels.split(model.kernel, theta["kernel"]).rest(x, x) - psi @ psi.T
     pairs = jnp.outer(there, there) * (1.0 - jnp.eye(x.shape[0]))
     between = jnp.sum(pairs * away) / jnp.maximum(jnp.sum(pairs), 1.0)

@@ -164,7 +164,7 @@ class SharedFamily(SharedModel):
     def effects(self, rules: Rules, theta: np.ndarray, correlations: np.ndarray,
                 anchor: np.ndarray = NO_ANCHOR) -> Generator[Ask, Sums, tuple[dict[str, np.ndarray], BetaLaw]]:
         draws = rules.options.prediction.draws
-        return (yield from exchanges.gather(self, theta, draws, rules.seed, correlations, anchor))
+        return (yield from exchanges.gather(self, theta, rules.people, draws, rules.seed, correlations, anchor))
 
     # --- what a site answers
 

@@ -35,7 +35,6 @@ from fedci.model.family import Theta
 from fedci.model.parallel import over_draws
 from fedci.model.rows import (
     Anchor,
-    Arms,
     ArmSums,
     BetaLaw,
     LeftOut,
@@ -51,6 +50,17 @@ from fedci.model.rows import (
 )
 from fedci.model.shared import basis
 from fedci.model.shared.evidence import SharedDraws
+from fedci.model.shared.learnt import (
+    Block,
+    Learnt,
+    MeanAndVariance,
+    features,
+    inducing_root,
+    left,
+    noise_moments,
+    own_columns,
+    realised_each,
+)
 from fedci.model.shared.shared import SharedModel, noise_root, noise_sd, own_root
 
 
@@ -151,19 +161,8 @@ def in_order(site: Blocks, parts: tuple[Array, Array, Array]) -> LeftOut:
     return LeftOut(*map(flat, parts))
 
 
-class Block(NamedTuple):
-    """b people of one arm, as predictions see them."""
-
-    x: Float[Array, "*k b d"]
-    y: Float[Array, "*k b"]
-    weight: Float[Array, "*k b"]
-    arm: Int[Array, "*k"]
-
-
 Passed = tuple[Array, Array, Array, Array, Array]
 """(x, y, mask, weight, arm) of a block that a pass over the rows sees."""
-MeanAndVariance = tuple[Array, Array]
-"""Of some effects, for each β̃; the variance is the same for all."""
 
 
 class Grams(NamedTuple):
@@ -180,22 +179,6 @@ class Maps(NamedTuple):
 
     z: Float[Array, "A f q"]
     w: Float[Array, "A f h"]
-
-
-def features(model: SharedModel, theta: Theta, x: Float[Array, "b d"], root: Float[Array, "M M"],
-             inducing: Float[Array, "M d"]) -> Float[Array, "b f"]:
-    """φ(x) = [ω(x), ψ(x)]; `root` is K̇_UU^{−1/2}, lower."""
-    rest = kernels.split(model.kernel, theta["kernel"]).rest
-    return jnp.concatenate([*model.layout.omega(theta, x), rest(x, inducing) @ root.T], 1)
-
-
-def inducing_root(model: SharedModel, theta: Theta, inducing: Float[Array, "M d"],
-                  jitter: Scalar) -> Float[Array, "M M"]:
-    """K̇_UU^{−1/2}: a product with it costs less than a triangular solve for each block."""
-    k = kernels.split(model.kernel, theta["kernel"]).rest(inducing, inducing)
-    m = k.shape[0]
-    lift = jnp.maximum(jitter * jnp.trace(k) / max(m, 1), 1e-300)
-    return solve_triangular(jnp.linalg.cholesky(k + lift * jnp.eye(m)), jnp.eye(m), lower=True)
 
 
 def grams(model: SharedModel, theta: Theta, site: Blocks, root: Float[Array, "M M"]) -> Grams:
@@ -247,11 +230,6 @@ def totals(model: SharedModel, theta: Theta, site: Blocks, root: Float[Array, "M
 def width_of(model: SharedModel, site: Blocks) -> int:
     """f."""
     return model.layout.width + site.inducing.shape[0]
-
-
-def own_columns(model: SharedModel) -> slice:
-    """Where ψ stands in φ = [ω, ψ]."""
-    return slice(model.layout.width, None)
 
 
 def maps(model: SharedModel, theta: Theta, inducing: int) -> Maps:
@@ -323,29 +301,6 @@ def of_draw(model: SharedModel, vector: Float[Array, "p"], site: Blocks, jitter:
 
 
 # --- effects
-
-class Learnt(NamedTuple):
-    """One draw of (θ, β̃) given a large site's rows: f of both arms is φ(x)ᵀ times Gaussian coefficients."""
-
-    theta: Float[Array, "p"]
-    mean: Float[Array, "B A f"]
-    """E[y(j) | x] = φ(x)ᵀ mean_j: the shared function and the site's own."""
-    spread: Float[Array, "A h f"]
-    """Cov(f_j(x), f_k(x')) = (spread_j φ(x))ᵀ(spread_k φ(x')) + Φ[j, k] (k̇ − ψᵀψ)(x, x')."""
-    root: Float[Array, "M M"]
-    inducing: Float[Array, "M d"]
-
-    def effects_at(self, model: SharedModel, vector: Vector, draws: SharedDraws, x: Float[Array, "p d"],
-                   jitter: Scalar) -> Moments:
-        return jax.lax.map(lambda known: same_shape(*effect_at(model, known, x)), self)
-
-    def outcomes_at(self, model: SharedModel, vector: Vector, draws: SharedDraws, x: Float[Array, "p d"],
-                    jitter: Scalar) -> Arms:
-        def of_draw(known: Learnt) -> Arms:
-            mean, cov = arms_at(model, known, x)
-            return mean, jnp.broadcast_to(cov, (mean.shape[0], *cov.shape))
-
-        return jax.lax.map(of_draw, self)
 
 
 @partial(jax.jit, static_argnames="model")
@@ -419,30 +374,6 @@ def learn(model: SharedModel, vector: Float[Array, "p"], betas: Float[Array, "B 
     return Learnt(vector, mean, spread, s.root, site.inducing)
 
 
-def arms_at(model: SharedModel, known: Learnt, x: Float[Array, "p d"]) -> Arms:
-    """Means [B, p, A] and covariances [p, A, A] of E y of each arm at any x: no outcome noise."""
-    theta = model.unravel(known.theta)
-    phi, own = features(model, theta, x, known.root, known.inducing), own_root(theta, model.arms)
-    away = jnp.einsum("jhf,pf->jph", known.spread, phi)
-    cov = jnp.einsum("jph,kph->pjk", away, away) + left(model, theta, x, phi)[:, None, None] * (own @ own.T)[None]
-    return jnp.einsum("Bjf,pf->Bpj", known.mean, phi), cov
-
-
-def left(model: SharedModel, theta: Theta, x: Float[Array, "p d"], phi: Float[Array, "p f"]) -> Float[Array, "p"]:
-    """k̇(x, x) − ‖ψ(x)‖²: what the inducing inputs leave open at x."""
-    own = kernels.split(model.kernel, theta["kernel"]).own(x)
-    return jnp.maximum(own - jnp.sum(phi[:, own_columns(model)] ** 2, 1), 0.0)
-
-
-def effect_at(model: SharedModel, known: Learnt, x: Float[Array, "p d"]) -> MeanAndVariance:
-    """(mean [B, p], variance [p]) of τ(x): half the work of `arms_at`."""
-    theta = model.unravel(known.theta)
-    phi, own = features(model, theta, x, known.root, known.inducing), own_root(theta)
-    away = phi @ (known.spread[1] - known.spread[0]).T
-    return ((known.mean[:, 1] - known.mean[:, 0]) @ phi.T,
-            jnp.sum(away**2, 1) + left(model, theta, x, phi) * jnp.sum((own[1] - own[0]) ** 2))
-
-
 def sums(model: SharedModel, known: Learnt, over: Totals, site: Blocks,
          correlations: Float[Array, "C"]) -> tuple[MeanAndVariance, MeanAndVariance]:
     """Over the populations: (means [B, 3], variances [3]) of Σ τ(x_i), (means [B, C, 3], variances [C, 3]) of Σ τ_i."""
@@ -461,7 +392,7 @@ def sums(model: SharedModel, known: Learnt, over: Totals, site: Blocks,
     def realised(correlation: Scalar) -> MeanAndVariance:
         """τ_i = w̃_i(y_i − y_mis,i), y_mis = m_w̄ + f_w̄ + r_w(y − m_w − f_w) + noise, r_w = σ₀₁/σ_w²; both with the noise
         that was added to y_i, which is the same in both."""
-        var, shared = _noise(noise, correlation, site.added)
+        var, shared = noise_moments(noise, correlation, site.added)
         ratio, sign = shared / var, jnp.array([-1.0, 1.0])
         contrast = sign[:, None] * (ratio[:, None] * jnp.eye(2) - jnp.eye(2)[::-1])
         means, variances = of(contrast)
@@ -507,30 +438,6 @@ def missed_together(model: SharedModel, theta: Theta, known: Learnt, over: Total
     every = range(model.arms)
     each = jnp.array([[left(a, b) for b in every] for a in every])
     return each * (jnp.outer(over.people, over.people) - jnp.diag(over.people)) + jnp.diag(over.missed)
-
-
-def _noise(root: Float[Array, "2 2"], correlation: Scalar, added: Scalar) -> tuple[Float[Array, "2"], Float[Array, ""]]:
-    """(σ_a², σ₀₁) with the noise that was added to the person's outcome: it is the same in both arms."""
-    sd = jnp.diag(root)
-    return sd**2 + added, jnp.where(jnp.isnan(correlation), 0.0, correlation) * sd[0] * sd[1] + added
-
-
-def realised_each(model: SharedModel, known: Learnt, block: Block, correlations: Float[Array, "C"],
-                  added: Scalar) -> MeanAndVariance:
-    """(means [B, C, b], variances [C, b]) of τ_i for the people of one block."""
-    x, y, weight, arm = block
-    theta = model.unravel(known.theta)
-    mean, cov = arms_at(model, known, x)
-    sign = 2.0 * arm - 1.0
-
-    def at(correlation: Scalar) -> MeanAndVariance:
-        noise, shared = _noise(noise_root(theta), correlation, added)
-        ratio = shared / noise[arm]
-        contrast = sign * (ratio * jnp.eye(2)[arm] - jnp.eye(2)[1 - arm])
-        var = jnp.einsum("j,pjk,k->p", contrast, cov, contrast) + (noise[1 - arm] - shared * ratio) / weight
-        return mean @ contrast + (sign * (1.0 - ratio) * y)[None], jnp.maximum(var, 0.0)
-
-    return jax.vmap(at, out_axes=(1, 0))(correlations)
 
 
 def left_out_of_draw(model: SharedModel, vector: Float[Array, "p"], beta: Float[Array, "q"], root: Float[Array, "q q"],

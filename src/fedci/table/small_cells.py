@@ -4,6 +4,8 @@
     one and more   people without the one value that all others hold          → the same: who has any is such a trait
     few values     those that fewer than `least` people of an arm hold        → counted with the nearest that more hold
     gaps           people whose value is missing, in each arm                 → no column of its own says who they are
+    known          people whose value is known, where few of an arm's are     → the column is withheld
+    combinations   people whom two columns, or levels, tell apart (`strays`)  → the later column is withheld
 
 Arms are looked at one by one: the model's basis has every covariate in each arm, so a cell of an arm is told wherever
 the column is.
@@ -16,6 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fedci.table import strays
 from fedci.table.table import Table
 
 FEW = 12
@@ -23,10 +26,17 @@ FEW = 12
 
 
 def withheld(x: np.ndarray, w: np.ndarray, least: int) -> np.ndarray:
+    """[d] columns that tell of few people of an arm, by themselves or with one that stays. `w` [n]: the arm of each
+    person."""
+    away = alone(x, w, least)
+    return away | strays.beside(x, w, least, away)
+
+
+def alone(x: np.ndarray, w: np.ndarray, least: int) -> np.ndarray:
     """[d] columns of two values, one of them held by someone in an arm, but by fewer than `least` there; or of one
-    value (a dose of 0, say) and many others, which someone of an arm has, but fewer than `least` there. `w`
-    [n]: the arm of each person."""
-    return np.array([_is_told_apart(column, w, least) for column in x.T], bool)
+    value (a dose of 0, say) and many others, which someone of an arm has, but fewer than `least` there; or that are
+    known of so few of an arm."""
+    return np.array([_is_told_apart(column, w, least) or _is_hardly_known(column, w, least) for column in x.T], bool)
 
 
 def varies(x: np.ndarray, least: int) -> np.ndarray:
@@ -103,6 +113,12 @@ def _is_told_apart(column: np.ndarray, w: np.ndarray, least: int) -> bool:
         return False
     apart = ~np.isnan(column) & (column != held.commonest)
     return any(0 < np.sum(apart & (w == arm)) < least for arm in _arms(w))
+
+
+def _is_hardly_known(column: np.ndarray, w: np.ndarray, least: int) -> bool:
+    """Whether some people of an arm have a value, few of them, and others none: what is not missing is theirs."""
+    known = ~np.isnan(column)
+    return any(0 < np.sum(known & (w == arm)) < least and np.any(~known & (w == arm)) for arm in _arms(w))
 
 
 def _is_small(value: float, column: np.ndarray, w: np.ndarray, least: int, two: bool) -> bool:

@@ -35,7 +35,7 @@ def hello(party: Party, run: Run, request: Hello) -> tuple[Run, Reply]:
         check_rounds(party.agreed, contract.options)
         check_noise(party.agreed)
     check_memory(party.name, run.table.rows, run.table.x.shape[1], contract.options, run.study.outcome_type,
-                 run.study.most_intervals)
+                 run.study.most_intervals, run.study.arm_count)
     return run, reply_to(request, {}, warnings=_words(run))
 
 
@@ -66,7 +66,8 @@ def _dropped(table: Table, least: int) -> list[str]:
 def _without_few(run: Run, warnings: Sequence[str]) -> list[str]:
     """Without those that a single person could change, but where the policy hides no small cells."""
     hides = run.study.policy.min_cell > 0
-    return [words for words in warnings if not (hides and words.endswith((IS_CONSTANT, COINCIDE, ONE_OUTCOME)))]
+    return [words for words in warnings if not (hides and words.endswith((IS_CONSTANT, COINCIDE, ONE_OUTCOME,
+                                                                                     small_cells.MERGED)))]
 
 
 def _cohort(party: Party, request: Hello) -> tuple[str, ...]:

@@ -21,6 +21,8 @@ import numpy as np
 from fedci.table import strays
 from fedci.table.table import Table
 
+MERGED = "they are counted with the nearest value that more hold"
+"""Said at the site alone: one person with a rare value makes the difference."""
 FEW = 12
 """Distinct values up to which a column is a list of cells, such as a score or a count, and not a measurement."""
 
@@ -67,7 +69,7 @@ def merged(table: Table, least: int) -> Table:
         if not np.array_equal(new, x[:, c], equal_nan=True):
             x[:, c], names = new, [*names, name]
     words = tuple(f"site {table.site!r}: column '{name}' has values that fewer than {least} people of an arm hold: "
-                  f"they are counted with the nearest value that more hold" for name in names)
+                  f"{MERGED}" for name in names)
     return replace(table, x=x, warnings=(*table.warnings, *words)) if names else table
 
 

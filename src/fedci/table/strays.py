@@ -120,4 +120,5 @@ def _are_few(who: np.ndarray, arms: list[np.ndarray], least: int) -> bool:
 
 def _is_two_valued(column: np.ndarray) -> bool:
     known = column[~np.isnan(column)]
-    return known.size > 0 and bool(((known == known.min()) | (known == known.max())).all() and known.min() < known.max())
+    low, high = known.min(initial=np.inf), known.max(initial=-np.inf)
+    return low < high and bool(((known == low) | (known == high)).all())

@@ -181,6 +181,17 @@ def test_the_words_of_a_handshake_do_not_say_whether_one_person_has_a_trait(door
     assert any("'rare' hardly varies" in words for words in said[0]["warnings"]) == (like == "rare")
 
 
+def test_the_words_of_a_handshake_do_not_say_whether_one_person_has_a_rare_value(doors):
+    """'counted with the nearest' left of each site, in the clear, where one person had a score that nobody else has."""
+    study, said = plan(covariates={"age": {}, "score": {}}), []
+    for holders in ([], [5]):
+        rows = {name: table.assign(score=np.arange(len(table)) // 2 % 4) for name, table in tables().items()}
+        rows["oslo"].loc[holders, "score"] = 4
+        hello = Hello("run", 1, "oslo", __version__, study.hash(), dict.fromkeys(NAMES, True))
+        said.append(doors(study, rows).exchange({"oslo": hello})["oslo"].notes)
+    assert said[0] == said[1]
+
+
 def test_a_small_cell_of_a_two_valued_outcome_is_refused(doors):
     """H7: an outcome of two values escaped min_cell. (Of 0 and 1 in a study that says so: test_outcomes.)"""
     rows = {name: table.assign(y=1.0 + (table.y > table.y.median())) for name, table in tables().items()}

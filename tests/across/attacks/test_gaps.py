@@ -38,7 +38,8 @@ def drawn(tmp_path, tables, least):
     covariates = {"bmi": {}} | {f"t{k}": {"type": "binary"} for k in range(TRAITS)}
     study = plan(covariates=covariates, missing="model", diagnostics={"enabled": False},
                  policy=STANDARD_OTHERWISE | {"min_cell": least, "outcome_noise": 0.0},
-                 options={"model": {"landmarks": 0, "directions": 0, "knots": 1}, "optimiser": {"rounds": 2, "draws": 2}, "prediction": {"draws": 256}})
+                 options={"model": {"landmarks": 0, "directions": 0, "knots": 1},
+                          "optimiser": {"rounds": 2, "draws": 2}, "prediction": {"draws": 256}})
     engine, contract = Doors(study, tables, tmp_path), Contract(study, NAMES)
     talk = Talk(engine, "run")
     coordinator.handshake(talk, contract)

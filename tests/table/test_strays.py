@@ -76,6 +76,18 @@ def test_a_rare_reference_is_as_rare_as_any_level(levels):
     assert not small_cells.withheld(x, W, 0).any()
 
 
+def test_two_divisions_of_one_column_into_levels_that_differ_by_few_are_not_both_told():
+    """No level is rare, none is as another, but those below 40 and those below 41 are told by what is left of each."""
+    def levels(cuts):
+        return [(np.digitize(age, cuts) == k).astype(float) for k in range(1, len(cuts) + 1)]
+
+    age = np.concatenate([random(3).integers(20, 80, 400), [40] * 5])
+    w = np.arange(len(age)) % 2
+    age[:400][age[:400] == 40] = 39
+    assert beside(*levels([40, 60]), *levels([41, 55]), w=w) == [False, False, False, True]
+    assert not any(beside(*levels([40, 60]), *levels([46, 55]), w=w))
+
+
 def test_cells_are_whom_sums_of_columns_count():
     level = np.arange(ROWS) // 4 % 3
     age = random().normal(size=ROWS)

@@ -48,10 +48,13 @@ def _words(run: Run) -> list[str]:
 
 
 def _lacking(run: Run) -> list[str]:
-    """Columns of which the site has no value at all, where what is missing is drawn."""
-    table = run.table
-    names = [name for name, gone in zip(table.columns, np.isnan(table.x).all(0), strict=True) if gone]
-    return [f"site '{table.site}': column '{name}' has no value here: all of it is drawn by what other sites' people "
+    """Columns of which the site has no value at all, where what is missing is drawn; or where the policy hides small
+    cells, of few people."""
+    table, least = run.table, run.study.policy.min_cell
+    known = (~np.isnan(table.x)).sum(0)
+    names = [name for name, people in zip(table.columns, known, strict=True) if people < max(least, 1)]
+    said = "hardly a value" if least else "no value"
+    return [f"site '{table.site}': column '{name}' has {said} here: all of it is drawn by what other sites' people "
             f"tell of it" for name in names] if run.study.completes else []
 
 

@@ -182,14 +182,17 @@ def test_the_words_of_a_handshake_do_not_say_whether_one_person_has_a_trait(door
 
 
 def test_the_words_of_a_handshake_do_not_say_whether_one_person_has_a_rare_value(doors):
-    """'counted with the nearest' left of each site, in the clear, where one person had a score that nobody else has."""
-    study, said = plan(covariates={"age": {}, "score": {}}), []
+    """'counted with the nearest' left of each site, in the clear, where one person had a score that nobody else has;
+    'has no value here' where nobody had one."""
+    study, said = plan(covariates={"age": {}, "score": {}, "bmi": {}}, missing="model"), []
     for holders in ([], [5]):
         rows = {name: table.assign(score=np.arange(len(table)) // 2 % 4) for name, table in tables().items()}
+        rows["oslo"]["bmi"] = rows["oslo"].bmi.where(rows["oslo"].index.isin(holders))
         rows["oslo"].loc[holders, "score"] = 4
         hello = Hello("run", 1, "oslo", __version__, study.hash(), dict.fromkeys(NAMES, True))
         said.append(doors(study, rows).exchange({"oslo": hello})["oslo"].notes)
     assert said[0] == said[1]
+    assert any("'bmi' has hardly a value here" in words for words in said[0]["warnings"])
 
 
 def test_a_small_cell_of_a_two_valued_outcome_is_refused(doors):

@@ -33,7 +33,7 @@ REACH, OUTSIDE, MANY = 3.0, 0.05, 0.2
 """Share of people beyond the study's: from where on."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Transported:
     """The average effect over other people."""
 
@@ -125,7 +125,8 @@ def _transported(result: Result, x: np.ndarray) -> Transported:
     numeric = np.array([kind == "numeric" for kind in design_columns(result.study)[1]])
     outside = float(np.mean((np.nan_to_num(np.abs(away)) > REACH)[:, numeric].any(1)))
     names = design_columns(result.study)[0]
-    return Transported(average, len(x), names, shift, outside, _verdict(names, shift, outside))
+    return Transported(effect=average, people=len(x), columns=names, shift=shift, outside=outside,
+                       verdict=_verdict(names, shift, outside))
 
 
 def _verdict(names: tuple[str, ...], shift: np.ndarray, outside: float) -> Verdict:

@@ -228,3 +228,8 @@ def test_diagnostics_know_the_type(timed, counted):
         assert known.sensitivity.e_value >= 1.0
         assert not known.notes
         assert known.fit.calibration
+    (verdict,) = timed.diagnostics.follow_up.verdicts
+    gone = [sum(int(((t.drug == arm) & (t.days < 6.0)).sum()) for t in map(table, range(3))) for arm in (0, 1)]
+    assert timed.diagnostics.follow_up.horizons[-1].people == tuple(90 - n for n in gone)
+    assert "were followed until then" in verdict.words
+    assert counted.diagnostics.follow_up is None

@@ -103,11 +103,11 @@ class Asked(NamedTuple):
 
     @property
     def why(self) -> str:
+        measured = "is this the outcome, measured after the treatment?"
         few = " Few whole numbers: write type = \"count\" where they count events." if self.look.counts else ""
-        return {"binary": "is this the outcome, measured after the treatment? 0 and 1: effects are differences of risks.",
+        return {"binary": f"{measured} 0 and 1: effects are differences of risks.", "numeric": measured + few,
                 "survival": "did the event (1) or the end of follow-up (0) end the time?",
-                "count": "does it count events since the treatment?",
-                "numeric": "is this the outcome, measured after the treatment?" + few}[self.type]
+                "count": "does it count events since the treatment?"}[self.type]
 
 
 @dataclass(frozen=True)

@@ -114,7 +114,8 @@ def _log_evidence(gram: Frozen, cross: Frozen, square: Frozen, log_det: Frozen, 
                   ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     """Who follows the course asks for it more than once a round, and all parties in one process alike: once is
     enough."""
-    total = Statistics(*(on_device(np.frombuffer(told).reshape(shape)) for shape, told in (gram, cross, square, log_det)))
+    every = gram, cross, square, log_det
+    total = Statistics(*(on_device(np.frombuffer(told).reshape(shape)) for shape, told in every))
     values, cotangents = evidence.log_evidence(total, float(people))
     return np.asarray(values), {name: np.asarray(part) for name, part in cotangents._asdict().items()}
 

@@ -4,7 +4,7 @@
     share(t) = at risk(t) / (people − events until t)
 
 A curve goes on where nobody is followed any more: there it is the model's, of the hazard that was seen last. Counts
-that a site may not tell are told as 0 (`protocol.timing`): where a policy has `min_cell`, at risk(t) is at most so many.
+that a site may not tell are told as 0 (`protocol.timing`): with `min_cell` at risk(t) is at most so many.
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ from fedci.diagnostics import (
     balance,
     described,
     fit,
+    follow_up,
     heterogeneity,
     missingness,
     overlap,
@@ -30,6 +31,7 @@ from fedci.diagnostics.propensity import Propensity
 from fedci.effect import EffectSums
 from fedci.model import leave_one_out
 from fedci.model.family import Family, Sums
+from fedci.protocol import timing
 from fedci.protocol.course import Contract, Opening, column_names
 from fedci.protocol.requests import diagnostic
 
@@ -68,6 +70,7 @@ def summary(talk: Talk, contract: Contract, opened: Opening, model: Propensity |
         "balance": lambda: _balance(talk, names),
         "overlap": lambda: _overlap(talk, opened, model, names),
         "missingness": lambda: _missingness(talk, contract),
+        "follow_up": lambda: _follow_up(talk, contract),
         "fit": lambda: fit.summary(fitted.trace, fitted.cap, fitted.ended,
                                    {name: own["residuals"] for name, own in outcome.sites.items()}, everyone),
         "plausibility": lambda: plausibility.summary(
@@ -117,6 +120,16 @@ def _missingness(talk: Talk, contract: Contract) -> missingness.Missingness | No
                if contract.study.fills(covariate)}
     sites = {name: own for name, own in lacking.sites.items() if "gaps" in own}
     return missingness.summary(lacking.sums, sites, columns, len(talk.sites))
+
+
+def _follow_up(talk: Talk, contract: Contract) -> follow_up.FollowUp | None:
+    """None where the outcome is no time to an event."""
+    study = contract.study
+    if study.outcome_type != "survival":
+        return None
+    told, people = talk.totals["AskTimes"].sums, talk.totals["AskMeans"].sums["y_count"]
+    return follow_up.summary(study.horizons, timing.grid(study), told["events"], told["censored"], people,
+                             study.arms or ("untreated", "treated"))
 
 
 def _overlap(talk: Talk, opened: Opening, model: Propensity | None,

@@ -226,8 +226,11 @@ def _check_variation(contract: Contract, columns: Moments, outcome: tuple[float,
         if not has_spread and not away and contract.options.model.standardise:
             raise DataError(f"column '{name}' is constant {where}: it cannot explain anything. "
                             f"Remove it from the covariates of the study.")
-    if not outcome[1] > 0:
-        raise DataError(f"the outcome '{contract.study.outcome}' is constant {where}: there is no effect to estimate.")
+    timed = contract.study.outcome_type == "survival"
+    if not outcome[1] > 0 and not (timed and outcome[0] > 0):  # where all have the event, its times differ
+        within = " within the last horizon" if timed else ""
+        raise DataError(f"the outcome '{contract.study.outcome}' is constant {where}{within}: there is no effect to "
+                        f"estimate.")
 
 
 def _descriptions(contract: Contract, model: Family,

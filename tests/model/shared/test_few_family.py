@@ -171,7 +171,8 @@ def test_a_binary_study_takes_as_many_and_masks_change_nothing(risks, asked):
     clear = FedCI(plan(outcome=BINARY)).fit(risks)
     assert asked == ["Hello", "AskColumns", "AskMoments", *["AskProducts"] * 3, "AskRisks"]
     masked = FedCI(plan(outcome=BINARY, policy=SECURE)).fit(risks)
-    for one, other in zip(clear.risks(), masked.risks(), strict=True):
+    for arm in ("untreated", "treated"):
+        one, other = (getattr(result.risks(), arm) for result in (clear, masked))
         np.testing.assert_allclose(other, one, rtol=1e-4)
 
 
@@ -185,26 +186,26 @@ def test_at_the_point_the_statistics_are_those_of_the_bound(matched):
         sites.append(model.rows(x, w, (rng.random(30) < expit(x[:, 0] + w)).astype(float), np.zeros(20), k))
     here = model.prior[0] + 0.1 * model.prior[1] * rng.standard_normal(model.size)
     root = np.eye(model.columns) + np.tril(0.1 * rng.standard_normal((model.columns, model.columns)))
-    law = BetaLaw((0.3 * rng.standard_normal(model.columns))[None], root[None])
-    point = Point(here, np.asarray(dictionary.coefficients(model, model.unravel(here), law.mean[0])))
+    law = BetaLaw(jnp.asarray(0.3 * rng.standard_normal((1, model.columns))), jnp.asarray(root[None]))
+    point = Point(here, np.asarray(dictionary.coefficients(model, model.unravel(jnp.asarray(here)), law.mean[0])))
     asked = model._asked(point, law, matched)
     told = [model.answer("AskProducts", asked, site, None).sums for site in sites]
     total = evidence.Statistics(*(sum(part[name] for part in told)[None] for name in evidence.Statistics._fields))
     found, _ = dictionary.statistics(model, dictionary.products(total), dictionary.span(model, point), point,
                                      jnp.asarray(here), 60.0)
     gram = root @ root.T
-    anchor = Anchor(here[None], (gram - np.eye(len(gram)))[np.triu_indices(len(gram))][None],
-                    (gram @ law.mean[0])[None])
-    parts = [evidence.statistics(model, here[None], site, model.options.jitter, site.local(model, anchor, 1, matched))
-             for site in sites]
+    anchor = Anchor(*map(jnp.asarray, (here[None], (gram - np.eye(len(gram)))[np.triu_indices(len(gram))][None],
+                                       (gram @ np.asarray(law.mean[0]))[None])))
+    parts = [evidence.statistics(model, jnp.asarray(here)[None], site, model.options.jitter,
+                                 site.local(model, anchor, 1, matched)) for site in sites]
     for name, exact in zip(evidence.Statistics._fields, map(sum, zip(*parts, strict=True)), strict=True):
         size = np.abs(exact).max()
         np.testing.assert_allclose(getattr(found, name), exact[0], rtol=0, atol=1e-5 * size, err_msg=name)
 
 
-@pytest.mark.parametrize("kind", ["survival", "count"])
-def test_other_outcomes_are_refused_with_the_preset_that_knows_them(kind):
-    outcome = {"name": "y", "type": kind} | ({"time": "t"} if kind == "survival" else {})
+@pytest.mark.parametrize("outcome", [{"time": "days", "event": "y", "type": "survival", "horizons": [2.0]},
+                                     {"name": "y", "type": "count"}], ids=["survival", "count"])
+def test_other_outcomes_are_refused_with_the_preset_that_knows_them(outcome):
     with pytest.raises(StudyError, match="numeric outcomes and 0/1 outcomes only. Choose the preset 'default'"):
         plan(outcome=outcome).fit_options()
 

@@ -68,6 +68,13 @@ def spreads(party: Party, run: Run, arrays: Arrays) -> Part:
                  "y_square": sum((_about(arm, arrays["y_mean"])[0] for arm in own.y), np.zeros(()))})
 
 
+def means_and_squares(party: Party, run: Run, arrays: Arrays) -> Part:
+    """Both at once: squares about 0, which needs no mean of all sites."""
+    told, nowhere = means(party, run, arrays), np.zeros(len(arrays["withheld"]))
+    squares = spreads(party, run, {**arrays, "x_mean": nowhere, "y_mean": np.zeros(())})
+    return told._replace(sums=told.sums | squares.sums)
+
+
 def noise_on_sums(party: Party, run: Run) -> SumNoise | None:
     remembers = None if party.accountant is None else party.accountant.asked_once
     return sum_noise_of(run.study, run.contract.noises_sums, run.contract.sites, run.table, party.noise_secret,

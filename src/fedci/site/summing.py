@@ -22,7 +22,7 @@ from fedci.protocol.ask import shapes
 from fedci.protocol.course import READY, Opening, Place
 from fedci.protocol.messages import AskMaskKey, OpenSum, Reply, Step, TakeCheckKey, TakeMaskKeys
 from fedci.protocol.packing import JITTERED, POWERS, flat, form_of, from_units, in_units, units_of, with_jitter
-from fedci.protocol.requests import COMPLETION, MASKED, OWN, REQUESTS
+from fedci.protocol.requests import COMPLETION, MASKED, MEANS, MOMENTS, OWN, REQUESTS, SPREADS
 from fedci.site import copies, describing, diagnosing, targeting
 from fedci.site.admission import admit, situation
 from fedci.site.describing import Part
@@ -247,7 +247,7 @@ def _answer(party: Party, run: Run, place: Place, ask: Ask) -> tuple[Run, Part]:
 
 DESCRIBED: Mapping[str, Callable[[Party, Run, Any], Part]] = {
     "AskTimes": describing.times, "AskExposure": describing.exposures, "AskColumns": describing.columns,
-    "AskMeans": describing.means, "AskSpreads": describing.spreads,
+    MEANS: describing.means, SPREADS: describing.spreads, MOMENTS: describing.means_and_squares,
     "AskDescription": describing.description}
 
 

@@ -52,8 +52,8 @@ def of_numbers(make: Maker) -> Callable[[int, Sizes], list[AtSite]]:
 def of_risks(name: str) -> Callable[[int, Sizes], list[AtSite]]:
     def made(replication: int, sizes: Sizes) -> list[AtSite]:
         study, new = binary.people(name, replication)
-        here = [(part.frame().drop(columns="time"), part.site, part.effect) for part in (study, new)]
-        return [AtSite(*(frame[site == s] for frame, site, _ in here), here[1][2][here[1][1] == s])
+        frames = [part.frame().drop(columns="time") for part in (study, new)]
+        return [AtSite(frames[0][study.site == s], frames[1][new.site == s], new.effect[new.site == s])
                 for s in range(binary.SITES)]
 
     return made

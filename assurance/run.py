@@ -27,7 +27,10 @@ SUITES = {
     "attacks: rows from Gram matrices (the attack is right and strong, its bound and its score)":
         ["tests/across/attacks/test_gram_attack.py", "tests/across/attacks/test_people_told.py"],
     "attacks: requests that nobody foresaw, small cells, other cohorts, seeds and runs":
-        ["tests/across/attacks/test_foreseen.py", "tests/table/test_small_cells.py"],
+        ["tests/across/attacks/test_foreseen.py", "tests/table/test_small_cells.py", "tests/table/test_strays.py"],
+    "attacks: subgroups, rules and gaps that tell of few":
+        ["tests/site/test_grouping.py", "tests/site/test_targeting.py", "tests/across/test_subgroups.py",
+         "tests/across/attacks/test_gaps.py"],
     "attacks: noise on sums (new kits, other cohorts, copies of a column, false squares); renamed columns":
         ["tests/model/shared/test_sum_noise.py", "tests/model/shared/test_noised_family.py",
          "tests/study/test_origin.py", "tests/across/attacks/test_noised_sums.py"],
@@ -129,10 +132,18 @@ def fuzzed(kind: str, seconds: int) -> Row:
     runs = re.search(r"number_of_executed_units:\s*(\d+)", done.stderr)
     memory = re.search(r"peak_rss_mb:\s*(\d+)", done.stderr)
     tries = int(runs[1]) if runs else 1
+    note = f"{seconds} s, peak {memory[1]} MiB" if memory else ""
     if done.returncode:
         print(done.stderr[-3000:], file=sys.stderr)
-    return Row(f"fuzzing: {FUZZED[kind]}, coverage-guided", tries, tries - bool(done.returncode),
-               f"{seconds} s, peak {memory[1] if memory else '?'} MiB")
+        note = "; ".join([*filter(None, [note]), ended_early(done.stderr)])
+    return Row(f"fuzzing: {FUZZED[kind]}, coverage-guided", tries, tries - bool(done.returncode), note)
+
+
+def ended_early(said: str) -> str:
+    """Why, in the table: the last words of a program, without the signs that a table has."""
+    words = [line.strip() for line in said.splitlines() if line.strip()]
+    last = next((line for line in reversed(words) if "Error" in line or "ERROR" in line), words[-1] if words else "")
+    return f"did not come to an end: {last.replace('|', '/')[:160] or 'it said nothing'}"
 
 
 def soaked(rounds: int) -> Row:
@@ -140,7 +151,7 @@ def soaked(rounds: int) -> Row:
                           text=True, check=False)
     if done.returncode and not done.stdout:
         print(done.stderr[-3000:], file=sys.stderr)
-        return Row(SOAK, 1, 0, "did not come to an end")
+        return Row(SOAK, 1, 0, ended_early(done.stderr))
     told = json.loads(done.stdout.splitlines()[-1])
     bits = "the same bits" if told["same bits"] else "OTHER BITS"
     note = (f"{told['lost']} of {told['messages']} messages lost, {told['restarts']} restarts, {told['pauses']} "
@@ -155,7 +166,7 @@ def from_gram() -> Row:
                           check=False)
     if done.returncode:
         print(done.stderr[-3000:], file=sys.stderr)
-        return Row(GRAM, 1, 0, "did not come to an end")
+        return Row(GRAM, 1, 0, ended_early(done.stderr))
     told = json.loads(done.stdout.splitlines()[-1])
     return Row(GRAM, told["people"], told["people"] - told["recovered"], told["note"])
 
@@ -167,7 +178,7 @@ def of_people(key: str, quick: bool) -> Row:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if not done.stdout:
         print(done.stderr[-3000:], file=sys.stderr)
-        return Row(what, 1, 0, "did not come to an end")
+        return Row(what, 1, 0, ended_early(done.stderr))
     told = json.loads(done.stdout.splitlines()[-1])
     return Row(what, told["tries"], told["tries"] - told["recovered"], told["note"])
 

@@ -111,6 +111,16 @@ def test_an_arm_without_an_event_is_said_at_the_site_alone():
                                 read.warnings) == []
 
 
+def test_a_site_without_an_event_lowers_the_risk(clear):
+    """Lyon's rows are the other sites' people, none of whom died: its risks fall, and all sites' with them."""
+    rows = sources()
+    none = FedCI(plan(policy=OPEN, diagnostics={})).fit([Source("lyon", table(0).assign(died=0)), *rows[1:]])
+    assert none.risks("lyon").of_untreated.mean < 0.5 * clear.risks("lyon").of_untreated.mean
+    assert none.risks().of_untreated.mean < clear.risks().of_untreated.mean
+    with pytest.raises(DataError, match="the outcome 'died' is constant at all 3 sites: there is no effect"):
+        FedCI(plan(policy=OPEN)).fit([Source(site, table(k).assign(died=0)) for k, site in enumerate(SITES)])
+
+
 def test_init_proposes_the_type_that_the_column_holds():
     found = propose(table(0).rename(columns={"died": "death_30d"}))
     assert (found.study.outcome, found.study.outcome_type) == ("death_30d", "binary")

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from fedci import Result
+from fedci import Result, Source
 from fedci.errors import UsageError
 from fedci.report.page import write_report
 from fedci.site.release import release
 from support.masked import FEW, SECURE
-from tests_support import fit_sites, hospitals, study
+from tests_support import fit_sites, frame, hospitals, study
 
 SUBGROUPS = {"sex": "sex", "age": {"by": "age", "cuts": [60]}, "old": {"where": {"age": {"from": 70}, "sex": 1}}}
 CHANGES = {"options": FEW, "diagnostics": {"enabled": True}, "subgroups": SUBGROUPS}
@@ -68,6 +68,22 @@ def test_what_leaves_was_foreseen(clear):
             if part.meaning and part.phase == "checks"}
     for name, part in result.outcome.effects.subgroups.items():
         assert (told[name].shape, told[name].times) == (part.shape, 1)
+
+
+def test_a_column_less_a_subgroup_of_it_tells_of_nobody():
+    """One listens: the sums of the columns count who has sex = 1; a subgroup of all of them but one, by age, would tell
+    of that one."""
+    limits = {"min_cell": 10, "min_difference": 20}
+    tables = [frame(90, site).assign(sex=np.arange(90) // 2 % 2, w=np.arange(90) % 2) for site in range(3)]
+    for table in tables:
+        table["age"] = table.age.clip(40, 60)
+    tables[1].loc[2, "age"] = 80
+    sources = [Source(f"site-{site}", table) for site, table in enumerate(tables)]
+    asked = {"where": {"age": {"below": 70}, "sex": 1}}
+    results = fit_sites(sources, **CHANGES | {"subgroups": {"young": asked}}, policy=SECURE | limits)[0]
+    told = results.outcome.effects.subgroups
+    assert told["told"].tolist() == [2.0, 2.0]
+    assert told["people"].tolist() == [88.0, 92.0]
 
 
 def test_a_study_without_any_says_so(clear):

@@ -70,11 +70,23 @@ def test_other_presets_a_control_and_noise_are_refused():
 
 @pytest.mark.parametrize(("change", "outcome", "told"), [
     ({"days": -1.0}, TIMED, "'days' is negative"), ({"days": np.nan}, TIMED, "'days' has no value"),
-    ({"died": 0}, TIMED, "constant"), ({"days": 7.0}, TIMED, "nobody has the event"),
     ({"falls": 0.5}, COUNTED, "holds no counts"), ({"years": 0.0}, COUNTED, "'years' is 0")])
 def test_columns_that_do_not_fit_are_named(change, outcome, told):
     with pytest.raises(DataError, match=told):
         Source("lyon", table(0).assign(**change)).read(plan(outcome))
+
+
+@pytest.mark.parametrize(("change", "outcome"), [({"died": 0}, TIMED), ({"days": 7.0}, TIMED), ({"died": 1}, TIMED),
+                                                 ({"falls": 0}, COUNTED)])
+def test_a_site_without_an_event_takes_part_and_is_told_so(change, outcome):
+    """Nobody has one, nobody has one by the last horizon, everybody has one: that says how rare it is. Where all sites
+    are so, their sum shows it."""
+    read = Source("lyon", table(0).assign(**change)).read(plan(outcome))
+    assert [words.partition(": ")[2] for words in read.warnings] == [
+        f"all {arm} rows have the same outcome here" for arm in ("untreated", "treated")]
+    if change != {"died": 1}:
+        with pytest.raises(DataError, match="constant at the site"):
+            FedCI(plan(outcome)).fit([Source("lyon", table(0).assign(**change))])
 
 
 def test_init_proposes_a_time_with_its_event():
@@ -83,6 +95,18 @@ def test_init_proposes_a_time_with_its_event():
     assert study.horizons[0] < table(0).days.max()
     assert [covariate.name for covariate in study.covariates] == ["age"]
     assert propose(table(0)[["age", "drug", "died"]]).study.outcome_type == "binary"
+
+
+def test_init_proposes_a_count_with_its_exposure_and_no_laboratory_value():
+    """Whole numbers from 0 on, by a name of what happens; a count of cells is a number, and so is what came before."""
+    rows = table(0)[["age", "drug", "falls", "years"]]
+    found = propose(rows)
+    assert (found.study.outcome_type, found.study.outcome, found.study.exposure) == ("count", "falls", "years")
+    assert "does it count events since the treatment?" in found.to_toml()
+    assert Study.from_toml(found.to_toml()) == found.study
+    assert propose(rows.drop(columns="years")).study.exposure is None
+    cells = rows.assign(cd4_count=200 + np.arange(len(rows)) * 3, falls_before=rows.falls).drop(columns="falls")
+    assert propose(cells).study.outcome_type == "numeric"
 
 
 # --- one answer
@@ -204,3 +228,8 @@ def test_diagnostics_know_the_type(timed, counted):
         assert known.sensitivity.e_value >= 1.0
         assert not known.notes
         assert known.fit.calibration
+    (verdict,) = timed.diagnostics.follow_up.verdicts
+    gone = [sum(int(((t.drug == arm) & (t.days < 6.0)).sum()) for t in map(table, range(3))) for arm in (0, 1)]
+    assert timed.diagnostics.follow_up.horizons[-1].people == tuple(90 - n for n in gone)
+    assert "were followed until then" in verdict.words
+    assert counted.diagnostics.follow_up is None

@@ -101,9 +101,9 @@ def test_a_study_of_few_exchanges_by_files_is_that_in_one_process(tmp_path):
     same(mailed.found(), FedCI(agreed).fit([Source(site, table) for site, table in mailed.data.items()]))
     names = [entry["request"] for entry in ledger.read(mailed.kits[SITES[0]])]
     assert [name for name in names if name.startswith("Ask") and "Key" not in name] == [
-        "AskColumns", "AskMeans", "AskSpreads", *["AskProducts"] * 3, "AskSharedEffects"]
-    assert names.count("OpenSum") == 7
-    assert len(names) == 4 + 2 * 7  # the handshake and three of keys
+        "AskColumns", "AskMoments", *["AskProducts"] * 3, "AskSharedEffects"]
+    assert names.count("OpenSum") == 6
+    assert len(names) == 4 + 2 * 6  # the handshake and three of keys
 
 
 def test_the_walk_goes_through_linkage_masks_and_a_checkpoint(walked):

@@ -14,11 +14,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedci import Source
+from fedci.coordinator import coordinator
+from fedci.coordinator.talk import Talk
 from fedci.errors import DisclosureError, OutputError
 from fedci.privacy.agreement import Credentials, witness_key
 from fedci.privacy.tokens import witnesses
 from fedci.protocol.codec import decode, encode
+from fedci.protocol.course import Contract
+from fedci.protocol.engine import InProcessEngine
 from fedci.protocol.messages import AskLinkKey, AskTokens, Exclude, Hello, Refusal, Reply, Step
+from fedci.protocol.timing import grid
 from fedci.site import store
 from fedci.site.accountant import Accountant, opened
 from fedci.site.admission import situation, told_per_person
@@ -87,6 +92,36 @@ def why(folder, *arguments, **more) -> str:
     assert answer.code == "disclosure"
     log = sorted(folder.glob("kit-*/site.log"), key=lambda path: path.stat().st_mtime_ns)[-1]
     return log.read_text(encoding="utf-8").splitlines()[-1]
+
+
+# --- counts of events by time, in a second study of other times
+
+
+def events(folder, horizons):
+    """How many of each arm had the event by the first horizon, as a new study of the same people tells it."""
+    rng = np.random.default_rng(5)
+    number = np.arange(3000)
+    rows = frame(3000, 5).assign(w=number % 2, days=rng.uniform(0.1, 8.0, 3000), died=number // 2 % 2)
+    loose = STANDARD | {"outcome_noise": 0.0}
+    agreed = study(policy=loose, preset="default", options={"model": {"landmarks": 0}}, outcome={
+        "time": "days", "event": "died", "type": "survival", "horizons": horizons})
+    known = Credentials(None, Ed25519PrivateKey.generate(), {})
+    account = folder and opened(folder, [])
+    engine = InProcessEngine({"a": Site(agreed, Source("a", rows).read(agreed), known, account)})
+    talk, contract = Talk(engine, f"run-{next(NUMBERS)}"), Contract(agreed, ("a",))
+    coordinator.handshake(talk, contract)
+    talk, _ = coordinator.open_course(talk, contract)
+    by_time = talk.totals["AskTimes"].sums["events"]
+    return by_time[:, grid(agreed) <= horizons[0]].sum(1)
+
+
+def test_events_are_counted_by_one_division_of_time_for_ever(tmp_path):
+    """Counts up to 3.98 and up to 4 days differ by who had the event between, each of them a count of many."""
+    first = events(tmp_path / "site", [3.98, 7.8])
+    np.testing.assert_array_equal(events(tmp_path / "site", [3.98, 7.8]), first)
+    with pytest.raises(DisclosureError, match="site 'a': events of 'died, days' were counted"):
+        events(tmp_path / "site", [4.0, 7.8])
+    assert 0 < np.abs(events(None, [4.0, 7.8]) - events(None, [3.98, 7.8])).max() < 10, "the defence off"
 
 
 # --- H2: a second study, a new kit, one patient more

@@ -126,6 +126,65 @@ def test_check_refuses_if_and_only_if_an_opening_does_and_every_advice_is_accept
             admit(asked)
 
 
+# --- whatever a study asks for
+
+
+CHECKED = {"diagnostics": {"enabled": True}}
+TIMED = {"time": "t", "event": "sex", "type": "survival", "horizons": [2.0, 4.0]}
+FEATURES = {
+    "subgroups": CHECKED | {"subgroups": {"sex": "sex"}}, "decisions": CHECKED | {"decisions": {"along": ["x0"]}},
+    "arms": {"treatment": {"name": "arm", "arms": ["a", "b", "c"]}}, "gaps": CHECKED | {"missing": "model"},
+    "marks": CHECKED | {"missing": "impute"},
+    "controls": {"diagnostics": {"negative_controls": [f"c{j}" for j in range(5)]}},
+    "times": {"outcome": TIMED, "covariates": ["x0", "x1"]},
+    "counts": {"outcome": {"name": "many", "type": "count", "exposure": "t"}},
+    "two values": {"outcome": {"name": "z", "type": "binary"}}, "clusters": {"cluster": "ward"},
+    "lot": CHECKED | {"design": "randomised"}, "few": {"preset": "few"}, "refuters": {
+        "diagnostics": {"enabled": True, "refute": ["placebo", "subset", "random-cause"]}}}
+
+
+def of_everything(seed: int, gaps: bool, rows: int = 120) -> pd.DataFrame:
+    rng, k = np.random.default_rng((seed, 29)), np.arange(rows)
+    made = people(rows, rows // 2, 2, seed).assign(
+        sex=k % 2, z=k // 3 % 2, t=rng.uniform(0.5, 5.0, rows), many=rng.poisson(1.0, rows), ward=k // 20,
+        arm=np.array(["a", "b", "c"])[k // 2 % 3], **{f"c{j}": rng.normal(size=rows) for j in range(5)})
+    if gaps:
+        made.loc[k % 3 == 0, "x1"] = np.nan
+    return made
+
+
+@pytest.mark.parametrize("asks", FEATURES)
+def test_check_and_an_opening_agree_whatever_the_study_asks_for(asks):
+    """Where the policy allows one number fewer for each person than the study would tell both refuse, with as many as
+    it tells neither."""
+    frames = {f"site-{k}": of_everything(k, asks in ("gaps", "marks")) for k in range(3)}
+
+    def answers(allowed: float) -> tuple[tuple[FedciError, ...], FedciError | None, float]:
+        limits = {"outcome_noise": 0.0, "sum_noise": 0.0, "numbers_per_person": allowed, "min_cell": 5,
+                  "statistics_per_row": 10.0, "max_parameters_per_row": 10.0}
+        covariates = {"x0": {}, "x1": {}, "sex": {"type": "binary"}}
+        options = {} if asks == "few" else {"model": {"landmarks": 0}, "optimiser": {"rounds": 20}}
+        study = Study(**({"treatment": "w", "outcome": "y", "covariates": covariates, "sites": sorted(frames),
+                          "diagnostics": {"enabled": False}, "options": options,
+                          "policy": STANDARD_OTHERWISE | limits} | FEATURES[asks]))
+        sites = {name: Site(study, Source(name, frame).read(study)) for name, frame in frames.items()}
+        asked = admission.situation(study, sites["site-0"].run.table, 3, stage=0)
+        contract, talk = Contract(study, tuple(sites)), Talk(InProcessEngine(sites), "run")
+        told = admission.told_per_person(asked)
+        try:
+            coordinator.handshake(talk, contract)
+            coordinator.open_course(talk, contract)
+        except FedciError as problem:
+            return reasons(asked), problem, told
+        return reasons(asked), None, told
+
+    found, problem, told = answers(1e9)
+    assert (found, problem) == ((), None)
+    for allowed, refused in ((0.999 * told, True), (1.001 * told, False)):
+        found, problem, _ = answers(allowed)
+        assert bool(found) == (problem is not None) == refused, (found, problem)
+
+
 def test_a_site_of_people_of_nobody_is_told_how_to_let_them_through():
     """By the study's policy they are simulated: what else would be accepted is no help to who rehearses."""
     with pytest.raises(FedciError, match="fedci site policy --base simulation --reason"):

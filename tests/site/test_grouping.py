@@ -17,10 +17,10 @@ W = np.arange(ROWS) % 2
 WATCHED = Policy(name="custom", min_difference=20, min_cell=10)
 
 
-def told(groups, policy=WATCHED, accountant=None, **more):
+def told(groups, policy=WATCHED, accountant=None, cells=(), **more):
     run = SimpleNamespace(study=SimpleNamespace(policy=policy), table=SimpleNamespace(w=W), name="r", **more)
     party = SimpleNamespace(name="a", accountant=accountant, **more)
-    return tells_of(party, run, np.stack(groups)).tolist()
+    return tells_of(party, run, np.stack(groups), cells).tolist()
 
 
 def first(people, start=0):
@@ -53,6 +53,17 @@ def test_a_union_of_groups_that_leaves_few_is_not_told():
     assert told([first(60), first(60, 60), first(80, 120)]) == [True, True, True]
 
 
+def test_a_group_that_is_all_but_few_of_whom_a_column_counts_is_not_told():
+    """The study tells how many smokers there are: of those among them who are over 20 it would tell of the rest."""
+    smokers = first(90)
+    assert told([first(90)], cells=[smokers]) == [True], "the same people"
+    assert told([first(89)], cells=[smokers]) == [False]
+    assert told([first(110, 91)], cells=[smokers]) == [False], "all others, but one"
+    assert told([first(60)], cells=[smokers]) == [True]
+    assert told([first(45), first(44, 45)], cells=[smokers]) == [True, False], "both are all but one of them"
+    assert told([first(45), first(45, 45)], cells=[smokers]) == [True, True]
+
+
 def test_the_rule_is_the_policys():
     assert told([first(3), first(4)], Policy(name="simulation", min_difference=0, min_cell=0)) == [True, True]
     assert told([np.zeros(ROWS, bool)]) == [True], "nobody is not few"
@@ -70,7 +81,7 @@ def test_what_earlier_studies_told_counts(tmp_path, later, expected):
         run = SimpleNamespace(study=plan, table=whole, name=name, rows=np.arange(ROWS),
                               contract=SimpleNamespace(sites=("a", "b", "c")))
         party = SimpleNamespace(name="a", accountant=account, **more)
-        return tells_of(party, run, group[None]).tolist()
+        return tells_of(party, run, group[None], ()).tolist()
 
     store.create(tmp_path)
     account = Accountant(tmp_path)

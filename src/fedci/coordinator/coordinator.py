@@ -35,7 +35,7 @@ from fedci.protocol.completing import explained, gaps_of
 from fedci.protocol.course import Contract, Opening
 from fedci.protocol.engine import Engine
 from fedci.protocol.messages import Hello
-from fedci.protocol.requests import REQUESTS, diagnostic
+from fedci.protocol.requests import MEANS, MOMENTS, REQUESTS, diagnostic
 from fedci.study.options import FitOptions
 from fedci.study.policy import check_available
 from fedci.study.study import Study
@@ -281,7 +281,7 @@ def handshake(talk: Talk, contract: Contract) -> tuple[str, ...]:
 
 def layout_of(contract: Contract, opened: Opening, talk: Talk) -> Layout:
     """What is kept of the opening; how many people a site has it tells itself."""
-    sites = talk.totals["AskMeans"].sites
+    sites = (talk.totals.get(MEANS) or talk.totals[MOMENTS]).sites
     people = {name: AtSite.of(own["people"]) for name, own in sites.items()}
     return Layout(sites=contract.sites, model=opened.model, scales=opened.scales, u=opened.u, pooled_u=opened.pooled_u,
                   indicators=opened.indicators, people=people, columns=opened.columns, withheld=opened.withheld,

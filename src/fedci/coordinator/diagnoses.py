@@ -17,6 +17,7 @@ from fedci.diagnostics import (
     balance,
     described,
     fit,
+    follow_up,
     heterogeneity,
     missingness,
     overlap,
@@ -30,8 +31,9 @@ from fedci.diagnostics.propensity import Propensity
 from fedci.effect import EffectSums
 from fedci.model import leave_one_out
 from fedci.model.family import Family, Sums
-from fedci.protocol.course import Contract, Opening, column_names
-from fedci.protocol.requests import diagnostic
+from fedci.protocol import timing
+from fedci.protocol.course import Contract, Opening, column_names, squares_about
+from fedci.protocol.requests import MEANS, MOMENTS, SPREADS, diagnostic
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,6 +70,7 @@ def summary(talk: Talk, contract: Contract, opened: Opening, model: Propensity |
         "balance": lambda: _balance(talk, names),
         "overlap": lambda: _overlap(talk, opened, model, names),
         "missingness": lambda: _missingness(talk, contract),
+        "follow_up": lambda: _follow_up(talk, contract),
         "fit": lambda: fit.summary(fitted.trace, fitted.cap, fitted.ended,
                                    {name: own["residuals"] for name, own in outcome.sites.items()}, everyone),
         "plausibility": lambda: plausibility.summary(
@@ -102,8 +105,10 @@ def _described(talk: Talk, contract: Contract, opened: Opening, names: tuple[str
     arms = described.columns_of(balance.arm_moments(moments.sums), names, opened.centre,
                                 opened.spread) if moments.sums else ()
     exposure = talk.totals["AskExposure"].sums["exposure"] if study.exposure else None
-    return described.summary(study.outcome_type, talk.totals["AskMeans"].sums,
-                             float(talk.totals["AskSpreads"].sums["y_square"]), exposure,
+    means = _means(talk)
+    spreads = (talk.totals[SPREADS].sums if SPREADS in talk.totals else
+               squares_about(means.sums, opened.columns.values[0], opened.outcome[0]))
+    return described.summary(study.outcome_type, means.sums, float(spreads["y_square"]), exposure,
                              study.policy.outcome_noise > 0, arms)
 
 
@@ -117,6 +122,16 @@ def _missingness(talk: Talk, contract: Contract) -> missingness.Missingness | No
                if contract.study.fills(covariate)}
     sites = {name: own for name, own in lacking.sites.items() if "gaps" in own}
     return missingness.summary(lacking.sums, sites, columns, len(talk.sites))
+
+
+def _follow_up(talk: Talk, contract: Contract) -> follow_up.FollowUp | None:
+    """None where the outcome is no time to an event."""
+    study = contract.study
+    if study.outcome_type != "survival":
+        return None
+    told, people = talk.totals["AskTimes"].sums, talk.totals["AskMeans"].sums["y_count"]
+    return follow_up.summary(study.horizons, timing.grid(study), told["events"], told["censored"], people,
+                             study.arms or ("untreated", "treated"))
 
 
 def _overlap(talk: Talk, opened: Opening, model: Propensity | None,
@@ -146,13 +161,18 @@ def _effective(sums: Sums, sites: int) -> np.ndarray:
     return np.where(known, weight**2 / np.where(known, square, 1.0), np.nan)
 
 
+def _means(talk: Talk) -> Total:
+    return talk.totals.get(MEANS) or talk.totals[MOMENTS]
+
+
 def _shifts(talk: Talk, names: tuple[str, ...]) -> tuple[overlap.Shift, ...]:
     """Each site against the others, where their means are seen."""
-    means, spreads = (talk.totals[name].sites for name in ("AskMeans", "AskSpreads"))
+    means, pooled = _means(talk).sites, _means(talk).sums
     if len(talk.sites) < 2 or any("total" not in own for own in means.values()):
         return ()
-    pooled = talk.totals["AskMeans"].sums
     centre = pooled["total"] / np.maximum(pooled["count"], 1)
+    spreads = (talk.totals[SPREADS].sites if SPREADS in talk.totals else
+               {site: squares_about(own, centre, 0.0) for site, own in means.items()})
     count = np.stack([means[site]["count"] for site in talk.sites])
     mean = np.stack([means[site]["total"] for site in talk.sites]) / np.maximum(count, 1)
     square = np.stack([spreads[site]["square"] for site in talk.sites]) / np.maximum(count, 1)

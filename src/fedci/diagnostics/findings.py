@@ -17,6 +17,7 @@ from fedci.bounded import text_file
 from fedci.diagnostics.balance import Balance
 from fedci.diagnostics.described import Described
 from fedci.diagnostics.fit import Fitting
+from fedci.diagnostics.follow_up import FollowUp
 from fedci.diagnostics.heterogeneity import Heterogeneity
 from fedci.diagnostics.missingness import Missingness
 from fedci.diagnostics.overlap import Overlap
@@ -30,12 +31,12 @@ from fedci.diagnostics.verdict import FINE, LOOK, PROBLEM, UNKNOWN, Plain, Verdi
 from fedci.errors import OutputError
 
 FORMAT = 1
-TITLES = {"balance": "Balance", "overlap": "Overlap", "missingness": "Missing values", "fit": "Fit",
-          "plausibility": "Plausibility", "heterogeneity": "Heterogeneity", "sameness": "Same effect for all",
-          "trial": "The lot", "sensitivity": "Sensitivity", "refuters": "Refuters",
+TITLES = {"balance": "Balance", "overlap": "Overlap", "missingness": "Missing values", "follow_up": "Follow-up",
+          "fit": "Fit", "plausibility": "Plausibility", "heterogeneity": "Heterogeneity",
+          "sameness": "Same effect for all", "trial": "The lot", "sensitivity": "Sensitivity", "refuters": "Refuters",
           "systematic": "Negative controls"}
 """In the order in which they are read: what is known before the effects comes first."""
-SEALED = ("heterogeneity", "sameness", "trial", "sensitivity", "systematic")
+SEALED = ("follow_up", "heterogeneity", "sameness", "trial", "sensitivity", "systematic")
 """Sections that tell the effect."""
 
 
@@ -49,6 +50,8 @@ class Diagnostics(Plain):
     overlap: Overlap | None = None
     missingness: Missingness | None = None
     """None: nothing may be missing in the study, or of a version without it."""
+    follow_up: FollowUp | None = None
+    """Who is followed until when. None: no time to an event, blinded, or of a version without it."""
     fit: Fitting | None = None
     plausibility: Plausibility | None = None
     """None: of a version without it, or it could not be computed."""

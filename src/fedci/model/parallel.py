@@ -48,8 +48,12 @@ def over_draws(compute: Callable[[Any], Any], draws: Any) -> Any:
         return compute(draws)
     whole = jax.tree.map(np.asarray, draws)  # cut and joined by NumPy: JAX would compile each cut
     shared = [jax.tree.map(lambda leaf, at=at: on_device(leaf[at:at + size]), whole) for at in range(0, count, size)]
-    with ThreadPoolExecutor(min(cores(), len(shared))) as pool:
-        computed = list(pool.map(lambda part: jax.device_get(compute(part)), shared))
+    workers = min(cores(), len(shared))
+    if workers == 1:  # a thread to wait for costs more than a small part
+        computed = [jax.device_get(compute(part)) for part in shared]
+    else:
+        with ThreadPoolExecutor(workers) as pool:
+            computed = list(pool.map(lambda part: jax.device_get(compute(part)), shared))
     return jax.tree.map(lambda *leaves: on_device(np.concatenate(leaves)), *computed)
 
 

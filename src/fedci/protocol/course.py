@@ -1,6 +1,6 @@
 """The course of a study, from the first sum to the last effect: one program of the study and of the sums so far.
 
-    opening   which columns stay → means → spreads → (each site's moments) → the site is ready
+    opening   which columns stay → means → spreads (or both at once) → (each site's moments) → the site is ready
     design    propensity … → balance → overlap
     completing   sums of completed people, where what is missing is drawn
     start → round … round
@@ -30,8 +30,8 @@ from fedci.model.family import NO_ANCHOR, Ask, Family, FirstStage, Rules, Sums
 from fedci.model.rows import BetaLaw
 from fedci.protocol import completing, optimise, refuting, rounds, stages, timing
 from fedci.protocol import rule as rules
-from fedci.protocol.requests import diagnostic, diagnostics_in
-from fedci.study.options import FitOptions
+from fedci.protocol.requests import MEANS, MOMENTS, SPREADS, diagnostic, diagnostics_in
+from fedci.study.options import FitOptions, ModelOptions, SharedOptions
 from fedci.study.study import Study
 from fedci.table.design import design_columns
 from fedci.table.moments import Moments, Scales, pool
@@ -48,6 +48,8 @@ READY, BEGIN = "Prepare", "Begin"
 step is enough for that."""
 LARGEST_LAW = 2**20
 """Numbers of β̃'s law in a site's memory at most: fewer draws where it has many columns."""
+FAR_OFF = 1e-7
+"""Of a column's squares about 0 that must be left about its mean: a float's 1e-16 is then 1e-9 of its variance."""
 NO_VALUE = np.inf
 """The spread of a column that stays at the sites: in model units everybody has 0."""
 
@@ -152,11 +154,14 @@ def opening(contract: Contract) -> Generator[Ask, Sums, Opening]:
     counts = yield Ask("AskColumns", {"columns": np.array(len(names))})
     withheld = _withheld(contract, counts)
     indicators = np.flatnonzero((counts["incomplete"] > 0) & (counts["gaps_withheld"] == 0) & ~withheld)
-    arms = np.array(contract.study.arm_count)
-    means = yield Ask("AskMeans", {"columns": np.array(len(names)), "withheld": withheld, "arms": arms})
+    asked = {"columns": np.array(len(names)), "withheld": withheld, "arms": np.array(contract.study.arm_count)}
+    at_once = asks_moments_at_once(contract.study, contract.options.model)
+    means = yield Ask(MOMENTS if at_once else MEANS, asked)
     known = np.maximum(means["count"], 1.0)
     centre, y_mean = means["total"] / known, float(means["y_total"].sum() / means["y_count"].sum())
-    spreads = yield Ask("AskSpreads", {"x_mean": centre, "y_mean": np.array(y_mean), "withheld": withheld})
+    spreads: Sums = squares_about(means, centre, y_mean) if at_once else {}
+    if not spreads or _is_lost(means, spreads):
+        spreads = yield Ask(SPREADS, {"x_mean": centre, "y_mean": np.array(y_mean), "withheld": withheld})
     columns = Moments(_standing(centre, spreads["square"] / known), means["count"])
     people, treated = (round(float(part)) for part in (means["y_count"].sum(), means["y_count"][1:].sum()))
     outcome = y_mean, float(np.sqrt(_standing(np.array(y_mean), spreads["y_square"] / people)[1]))
@@ -176,6 +181,24 @@ def opening(contract: Contract) -> Generator[Ask, Sums, Opening]:
     return Opening(withheld=withheld, indicators=indicators, lacking=lacking, scales=scales, columns=columns,
                    outcome=outcome, people=people, treated=treated, model=model, first=first, u=u, pooled_u=pooled_u,
                    timing=clock)
+
+
+def asks_moments_at_once(study: Study, options: ModelOptions | SharedOptions) -> bool:
+    """Where exchanges are few. Noise on squares is measured about the means."""
+    return options.rounds_tell == "products" and not options.sum_noise and not study.policy.noises("moments")
+
+
+def squares_about(told: Sums, centre: np.ndarray, y_mean: float) -> dict[str, np.ndarray]:
+    """What SPREADS asks for, from what MOMENTS told: Σ (v − c)² = Σ v² − 2c Σ v + n c²."""
+    total, count = told["y_total"].sum(), told["y_count"].sum()
+    return {"square": told["square"] - 2.0 * centre * told["total"] + told["count"] * centre**2,
+            "y_square": told["y_square"] - 2.0 * y_mean * total + count * y_mean**2}
+
+
+def _is_lost(told: Sums, squares: Mapping[str, np.ndarray]) -> bool:
+    """Whether a column lies so far from 0, for its spread, that its squares about 0 are all mean: then those about the
+    means are asked for."""
+    return any(bool(np.any(squares[name] < FAR_OFF * told[name])) for name in ("square", "y_square"))
 
 
 def _timing(contract: Contract, means: Sums) -> Generator[Ask, Sums, np.ndarray]:
@@ -226,8 +249,11 @@ def _check_variation(contract: Contract, columns: Moments, outcome: tuple[float,
         if not has_spread and not away and contract.options.model.standardise:
             raise DataError(f"column '{name}' is constant {where}: it cannot explain anything. "
                             f"Remove it from the covariates of the study.")
-    if not outcome[1] > 0:
-        raise DataError(f"the outcome '{contract.study.outcome}' is constant {where}: there is no effect to estimate.")
+    timed = contract.study.outcome_type == "survival"
+    if not outcome[1] > 0 and not (timed and outcome[0] > 0):  # where all have the event, its times differ
+        within = " within the last horizon" if timed else ""
+        raise DataError(f"the outcome '{contract.study.outcome}' is constant {where}{within}: there is no effect to "
+                        f"estimate.")
 
 
 def _descriptions(contract: Contract, model: Family,

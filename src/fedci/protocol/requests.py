@@ -43,6 +43,8 @@ from fedci.study.study import Study
 
 MASKED, OWN = "masked", "own/"
 """The name of a masked answer, and how the names begin of what a site tells of itself beside it."""
+MEANS, SPREADS, MOMENTS = "AskMeans", "AskSpreads", "AskMoments"
+"""Counts and sums of the columns; squares about the pooled means; both at once, squares about 0 (`course.opening`)."""
 COMPLETION = "AskCompletion"
 NO_PHASE = "none"
 """Of what could not be read, or is no request."""
@@ -296,6 +298,12 @@ _TELLING = "how many sites tell each"
 
 # --- the table
 
+_PEOPLE = (_counted("people", ("arms",), "people of the site, and the treated (or those of each arm)"),)
+_COUNTS_AND_TOTALS = (
+    _counted("count", ("columns",), "values of each column"), Array("total", ("columns",), "their sum"),
+    _counted("y_count", ("arms",), "people in each arm, the untreated first"),
+    Array("y_total", ("arms",), "sum of their outcomes"),
+    _counted("stages", (stages.MOST,), "people that a first stage would look at"))
 _ROWS = (
     Request(name="Hello", message=Hello, phase="handshake", notes=("warnings",), words="handshake"),
     Request(name="AskLinkKey", message=AskLinkKey, phase="linkage",
@@ -314,13 +322,13 @@ _ROWS = (
                 _positive("varies", ("columns",), "sites where enough of them do"),
                 _positive("incomplete", ("columns",), "sites that lack some of its values"),
                 _positive("gaps_withheld", ("columns",), "sites that lack too few of them to say so"))),
-    Request(name="AskMeans", message=Step, phase="moments", summed=True, form=RAW, in_full=True, words="moments",
-            own=(_counted("people", ("arms",), "people of the site, and the treated (or those of each arm)"),), answer=(
-                _counted("count", ("columns",), "values of each column"), Array("total", ("columns",), "their sum"),
-                _counted("y_count", ("arms",), "people in each arm, the untreated first"),
-                Array("y_total", ("arms",), "sum of their outcomes"),
-                _counted("stages", (stages.MOST,), "people that a first stage would look at"))),
-    Request(name="AskSpreads", message=Step, phase="moments", summed=True, form=RAW, words="units", answer=(
+    Request(name=MEANS, message=Step, phase="moments", summed=True, form=RAW, in_full=True, words="moments",
+            own=_PEOPLE, answer=_COUNTS_AND_TOTALS),
+    Request(name=MOMENTS, message=Step, phase="moments", summed=True, form=RAW, in_full=True, words="moments",
+            own=_PEOPLE, answer=(
+                *_COUNTS_AND_TOTALS, _positive("square", ("columns",), "squares of each column"),
+                _positive("y_square", (), "of the outcome"))),
+    Request(name=SPREADS, message=Step, phase="moments", summed=True, form=RAW, words="units", answer=(
                 _positive("square", ("columns",), "squares of each column about its mean"),
                 _positive("y_square", (), "of the outcome"))),
     Request(name="AskTimes", message=Step, phase="moments", summed=True, form=RAW, in_full=True, words="intervals",

@@ -245,5 +245,6 @@ def fitted_people(study: Study, outcome: Outcome, table: Table, rows: np.ndarray
                                  table.added / units.y_sd**2, table.cluster,
                                  units.time(table.time, layout.model.outcome, table.rows))
     q = Posterior(outcome.fit.theta, layout.model.draws_at(outcome.effects.draws, index), jitter)
-    ready = copies.rows_of(Prepared(model=layout.model, units=units, rows=arranged), units, table, index)
+    ready = copies.rows_of(Prepared(model=layout.model, units=units, rows=arranged), units, table, index,
+                           study.policy.min_cell)
     return People(table, rows, ready, q)

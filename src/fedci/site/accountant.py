@@ -100,7 +100,8 @@ class Accountant:
         self._scales: dict[str, float] = {}
         """Outcome → the sd that its noise is measured by."""
         self._asked: dict[str, str] = {}
-        """Sums with noise → the question that they answered."""
+        """What is told in one way for ever → the question that was answered: sums with noise, counts of events by
+        time."""
         self._read = 0
         self._look()
 
@@ -135,17 +136,29 @@ class Accountant:
     def asked_once(self, about: str, question: str) -> None:
         """DisclosureError where noise was drawn for another question about the same sums: a new draw for each would let
         whoever changes the question a little (a site that tells other sums each time) average it out."""
+        if not self._asked_alike(about, question):
+            raise DisclosureError(
+                "sums with noise were told of these people in this study, in other common units: another site's "
+                "sums were others then. In these units the noise would be drawn anew, and what both tell adds up. "
+                "Ask with the data of that run, at every site")
+
+    def counted_once(self, outcome: str, times: str) -> None:
+        """DisclosureError where events were counted by other parts of time: of two counts up to times that differ by
+        little the difference is who had the event between."""
+        if not self._asked_alike(f"times {outcome}", times):
+            raise DisclosureError(
+                f"events of '{outcome}' were counted in an earlier study by other parts of time, and the difference of "
+                f"two counts could be one person. Take the horizons, and the cuts, of that study")
+
+    def _asked_alike(self, about: str, question: str) -> bool:
+        """Whether it is the question that was answered about this first; then, and from then on, the first."""
         with self._locked():
-            if about not in self._asked and self.audits:
-                return
             if about not in self._asked:
+                if self.audits:
+                    return True
                 self.store.add({"kind": "asked", "about": about, "question": question})
                 self._look()
-            if self._asked[about] != question:
-                raise DisclosureError(
-                    "sums with noise were told of these people in this study, in other common units: another site's "
-                    "sums were others then. In these units the noise would be drawn anew, and what both tell adds up. "
-                    "Ask with the data of that run, at every site")
+            return self._asked[about] == question
 
     # --- before anything leaves
 

@@ -12,11 +12,12 @@ import numpy as np
 from fedci.errors import DisclosureError
 from fedci.model.family import Arrays
 from fedci.protocol import stages, timing
-from fedci.site.noising import SumNoise, site_noise, sum_noise_of
+from fedci.site.noising import SumNoise, digest_of_numbers, site_noise, sum_noise_of
 from fedci.site.run import Party, Run, true_outcomes
 from fedci.table import small_cells
 from fedci.table.moments import Moments, SiteMoments, describe, round_digits
 from fedci.table.table import Table
+from fedci.table.values import told_of
 
 
 class Part(NamedTuple):
@@ -67,6 +68,13 @@ def spreads(party: Party, run: Run, arrays: Arrays) -> Part:
                  "y_square": sum((_about(arm, arrays["y_mean"])[0] for arm in own.y), np.zeros(()))})
 
 
+def means_and_squares(party: Party, run: Run, arrays: Arrays) -> Part:
+    """Both at once: squares about 0, which needs no mean of all sites."""
+    told, nowhere = means(party, run, arrays), np.zeros(len(arrays["withheld"]))
+    squares = spreads(party, run, {**arrays, "x_mean": nowhere, "y_mean": np.zeros(())})
+    return told._replace(sums=told.sums | squares.sums)
+
+
 def noise_on_sums(party: Party, run: Run) -> SumNoise | None:
     remembers = None if party.accountant is None else party.accountant.asked_once
     return sum_noise_of(run.study, run.contract.noises_sums, run.contract.sites, run.table, party.noise_secret,
@@ -80,8 +88,13 @@ def _spreads_here(run: Run) -> np.ndarray:
 
 def times(party: Party, run: Run, arrays: Arrays) -> Part:
     """When events were, by parts of time that the study alone gives."""
-    t = run.table
-    return Part(timing.counted(run.study, t.w, t.y, _time(t), run.study.policy.min_cell))
+    t, study, least = run.table, run.study, run.study.policy.min_cell
+    if least and party.accountant is not None:
+        made = [party.whole.origin(name) for name in study.outcome_columns]
+        with told_of(f"site '{party.name}'"):
+            party.accountant.counted_once(", ".join(one.name for one in made), digest_of_numbers(timing.grid(study))
+                                          + "".join(one.how for one in made))
+    return Part(timing.counted(study, t.w, t.y, _time(t), least))
 
 
 def exposures(party: Party, run: Run, arrays: Arrays) -> Part:

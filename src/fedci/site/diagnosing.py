@@ -91,7 +91,7 @@ def _small(here: Here, group: np.ndarray) -> np.ndarray:
     """[p] columns of two values with a small cell in one of the two groups: withheld in both, or one tells the
     other; and those that stay here altogether."""
     away = np.append(~np.isfinite(here.units.x_sd), np.zeros(len(here.units.indicators), bool))
-    return away | small_cells.withheld(here.rows(), group, here.policy.min_cell)
+    return away | small_cells.alone(here.rows(), group, here.policy.min_cell)
 
 
 def _without_small_gaps(here: Here, group: np.ndarray, size: np.ndarray, weight: np.ndarray) -> np.ndarray:

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from fedci.bounded import json_file, json_of
 from fedci.errors import OutputError
 from fedci.files import sync_folder, whole_file
-from fedci.protocol.requests import OWN
+from fedci.protocol.requests import MEANS, MOMENTS, OWN
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -404,7 +404,7 @@ def per_person(entries: Iterable[Entry]) -> dict[str, PerPerson]:
     for entry in entries:
         numbers_by_run[entry["run"]] = numbers_by_run.get(entry["run"], 0) + numbers(entry)
         counted = (entry.get("values") or {}).get(OWN + "people")
-        if isinstance(counted, list) and counted and entry["request"] == "AskMeans":
+        if isinstance(counted, list) and counted and entry["request"] in (MEANS, MOMENTS):
             people[entry["run"]] = int(counted[0])
     return {run: PerPerson(numbers_by_run[run], count) for run, count in people.items()}
 

@@ -37,7 +37,7 @@ def hello(party: Party, run: Run, request: Hello) -> tuple[Run, Reply]:
         check_rounds(party.agreed, contract.options)
         check_noise(party.agreed)
     check_memory(party.name, run.table.rows, run.table.x.shape[1], contract.options, run.study.outcome_type,
-                 run.study.most_intervals)
+                 run.study.most_intervals, run.study.arm_count)
     return run, reply_to(request, {}, warnings=_words(run))
 
 
@@ -50,10 +50,13 @@ def _words(run: Run) -> list[str]:
 
 
 def _lacking(run: Run) -> list[str]:
-    """Columns of which the site has no value at all, where what is missing is drawn."""
-    table = run.table
-    names = [name for name, gone in zip(table.columns, np.isnan(table.x).all(0), strict=True) if gone]
-    return [f"site '{table.site}': column '{name}' has no value here: all of it is drawn by what other sites' people "
+    """Columns of which the site has no value at all, where what is missing is drawn; or where the policy hides small
+    cells, of few people."""
+    table, least = run.table, run.study.policy.min_cell
+    known = (~np.isnan(table.x)).sum(0)
+    names = [name for name, people in zip(table.columns, known, strict=True) if people < max(least, 1)]
+    said = "hardly a value" if least else "no value"
+    return [f"site '{table.site}': column '{name}' has {said} here: all of it is drawn by what other sites' people "
             f"tell of it" for name in names] if run.study.completes else []
 
 
@@ -68,7 +71,8 @@ def _dropped(table: Table, least: int) -> list[str]:
 def _without_few(run: Run, warnings: Sequence[str]) -> list[str]:
     """Without those that a single person could change, but where the policy hides no small cells."""
     hides = run.study.policy.min_cell > 0
-    return [words for words in warnings if not (hides and words.endswith((IS_CONSTANT, COINCIDE, ONE_OUTCOME)))]
+    return [words for words in warnings if not (hides and words.endswith((IS_CONSTANT, COINCIDE, ONE_OUTCOME,
+                                                                                     small_cells.MERGED)))]
 
 
 def _cohort(party: Party, request: Hello) -> tuple[str, ...]:

@@ -25,7 +25,7 @@ from fedci.effect import CORRELATIONS
 from fedci.errors import FedciError
 from fedci.plain import Shown
 from fedci.protocol import course, refuting
-from fedci.protocol.requests import COMPLETION, OWN, REQUESTS, Request, Sizes
+from fedci.protocol.requests import COMPLETION, MEANS, MOMENTS, OWN, REQUESTS, Request, Sizes
 from fedci.study.options import FitOptions
 from fedci.study.study import Study
 from fedci.table import small_cells
@@ -195,6 +195,8 @@ def _is_asked(request: Request, study: Study, model: Family) -> bool:
     if request.kind:
         exact = study.policy.epsilon is None and not model.noises_sums
         return study.diagnostics.enabled and exact and request.asks(study) and study.arm_count == 2
+    if request.name in (MEANS, MOMENTS):
+        return (request.name == MOMENTS) == course.asks_moments_at_once(study, model.options)
     if request.name == "AskDescription":
         return model.needs_moments
     if request.name == COMPLETION:

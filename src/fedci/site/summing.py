@@ -22,7 +22,7 @@ from fedci.protocol.ask import shapes
 from fedci.protocol.course import READY, Opening, Place
 from fedci.protocol.messages import AskMaskKey, OpenSum, Reply, Step, TakeCheckKey, TakeMaskKeys
 from fedci.protocol.packing import JITTERED, POWERS, flat, form_of, from_units, in_units, units_of, with_jitter
-from fedci.protocol.requests import COMPLETION, MASKED, OWN, REQUESTS
+from fedci.protocol.requests import COMPLETION, MASKED, MEANS, MOMENTS, OWN, REQUESTS, SPREADS
 from fedci.site import copies, describing, diagnosing, targeting
 from fedci.site.admission import admit, situation
 from fedci.site.describing import Part
@@ -200,7 +200,8 @@ def _completed(run: Run, place: Place) -> Run:
         return run
     units = common_units(run.study, opened, len(run.contract.sites), run.contract.seed)
     site = run.contract.sites.index(run.table.site)
-    return replace(run, prepared=copies.rows_of(ready, units, run.table, site))
+    return replace(run, prepared=copies.rows_of(ready, units, run.table, site,
+                                                  run.study.policy.min_cell))
 
 
 def _check_units(site: str, whole: np.ndarray, clipped: np.ndarray, people: int) -> None:
@@ -234,7 +235,8 @@ def _answer(party: Party, run: Run, place: Place, ask: Ask) -> tuple[Run, Part]:
         return replace(run, described=True), DESCRIBED[ask.name](party, run, ask.arrays)
     ready = required(party.name, run.prepared, "the common units")
     if ask.name == COMPLETION:
-        return run, copies.answer(party.name, run.contract, place.known, ready, run.table, ask.arrays)
+        return run, copies.answer(party.name, run.contract, place.known, ready, run.table,
+                                   run.study.policy.min_cell, ask.arrays)
     kind = REQUESTS[ask.name].kind
     if kind in targeting.KINDS:
         return run, targeting.KINDS[kind](party, run, ready, _here(run, ready), ask.arrays)
@@ -245,7 +247,7 @@ def _answer(party: Party, run: Run, place: Place, ask: Ask) -> tuple[Run, Part]:
 
 DESCRIBED: Mapping[str, Callable[[Party, Run, Any], Part]] = {
     "AskTimes": describing.times, "AskExposure": describing.exposures, "AskColumns": describing.columns,
-    "AskMeans": describing.means, "AskSpreads": describing.spreads,
+    MEANS: describing.means, SPREADS: describing.spreads, MOMENTS: describing.means_and_squares,
     "AskDescription": describing.description}
 
 

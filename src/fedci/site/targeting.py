@@ -38,7 +38,8 @@ def answer(party: Party, run: Run, ready: Prepared, here: Here, arrays: Arrays) 
     above = np.zeros((len(arrays["cutoffs"]), len(x)), bool)
     if scores is not None:
         above = float(arrays["sign"]) * scores["d"] > arrays["cutoffs"][:, None]
-    told = grouping.tells_of(party, run, np.vstack([grouping.members(party, run), leaves, above]))
+    told = grouping.tells_of(party, run, np.vstack([grouping.members(party, run), leaves, above]),
+                             grouping.counted(run, ready))
     of_leaves, of_above = np.split(told[len(run.study.groups):], [len(leaves)])
     of_above = _all_or_none(of_above)
     columns = np.vstack([np.ones(len(x)), _along(here, run)])

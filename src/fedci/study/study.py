@@ -238,10 +238,12 @@ class Study(Shown, _Stated):
         """The preset (the study's, unless one is named) with the study's changes, within the policy."""
         options = preset_options(preset or self.preset, self.options)
         known = (options.model.family, options.model.rounds_tell) == ("shared", "gradients")
-        if self.outcome_type != "numeric" and not known:
-            raise StudyError(f"the outcome '{self.outcome}' is {self.outcome_type}, and the preset "
-                             f"'{preset or self.preset}' knows numeric outcomes only. Choose the preset 'default'")
         tells = getattr(options.model, "rounds_tell", "gradients")
+        knows = ("numeric", "binary") if tells == "products" and not self.agreed_policy.sum_noise else ("numeric",)
+        if self.outcome_type not in knows and not known:
+            words = "numeric outcomes and 0/1 outcomes" if "binary" in knows else "numeric outcomes"
+            raise StudyError(f"the outcome '{self.outcome}' is {self.outcome_type}, and the preset "
+                             f"'{preset or self.preset}' knows {words} only. Choose the preset 'default'")
         if self.cluster is not None and (options.model.family != "shared" or tells != "gradients"):
             raise StudyError(f"cluster: the preset '{preset or self.preset}' knows no clusters. Choose the preset "
                              f"'default'")

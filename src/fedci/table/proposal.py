@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow.compute as pc
@@ -49,6 +49,11 @@ FEW_CANDIDATES = 6
 NOT_ASKED = "not among --covariates"
 TIME = re.compile(r"days|weeks|months|years|time|followup|follow_up|futime|rtime|dtime|tstop", re.I)
 EVENT = re.compile(r"death|died|dead|mortal|event|status|relaps|recur|readmi|censor", re.I)
+COUNT = re.compile(r"falls|visits|attacks|episodes|seizures|exacerbat|infections|admissions|bleeds|(^|_)(n|num|number|"
+                   r"count|counts)(_|$)", re.I)
+EARLIER = re.compile(r"prior|previous|before|baseline|histor|past", re.I)
+"""Names of how often something happened; but not of what happened before."""
+EXPOSURE = re.compile(r"^(person_?)?(days|weeks|months|years|time)$|follow|exposure|futime|at_risk", re.I)
 HORIZON = 0.8
 """Of the time that nine of ten are followed no longer than: a first guess of where curves are compared."""
 FEW_LEVELS = 12
@@ -76,6 +81,8 @@ class Look:
     """Of numbers that are never negative, their 90% quantile."""
     counts: bool = False
     """Whether they are few whole numbers from 0 on."""
+    whole: bool = False
+    """Whether they are whole numbers from 0 on: how often something happened, if the name says so too."""
 
 
 @dataclass(frozen=True)
@@ -84,8 +91,24 @@ class Guess:
 
     look: Look
     role: str
-    """treatment, outcome, time, covariate, id or left out."""
+    """treatment, outcome, time, exposure, covariate, id or left out."""
     why: str
+
+
+class Asked(NamedTuple):
+    """What is asked after: an outcome, its type, and the column beside it of a time or an exposure."""
+
+    look: Look
+    type: str
+    beside: Look | None = None
+
+    @property
+    def why(self) -> str:
+        measured = "is this the outcome, measured after the treatment?"
+        few = " Few whole numbers: write type = \"count\" where they count events." if self.look.counts else ""
+        return {"binary": f"{measured} 0 and 1: effects are differences of risks.", "numeric": measured + few,
+                "survival": "did the event (1) or the end of follow-up (0) end the time?",
+                "count": "does it count events since the treatment?"}[self.type]
 
 
 @dataclass(frozen=True)
@@ -99,10 +122,13 @@ class Proposal:
     def to_toml(self) -> str:
         """The study file with a remark at each guess; `Study.read` of it is the study."""
         remarks = {_head(guess): f"# review: {guess.why}" for guess in self.guesses
-                   if guess.role not in ("left out", "time")}
+                   if guess.role not in ("left out", "time", "exposure")}
         if self.study.time is not None:
             remarks["outcome"] = ("# review: did the event (1) or the end of follow-up (0) end this time, from the "
                                   "treatment on? At which horizons are curves compared?")
+        if self.study.outcome_type == "count":
+            remarks["outcome"] = ("# review: does it count events since the treatment? Without exposure everybody is "
+                                  "taken to be followed equally long")
         lines = ["# Proposed by `fedci init`. What is marked 'review' is a guess from one file: check it against",
                  "# the protocol, then give the same file to every site. docs/study.md explains the keys."]
         for line in self.study.to_toml().splitlines():
@@ -153,8 +179,9 @@ def propose(data: Any, name: str = "study", policy: str = "standard", roles: Rol
     looks = [_look(column) for column in columns.values()]
     named = [look for look in looks if is_name(look.name)]
     unnamed = tuple(Guess(look, "left out", "no name for a study: rename it") for look in looks if look not in named)
-    guesses = (*_roles(named, roles), *unnamed)
-    return Proposal(_study(guesses, name, policy), guesses, rows)
+    found, outcome = _roles(named, roles)
+    guesses = (*found, *unnamed)
+    return Proposal(_study(guesses, outcome, name, policy), guesses, rows)
 
 
 # ── what a column looks like ────────────────────────────────────────────────────────────────────────────────
@@ -189,7 +216,8 @@ def _as_numeric(column: Column) -> Look | None:
         return Look(name=column.name, kind="unique", missing=0.0)
     counts = whole and known.min() == 0 and len(np.unique(known)) <= FEW_LEVELS
     return Look(name=column.name, kind="numeric", missing=_share(values), range=_round_range(known.min(), known.max()),
-                positive=float(np.quantile(known, 0.9)) if known.min() >= 0 else None, counts=counts)
+                positive=float(np.quantile(known, 0.9)) if known.min() >= 0 else None, counts=counts,
+                whole=whole and known.min() == 0)
 
 
 def _share(values: np.ndarray) -> float:
@@ -234,36 +262,57 @@ def _yes_and_no(levels_counted: Sequence[tuple[str, int]]) -> dict[str, Any] | N
 # ── roles ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _roles(looks: Sequence[Look], roles: Roles) -> tuple[Guess, ...]:
+def _roles(looks: Sequence[Look], roles: Roles) -> tuple[tuple[Guess, ...], Asked]:
     by_name = {look.name: look for look in looks}
     said = roles.treatment is not None
     before = [look for look in looks if not AFTER.search(look.name)]
     treatment = (_arms(by_name[str(roles.treatment)]) if said else
                  _guessed_treatment([look for look in before if look.name != roles.outcome]))
     rest = [look for look in looks if look.name != treatment.name]
-    outcome = (by_name[str(roles.outcome)] if roles.outcome is not None else
-               _chosen(rest, OUTCOME, ("numeric", "binary"), "the outcome: a column of numbers"))
-    if outcome.kind not in ("numeric", "binary"):
-        raise DataError(f"column {outcome.name!r} holds words, and an outcome is a number, or 0 and 1. Choose another,"
-                        f' or write in the study what they mean: outcome = {{ name = …, type = "binary", values = … }}')
+    outcome = _asked(rest, by_name[roles.outcome] if roles.outcome is not None else None)
     order = [look.name for look in looks]
     later = set(order[order.index(treatment.name):]) if order.index(treatment.name) >= BEFORE else set()
-    time, event = _followed(rest, outcome) if roles.outcome is None else (None, outcome)
-    return tuple(_time_guess(look) if look is time else _role(look, treatment, event, roles, look.name in later)
-                 for look in looks)
+    return tuple(_beside(look, outcome.type) if look is outcome.beside else
+                 _role(look, treatment, outcome, roles, look.name in later) for look in looks), outcome
 
 
-def _followed(rest: Sequence[Look], outcome: Look) -> tuple[Look | None, Look]:
-    """(the time to an event, the event) where the outcome is one of them; else (none, the outcome)."""
+def _asked(rest: Sequence[Look], said: Look | None) -> Asked:
+    """The outcome that is said, or guessed, with its type. A time to an event is guessed from both of its columns."""
+    look = said or _guessed_outcome(rest)
+    if look.kind not in ("numeric", "binary"):
+        raise DataError(f"column {look.name!r} holds words, and an outcome is a number, or 0 and 1. Choose another,"
+                        f' or write in the study what they mean: outcome = {{ name = …, type = "binary", values = … }}')
+    if said is None and (followed := _followed(rest, look)):
+        return followed
+    if _is_count(look):
+        return Asked(look, "count", next((one for one in rest if one.positive and EXPOSURE.search(one.name)
+                                          and one is not look and not one.missing), None))
+    return Asked(look, look.kind)
+
+
+def _guessed_outcome(rest: Sequence[Look]) -> Look:
+    found = _chosen(rest, OUTCOME, ("numeric", "binary"), "the outcome: a column of numbers")
+    counted = [look for look in rest if _is_count(look) and not look.missing]
+    return counted[-1] if counted and not OUTCOME.search(found.name) else found
+
+
+def _is_count(look: Look) -> bool:
+    """By its cells and its name."""
+    return look.whole and bool(COUNT.search(look.name)) and not EARLIER.search(look.name)
+
+
+def _followed(rest: Sequence[Look], outcome: Look) -> Asked | None:
+    """The time to an event, where the outcome is one of its two columns."""
     event = next((look for look in rest if look.kind == "binary" and EVENT.search(look.name)), None)
     time = next((look for look in rest if look.positive and TIME.search(look.name) and not look.counts), None)
     if event is None or time is None or outcome not in (event, time) or event.missing or time.missing:
-        return None, outcome
-    return time, event
+        return None
+    return Asked(event, "survival", time)
 
 
-def _time_guess(look: Look) -> Guess:
-    return Guess(look, "time", "was a person followed for so long?")
+def _beside(look: Look, type: str) -> Guess:
+    return (Guess(look, "exposure", "over how long was it counted?") if type == "count" else
+            Guess(look, "time", "was a person followed for so long?"))
 
 
 def _guessed_treatment(looks: Sequence[Look]) -> Look:
@@ -307,18 +356,16 @@ def _chosen(looks: Sequence[Look], named: re.Pattern[str], kinds: Sequence[str],
     return next((look for look in fits if named.search(look.name)), last)
 
 
-def _role(look: Look, treatment: Look, outcome: Look, roles: Roles, later: bool) -> Guess:
+def _role(look: Look, treatment: Look, outcome: Asked, roles: Roles, later: bool) -> Guess:
     """`later`: whether it stands behind the treatment in a table whose order may say something."""
     dropped = " Rows without it are dropped: may they be?" if look.missing else ""
     if look.name == treatment.name:
         asked = "" if roles.treatment else _named(TREATMENT, look)
         words = _arm_words(treatment) if treatment.coding else "is 1 the treated, 0 the untreated?"
         return Guess(treatment, "treatment", words + asked + dropped)
-    if look is outcome:
-        what = " 0 and 1: effects are differences of risks." if look.kind == "binary" else (
-            " Few whole numbers: write type = \"count\" where they count events." if look.counts else "")
-        return Guess(look, "outcome", f"is this the outcome, measured after the treatment?{what}"
-                                      + ("" if roles.outcome else _named(OUTCOME, look)) + dropped)
+    if look is outcome.look:
+        unnamed = "" if roles.outcome or outcome.type == "count" else _named(OUTCOME, look)
+        return Guess(look, "outcome", outcome.why + ("" if outcome.type == "survival" else unnamed) + dropped)
     if roles.covariates is not None and look.name not in roles.covariates:
         return Guess(look, "left out", NOT_ASKED)
     if look.kind in ("text", "constant", "empty"):
@@ -357,16 +404,18 @@ def _covariate_remark(look: Look, later: bool) -> str:
     return (asked or "measured before the treatment? ") + "; ".join(parts)
 
 
-def _study(guesses: Sequence[Guess], name: str, policy: str) -> Study:
+def _study(guesses: Sequence[Guess], asked: Asked, name: str, policy: str) -> Study:
     role = {guess.role: guess.look for guess in guesses if guess.role in ("treatment", "outcome")}
     covariates = [_covariate(guess.look) for guess in guesses if guess.role == "covariate"]
     if not covariates:
         raise DataError("no column is left for a covariate: what explains who is treated and how they fare is needed")
     y, w = role["outcome"], role["treatment"]
-    outcome: dict[str, Any] = {"name": y.name, "type": "binary" if y.kind == "binary" else "numeric", **y.coding}
-    if time := next((guess.look for guess in guesses if guess.role == "time"), None):
-        horizon = float(f"{HORIZON * (time.positive or 1.0):.1g}")
-        outcome = {"time": time.name, "event": y.name, "type": "survival", "horizons": [horizon], **y.coding}
+    outcome: dict[str, Any] = {"name": y.name, "type": asked.type, **y.coding}
+    if asked.type == "survival" and asked.beside is not None:
+        horizon = float(f"{HORIZON * (asked.beside.positive or 1.0):.1g}")
+        outcome = {"time": asked.beside.name, "event": y.name, "type": "survival", "horizons": [horizon], **y.coding}
+    elif asked.beside is not None:
+        outcome["exposure"] = asked.beside.name
     return Study(name=name, treatment={"name": w.name, **w.coding}, outcome=outcome, covariates=covariates,
                  rows_without="drop" if y.missing or w.missing else "refuse",
                  coding={guess.look.name: dict(guess.look.coding) for guess in guesses

@@ -131,7 +131,7 @@ def treatment(study: Study, column: Column, drop: bool = False) -> np.ndarray:
 
 
 def check_outcome(column: Column, kind: str, y: np.ndarray) -> None:
-    check_varies(column.name, y)
+    check_varies(column.name, kind, y)
     if kind == "numeric" and np.isin(y, (0.0, 1.0)).all():
         raise column.error(f"holds 0 and 1 only, and the study takes its outcome for a number. Write outcome = "
                            f'{{ name = "{column.name}", type = "binary" }} in the study: effects are then differences '
@@ -147,15 +147,17 @@ def control_of(column: Column, kind: str, kept: np.ndarray) -> np.ndarray:
 
 
 def one_outcome(study: Study, w: np.ndarray, y: np.ndarray) -> list[str]:
-    """Arms without an event, or without anybody spared: their risk rests on the model and on other sites."""
-    if study.outcome_type not in ("binary", "survival"):
+    """Arms without an event, or without anybody spared: their risk rests on the model and on other sites. A whole site
+    may be so: to leave it out would be to overstate the risk."""
+    if study.outcome_type == "numeric":
         return []
     return [f"all {word} rows {ONE_OUTCOME}" for arm, word in enumerate(_arm_words(study))
             if (w == arm).any() and np.ptp(y[w == arm]) == 0]
 
 
-def check_varies(name: str, y: np.ndarray) -> None:
-    if is_constant(y):
+def check_varies(name: str, kind: str, y: np.ndarray) -> None:
+    """A site where nobody has an event tells that it is rare; whether all sites are so is seen from their sum."""
+    if kind == "numeric" and is_constant(y):
         raise DataError(f"column {name!r} is constant, so no effect can be seen in it. Check the export, or the study")
 
 

@@ -4,6 +4,8 @@
     one and more   people without the one value that all others hold          → the same: who has any is such a trait
     few values     those that fewer than `least` people of an arm hold        → counted with the nearest that more hold
     gaps           people whose value is missing, in each arm                 → no column of its own says who they are
+    known          people whose value is known, where few of an arm's are     → the column is withheld
+    combinations   people whom two columns, or levels, tell apart (`strays`)  → the later column is withheld
 
 Arms are looked at one by one: the model's basis has every covariate in each arm, so a cell of an arm is told wherever
 the column is.
@@ -16,17 +18,27 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fedci.table import strays
 from fedci.table.table import Table
 
+MERGED = "they are counted with the nearest value that more hold"
+"""Said at the site alone: one person with a rare value makes the difference."""
 FEW = 12
 """Distinct values up to which a column is a list of cells, such as a score or a count, and not a measurement."""
 
 
 def withheld(x: np.ndarray, w: np.ndarray, least: int) -> np.ndarray:
+    """[d] columns that tell of few people of an arm, by themselves or with one that stays. `w` [n]: the arm of each
+    person."""
+    away = alone(x, w, least)
+    return away | strays.beside(x, w, least, away)
+
+
+def alone(x: np.ndarray, w: np.ndarray, least: int) -> np.ndarray:
     """[d] columns of two values, one of them held by someone in an arm, but by fewer than `least` there; or of one
-    value (a dose of 0, say) and many others, which someone of an arm has, but fewer than `least` there. `w`
-    [n]: the arm of each person."""
-    return np.array([_is_told_apart(column, w, least) for column in x.T], bool)
+    value (a dose of 0, say) and many others, which someone of an arm has, but fewer than `least` there; or that are
+    known of so few of an arm."""
+    return np.array([_is_told_apart(column, w, least) or _is_hardly_known(column, w, least) for column in x.T], bool)
 
 
 def varies(x: np.ndarray, least: int) -> np.ndarray:
@@ -57,7 +69,7 @@ def merged(table: Table, least: int) -> Table:
         if not np.array_equal(new, x[:, c], equal_nan=True):
             x[:, c], names = new, [*names, name]
     words = tuple(f"site {table.site!r}: column '{name}' has values that fewer than {least} people of an arm hold: "
-                  f"they are counted with the nearest value that more hold" for name in names)
+                  f"{MERGED}" for name in names)
     return replace(table, x=x, warnings=(*table.warnings, *words)) if names else table
 
 
@@ -103,6 +115,12 @@ def _is_told_apart(column: np.ndarray, w: np.ndarray, least: int) -> bool:
         return False
     apart = ~np.isnan(column) & (column != held.commonest)
     return any(0 < np.sum(apart & (w == arm)) < least for arm in _arms(w))
+
+
+def _is_hardly_known(column: np.ndarray, w: np.ndarray, least: int) -> bool:
+    """Whether some people of an arm have a value, few of them, and others none: what is not missing is theirs."""
+    known = ~np.isnan(column)
+    return any(0 < np.sum(known & (w == arm)) < least and np.any(~known & (w == arm)) for arm in _arms(w))
 
 
 def _is_small(value: float, column: np.ndarray, w: np.ndarray, least: int, two: bool) -> bool:

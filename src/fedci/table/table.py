@@ -123,7 +123,7 @@ def restricted(study: Study, table: Table, rows: np.ndarray, when: str = "after 
                             "Leave the site out, or raise linkage.keep in the study")
         roles.check_rows(study.policy, len(rows))
         warnings = roles.check_arms(study, table.w[rows])
-        roles.check_varies(study.outcome, table.y[rows])
+        roles.check_varies(study.outcome, study.outcome_type, table.y[rows])
         roles.check_level_shares(study, len(rows))
     new = [f"site {table.site!r}: {when} {warning}" for warning in warnings]
     return replace(table.take(rows), warnings=(*table.warnings, *new))

@@ -144,6 +144,28 @@ def test_a_trait_of_few_people_enters_no_sum_however_it_is_declared(doors, decla
     assert not sums[0][diagnostic("propensity")]["hessian"][3].any()
 
 
+def rare_reference(table, somebody):
+    return table.assign(stage=np.where(somebody, "I", np.where(np.arange(len(table)) % 2, "II", "III")))
+
+
+def corrected(table, somebody):
+    return table.assign(again=np.where(somebody, 1 - table.sex, table.sex))
+
+
+@pytest.mark.parametrize(("made", "more", "withheld"), [
+    (rare_reference, {"stage": {"type": "categorical", "levels": ["I", "II", "III"]}}, [*[False] * 4, False, True]),
+    (corrected, {"again": {"type": "binary"}}, [*[False] * 4, True])], ids=["reference", "two columns"])
+def test_a_combination_of_columns_that_tells_of_one_person_enters_no_sum(doors, made, more, withheld):
+    """C2 once more: no column is rare, but 1 − II − III, or the difference of two, is a trait of one person, and its
+    row in any second moment is that person's."""
+    study = plan(covariates={"age": {}, "bmi": {}, "sex": {"type": "binary"}, "smoker": {"type": "binary"}} | more)
+    for somebody in (True, False):
+        rows = {name: made(table, (np.arange(len(table)) == 5) & (name == "oslo") & somebody)
+                for name, table in tables().items()}
+        _, known, _ = opened(doors(study, rows), study)
+        assert known.withheld.tolist() == (withheld if somebody else [False] * len(withheld))
+
+
 @pytest.mark.parametrize("like", ["rare", "sex"])
 def test_the_words_of_a_handshake_do_not_say_whether_one_person_has_a_trait(doors, like):
     """'is constant here' left before anything was asked: where it was missing, somebody at that site had the trait. So
@@ -157,6 +179,20 @@ def test_the_words_of_a_handshake_do_not_say_whether_one_person_has_a_trait(door
         said.append(doors(study, rows).exchange({"oslo": hello})["oslo"].notes)
     assert said[0] == said[1]
     assert any("'rare' hardly varies" in words for words in said[0]["warnings"]) == (like == "rare")
+
+
+def test_the_words_of_a_handshake_do_not_say_whether_one_person_has_a_rare_value(doors):
+    """'counted with the nearest' left of each site, in the clear, where one person had a score that nobody else has;
+    'has no value here' where nobody had one."""
+    study, said = plan(covariates={"age": {}, "score": {}, "bmi": {}}, missing="model"), []
+    for holders in ([], [5]):
+        rows = {name: table.assign(score=np.arange(len(table)) // 2 % 4) for name, table in tables().items()}
+        rows["oslo"]["bmi"] = rows["oslo"].bmi.where(rows["oslo"].index.isin(holders))
+        rows["oslo"].loc[holders, "score"] = 4
+        hello = Hello("run", 1, "oslo", __version__, study.hash(), dict.fromkeys(NAMES, True))
+        said.append(doors(study, rows).exchange({"oslo": hello})["oslo"].notes)
+    assert said[0] == said[1]
+    assert any("'bmi' has hardly a value here" in words for words in said[0]["warnings"])
 
 
 def test_a_small_cell_of_a_two_valued_outcome_is_refused(doors):

@@ -21,7 +21,7 @@ def test_fits_that_are_there_are_not_made_again_and_the_table_has_them(tmp_path,
     out.write_text(json.dumps(Cell("Steps", 0, "default", 1.0, 0.8, 88, 4000, -2.0)._asdict()) + "\n")
     few_exchanges.main(["--replications", "1", "--rows", "12", "--data", "Steps", "--out", str(out)])
     assert made == [(0, "few")]
-    assert "| Steps | 1 | 1.00 (0.80) | 1.50 (0.90) | 1.50 | 88 / 8 | 40 × fewer |" in capsys.readouterr().out
+    assert "| Steps | 1 | 1.000 (0.80) | 1.500 (0.90) | 1.50 | 88 / 8 | 40 × fewer |" in capsys.readouterr().out
 
 
 @pytest.mark.slow

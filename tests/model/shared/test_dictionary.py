@@ -114,7 +114,7 @@ def test_with_tangents_the_fitted_function_is_right_to_second_order():
 
 
 def test_a_direction_that_turns_stays_near_the_span_whatever_the_function_along_it():
-    """x·s(t) for two shapes: of hinges along a direction that turned by a tenth, little is missed, β̂ or none."""
+    """x·s(2t) and x: of hinges along a direction that turned by a tenth, little is missed, β̂ or none."""
     turned, names = POINT.copy(), MODEL.names()
     for place, name in enumerate(names):
         if name.startswith("directions"):
@@ -133,8 +133,8 @@ def test_the_arm_without_treatment_has_no_columns_of_the_effect():
     by = dictionary.of(MODEL, True)
     both = [len(dictionary._of_arm(by, arm)) for arm in (0, 1)]
     assert sum(both) == by.columns
-    assert both[1] - both[0] == 6 + D + 3
-    assert both[0] == 1 + D + 2 * 4 + 6 + 2 * 2 * D + (D + 3 + 1)
+    assert both[1] - both[0] == 6 + 3
+    assert both[0] == 1 + D + 2 * 4 + 6 + 2 * D + (D + 3 + 1)
 
 
 def test_a_large_site_tells_the_same_products(people):

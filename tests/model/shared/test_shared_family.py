@@ -6,6 +6,7 @@ import pytest
 from fedci.model.families import model_of
 from fedci.model.family import Ask
 from fedci.model.shared import evidence
+from fedci.model.shared.shared import noise_sd
 from fedci.model.shared.shared_family import MANY_PEOPLE, PLAIN
 from fedci.model.shared.sparse import Blocks
 from fedci.protocol.stages import chosen
@@ -86,3 +87,13 @@ def test_in_the_units_of_a_masked_sum_no_statistic_is_far_beyond_1(model, rows):
         assert units.keys() == answer.sums.keys() - {"failed"}
         assert all(np.abs(answer.sums[name] / unit).max() < 50.0 for name, unit in units.items())
     assert model.units(Ask("AskSharedEffects", {}), 60) == {}
+
+
+@pytest.mark.parametrize("outcome", ["numeric", "binary"])
+def test_units_are_those_of_the_noise_in_each_draw(outcome):
+    """n/σ² of the arm whose noise is least; n where an outcome has no noise of its own."""
+    model = model_of(SharedOptions(family="shared", knots=3, directions=1), 2, 2, 1, outcome=outcome)
+    thetas = model.prior[0] + 0.3 * np.random.default_rng(2).standard_normal((3, model.size))
+    least = [np.min(np.asarray(noise_sd(model.unravel(theta), 2))) for theta in thetas]
+    found = model.units(Ask("AskStatistics", {"thetas": thetas}), 60)["square"]
+    np.testing.assert_allclose(found, 60 / (np.array(least) ** 2 if outcome == "numeric" else np.ones(3)), rtol=1e-7)

@@ -40,9 +40,9 @@ REACH = 1.5
 DIRECTION_SD = 1.5
 LEVEL_SD = 3.0
 """Prior sd of the two levels, in standard deviations of the outcome: wide."""
-LEVELS, LINES = "levels", "lines"
+LEVELS, LINES, POOLED_EFFECT = "levels", "lines", "pooled effect"
 """The blocks that other modules ask for by name: a function's own level and slopes (`kernels.split`) have their
-columns, and the start reads the coefficients of the lines."""
+columns, the start reads the coefficients of the lines, and messages of products tell less of the third."""
 
 
 class Part(NamedTuple):
@@ -245,7 +245,7 @@ def bends(options: SharedOptions, d: int, arms: int) -> Iterator[Block]:
                                                                   points.landmarks(count)),
                     along=lambda theta, paths: pooled.features_along(pooled.of_outcome(theta), *paths, at),
                     root=lambda theta: jnp.array([[1.0], *[[theta["alike"] + theta["pooled_alike"]]] * (arms - 1)]))
-        yield Block(name="pooled effect", width=count, copies=arms - 1, part=BENDS,
+        yield Block(name=POOLED_EFFECT, width=count, copies=arms - 1, part=BENDS,
                     columns=lambda theta, points: pooled.features(pooled.of_effect(theta), points.placed,
                                                                   points.landmarks(count)),
                     along=lambda theta, paths: pooled.features_along(pooled.of_effect(theta), *paths, at),

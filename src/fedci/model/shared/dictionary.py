@@ -2,15 +2,16 @@
 
 A round of the fit asks for T, v, c, l at each draw of θ. Here a site tells once, with F_a(x) the columns of arm a,
 
-    F_a(x) = [ ω(x; θ̂),  x·s(t_k),  ∂(ωᵀβ̂_a)/∂θ_f ]    θ_f: relevances and scales of the pooled covariance
+    F_a(x) = [ ω(x; θ̂),  x·s(2t_k),  ∂(ωᵀβ̂_a)/∂θ_f ]   θ_f: relevances and scales of the pooled covariance; s logistic
     F̃_i = (F_0(x_i)(1 − w_i), F_1(x_i)w_i)         G = [F̃, y]ᵀC(θ̂)⁻¹[F̃, y],   log|C(θ̂)|
 
-β̂_a the coefficients of arm a at the point, and s two shapes: a direction that turns adds x·g′(t_k), whatever the
-function g along it came to so far, which is little while the direction is wrong. While no β̂ is known, F = ω. F̃ is a
+β̂_a the coefficients of arm a at the point. A direction that turns adds x·g′(t_k), whatever the function g along it came
+to so far, which is little while the direction is wrong; with x itself, s gives any slope from one side of 0 to the
+other. While no β̂ is known, F = ω. Of e's pooled function ω has fewer landmarks here. F̃ is a
 basis like any other (`Dictionary`), so a site's rows have its products in the form in which they are held. Whoever has
 ΣG works out T, v, c, l at any θ with the same own function: ω(x; θ) ≈ W_aᵀF_a(x), W_a by least squares over a Latin
-hypercube of nobody (no data), and T = BᵀGB σ̂²/σ², B the columns of W by the arms' roots. At θ̂ it is exact, and for all
-roots and noise; in θ_f what is missed of the fitted function is of second order.
+hypercube of nobody (no data), and T = BᵀGB σ̂²/σ², B the columns of W by the arms' roots. At θ̂ it is exact but for e's
+pooled function, and for all roots and noise; in θ_f what is missed of the fitted function is of second order.
 """
 
 from __future__ import annotations
@@ -39,9 +40,14 @@ ALIKE = 1e-6
 """Columns that differ by less, relatively, say the same: the square of its inverse multiplies the rounding of G."""
 SPANNED = ("common",)
 """Blocks whose columns are sums of others'."""
-BENT = ("relevance", "relevance_effect", "pooled", "pooled_effect", "steepness")
-OF_EFFECT = ("relevance_effect", "pooled_effect")
-"""Parts of θ along which columns are bent, and which of them the arm without treatment does not see."""
+BENT = ("relevance", "pooled", "pooled_effect", "steepness")
+OF_EFFECT = ("pooled_effect",)
+"""Parts of θ along which columns are bent, and which of them the arm without treatment does not see. e's own
+relevances are not among them: fits leave them at their prior."""
+
+
+EFFECT_LANDMARKS = 8
+"""Of the pooled function of e: the arm with treatment has the columns of b's too, and e is seen near their span."""
 
 
 class Point(NamedTuple):
@@ -137,8 +143,16 @@ def _as_they_stand(model: Dictionary) -> Iterator[Block]:
     """ω at the point, once for each arm that sees it."""
     theta = SharedModel.unravel(model, jnp.asarray(model.prior[0]))
     for block in model.plain.blocks:
-        if block.name not in SPANNED:
-            yield _of_arms(block.name, block.width, block.columns, np.any(np.asarray(block.root(theta)) != 0.0, 1))
+        if block.name in SPANNED:
+            continue
+        width, columns = block.width, block.columns
+        if block.name == basis.POOLED_EFFECT and width > EFFECT_LANDMARKS:
+            width, columns = EFFECT_LANDMARKS, _of_few_landmarks
+        yield _of_arms(block.name, width, columns, np.any(np.asarray(block.root(theta)) != 0.0, 1))
+
+
+def _of_few_landmarks(theta: Theta, points: Points) -> Float[Array, "n f"]:
+    return pooled.features(pooled.of_effect(theta), points.placed, points.landmarks(EFFECT_LANDMARKS))
 
 
 def _of_arms(name: str, width: int, columns: Callable[[Theta, Points], jax.Array], sees: np.ndarray) -> Block:
@@ -151,10 +165,9 @@ def _of_arms(name: str, width: int, columns: Callable[[Theta, Points], jax.Array
 def _shaped(model: Dictionary) -> Iterator[Block]:
     """x·s(t_k): of directions that turn, whatever the function along them."""
     def columns(theta: Theta, points: Points) -> Float[Array, "n f"]:
-        shapes = [shape for t in points.t.T for shape in (jax.nn.sigmoid(2.0 * t), jnp.exp(-t**2))]
-        return jnp.concatenate([points.x * shape[:, None] for shape in shapes], 1)
+        return jnp.concatenate([points.x * jax.nn.sigmoid(2.0 * t)[:, None] for t in points.t.T], 1)
 
-    if count := 2 * model.options.directions * model.covariates:
+    if count := model.options.directions * model.covariates:
         yield _of_arms("shapes", count, columns, np.array([True, True]))
 
 

@@ -12,13 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 from fedci.model.family import NO_ANCHOR, Answer, Arrays, Ask, Rules, Sums
-from fedci.model.rows import BetaLaw, Rows, on_device
+from fedci.model.rows import Anchor, BetaLaw, Rows, on_device
 from fedci.model.shared import dictionary, evidence, exchanges, home
 from fedci.model.shared.dictionary import Point, Products, Span
 from fedci.model.shared.evidence import Statistics
@@ -29,19 +30,26 @@ from fedci.model.shared.shared_family import Memory, SharedFamily
 PRODUCTS = "AskProducts"
 
 
+FALL = 5.0
+"""Nats by which the bound after a message may lie below the one before: about what linearised models promise too much.
+Where it is lower, the step to the message's point led away."""
+
+
 class Told(NamedTuple):
-    """What the last message of products said, and where."""
+    """What the last good message of products said, and where."""
 
     number: int
-    """Of the message; in the first β̂ is not known."""
+    """Of messages so far; after the first β̂ is known."""
     point: Point
     total: Statistics
     """Of one draw."""
+    value: float = 0.0
+    """The bound at the end of the ascent on it."""
 
     @property
     def packed(self) -> np.ndarray:
         sums = (np.ravel(np.asarray(part)) for part in self.total)
-        return np.concatenate([[float(self.number)], self.point.packed, *sums])
+        return np.concatenate([[float(self.number), self.value], self.point.packed, *sums])
 
 
 class FewFamily(SharedFamily):
@@ -51,7 +59,7 @@ class FewFamily(SharedFamily):
 
     @property
     def asks(self) -> tuple[str, ...]:
-        return PRODUCTS, EFFECTS
+        return PRODUCTS, exchanges.effects_of(self)
 
     @property
     def fits_at_home(self) -> bool:
@@ -84,18 +92,36 @@ class FewFamily(SharedFamily):
         law = None if told is None else self._laws(told, here[None], rules.people)
         point = Point(here, None if law is None else np.asarray(
             dictionary.coefficients(self, self.unravel(jnp.asarray(here)), law.mean[0])))
-        total = yield Ask(PRODUCTS, self._asked(point, law))
+        number = 1 if told is None else told.number + 1
+        last = number == rules.options.optimiser.rounds
+        total = yield Ask(PRODUCTS, self._asked(point, law, last))
         if total["failed"] > 0:
             return -np.inf, query, anchor
-        now = Told(1 if told is None else told.number + 1, point,
+        now = Told(number, point,
                    Statistics(*(on_device(np.asarray(total[name])[None]) for name in Statistics._fields)))
         series = np.concatenate([np.ravel(total[f"own_{name}"]) for name in OwnSeries._fields])
         value, q = _ascended(self, rules.people, rules.seed, rules.options.optimiser.draws, query.tobytes(),
                              anchor.tobytes(), now.packed.tobytes(), series.tobytes())
-        return value, np.frombuffer(q), now.packed
+        if told is not None and self._is_worse(value, told, last):
+            return told.value, self._back(query, told, last), told._replace(number=number).packed
+        return value, np.frombuffer(q), now._replace(value=value).packed
 
-    def _asked(self, point: Point, law: BetaLaw | None) -> dict[str, np.ndarray]:
-        return {"point": point.packed, "laws": np.array(float(law is not None)),
+    def _is_worse(self, value: float, before: Told, last: bool) -> bool:
+        """The first message has no bound, and what rests on the nearest Gaussian is none."""
+        return before.number > 1 and not (last and self.is_bounded) and value < before.value - FALL
+
+    def _back(self, query: np.ndarray, told: Told, last: bool) -> np.ndarray:
+        """The next point half as far from the last good one; after the last message what that one led to, with the own
+        functions that its products have."""
+        (means, log_sds), there = np.split(query, 2), np.asarray(told.point.vector)
+        held = np.isin(np.arange(self.size), home.own_places(self))
+        means = np.where(held, there, means) if last else 0.5 * (means + there)
+        return np.concatenate([means, log_sds])
+
+    def _asked(self, point: Point, law: BetaLaw | None, last: bool) -> dict[str, np.ndarray]:
+        """Where the likelihood needs a Gaussian in its place, the fit rests on one that bounds it, effects on the
+        nearest: on the last message."""
+        return {"point": point.packed, "laws": np.array(float(law is not None)), "matched": np.array(float(last)),
                 "beta_mean": np.zeros(0) if law is None else np.asarray(law.mean[0]),
                 "beta_root": np.zeros((0, 0)) if law is None else np.asarray(law.root[0])}
 
@@ -108,7 +134,8 @@ class FewFamily(SharedFamily):
             raise AssertionError("effects follow at least one exchange of products")
         law = self._laws(told, thetas, rules.people)
         drawn = {"thetas": thetas, "betas": exchanges.draw_betas(law, rules.seed)}
-        yield Ask(EFFECTS, drawn | {"correlations": correlations})
+        name = exchanges.effects_of(self)
+        yield Ask(name, drawn | {"correlations": correlations} if name == EFFECTS else drawn)
         return drawn, law
 
     # --- what was told
@@ -119,11 +146,11 @@ class FewFamily(SharedFamily):
             return None
         by = dictionary.of(self, anchor[0] > 1)
         shapes = evidence.shapes(by, 1)
-        ends = np.cumsum([1, self.size, by.size - self.size, *(int(np.prod(shape)) for shape in shapes.values())])
+        ends = np.cumsum([2, self.size, by.size - self.size, *(int(np.prod(shape)) for shape in shapes.values())])
         _, vector, known, *parts = np.split(anchor, ends[:-1])
         point = Point(vector, known.reshape(2, -1) if known.size else None)
         return Told(int(anchor[0]), point, Statistics(*(on_device(part.reshape(shape)) for part, shape
-                                                        in zip(parts, shapes.values(), strict=True))))
+                                                        in zip(parts, shapes.values(), strict=True))), float(anchor[1]))
 
     def spanned(self, told: Told, people: int) -> tuple[Products, Span]:
         return dictionary.products(told.total), dictionary.span(self, told.point)
@@ -152,20 +179,32 @@ class FewFamily(SharedFamily):
     def answer(self, name: str, arrays: Arrays, rows: Rows, memory: Memory | None) -> Answer | None:
         """With the least jitter that makes them finite; none does: 0, and counted."""
         point, by = arrays["point"], dictionary.of(self, bool(arrays["laws"]))
+        local = rows.local(self, self._touching(arrays), 1, bool(arrays["matched"]))
         for jitter in self.jitters:
-            found = evidence.statistics(by, on_device(point[None]), rows, jitter)._asdict()
-            sums = {name: np.asarray(part)[0] for name, part in found.items()} | self._series(arrays, rows, jitter)
+            found = evidence.statistics(by, on_device(point[None]), rows, jitter, local)._asdict()
+            sums = ({name: np.asarray(part)[0] for name, part in found.items()}
+                    | self._series(arrays, rows, jitter, jax.tree.map(lambda part: part[0], local)))
             if all(np.isfinite(part).all() for part in sums.values()):
                 return Answer(sums | {"failed": np.array(0)}, jitter)
         return Answer({name: np.zeros_like(part) for name, part in sums.items()} | {"failed": np.array(1)},
                       self.options.jitter)
 
-    def _series(self, arrays: Arrays, rows: Rows, jitter: float) -> dict[str, np.ndarray]:
+    def _touching(self, arrays: Arrays) -> Anchor | None:
+        """Of a bound of the likelihood: β̃'s law at the point, as the message before has it."""
+        if not (self.is_bounded and arrays["laws"]):
+            return None
+        root = arrays["beta_root"]
+        gram = root @ root.T
+        upper = (gram - np.eye(len(gram)))[np.triu_indices(len(gram))]
+        return Anchor(*(on_device(part[None]) for part in (arrays["point"][:self.size], upper,
+                                                           gram @ arrays["beta_mean"])))
+
+    def _series(self, arrays: Arrays, rows: Rows, jitter: float, local: Any) -> dict[str, np.ndarray]:
         """Nothing while β̃'s law is not known."""
         if not arrays["laws"]:
             return {f"own_{name}": np.zeros(shape) for name, shape in OwnSeries.shapes(0).items()}
         law = BetaLaw(on_device(arrays["beta_mean"]), on_device(arrays["beta_root"]))
-        series = home.own_series(self, on_device(arrays["point"][:self.size]), law, rows, jitter)
+        series = home.own_series(self, on_device(arrays["point"][:self.size]), law, rows, jitter, local)
         return {f"own_{name}": np.asarray(part) for name, part in series._asdict().items()}
 
     def units(self, ask: Ask, people: int) -> dict[str, np.ndarray]:

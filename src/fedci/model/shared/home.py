@@ -7,8 +7,8 @@ functions, which change C and so every product, the start of a series (sums over
                                             had it; all at the point's ô
 
 which is the slope of log p(y | o) and, by Louis, its curvature E ∂²ℓ + Cov ∂ℓ. On G the whole bound is ascended with o
-held; o takes one damped step of Newton's on log p(y | o) + log p(o), σ² profiled out, and its curvature there is q's
-precision. The next message is about where both came to.
+held; o goes to the top of the bound that the series gives, with σ² beside it. The next message is about where both came
+to.
 """
 
 from __future__ import annotations
@@ -21,19 +21,25 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Float
-from scipy.optimize import lsq_linear, minimize
+from scipy.optimize import minimize
+from scipy.special import expit
 
 from fedci.model.rows import BetaLaw, Rows, Scalar, SufficientSums
 from fedci.model.shared import dictionary, evidence, exchanges
 from fedci.model.shared.dictionary import Point, Products, Span
 from fedci.model.shared.shared import SharedModel
 
-STEPS = (8, 15, 60)
+STEPS = (15, 30, 60)
 """Of the ascent after the second message, the third, and the others: where a direction is still wrong, its whole top
 leads away from it."""
-FAR = 1.0
+FAR = 1.5
 """A step of o in prior sds at most, each number of it: the series is of the second order."""
-BACK = 0.4
+NARROW = 0.02
+"""The least that q's sds of o may be, in prior sds."""
+DRAWS = 32
+"""Of o, over which its bound is averaged."""
+SCALES = "phi[0]", "log_scale"
+"""How the names end of those of o that are log scales."""
 OWN = ("phi", "kernel", "noise[1]")
 """How the names of o begin: parts of θ that only sites can learn."""
 NOISE = "noise[0]"
@@ -170,21 +176,81 @@ def ascend(model: SharedModel, q: np.ndarray, total: Products, by: Span, point: 
 
 def with_own_step(model: SharedModel, q: np.ndarray, at: np.ndarray, before: np.ndarray,
                   series: OwnSeries) -> np.ndarray:
-    """q with o one step further from the point `at`, and as wide as the curvature there leaves it. A number that turns
-    back goes at most BACK of its way from the point `before`: the last step overshot."""
+    """q with its o at the top of the bound that the series about the point `at` gives. `before`: the point of the law
+    of β̃ that the series is of."""
+    top, own = OwnBound.about(model, at, before, series), own_places(model)
+    found = minimize(top.less, top.first, jac=True, method="L-BFGS-B", bounds=top.box).x
     means, log_sds = (part.copy() for part in np.split(q, 2))
-    places, own = series_places(model), own_places(model)
-    prior_mean, prior_sd = (part[places] for part in model.prior)
-    slope = np.asarray(series.slope) - (at[places] - prior_mean) / prior_sd**2
-    curvature = np.asarray(series.bend) + np.cov(np.asarray(series.scores), rowvar=False)
-    precision = np.diag(1.0 / prior_sd**2) + _not_negative(-curvature, prior_sd)
-    root = np.linalg.cholesky(precision)
-    step = lsq_linear(root.T, np.linalg.solve(root, slope), bounds=(-FAR * prior_sd, FAR * prior_sd)).x
-    step, way = step[:len(own)], (at - before)[own]
-    back = np.sign(step) * np.minimum(np.abs(step), BACK * np.abs(way))
-    means[own] = at[own] + np.where(step * way < 0.0, back, step)
-    log_sds[own] = -0.5 * np.log(np.diag(precision)[:len(own)])
+    means[own], log_sds[own] = found[:len(own)], found[-len(own):]
     return np.concatenate([means, log_sds])
+
+
+def spread_of_scores(series: OwnSeries) -> np.ndarray:
+    """Cov ∂ℓ."""
+    return np.cov(np.asarray(series.scores), rowvar=False)
+
+
+class OwnBound(NamedTuple):
+    """E_q log p(y | o) − KL(q‖p) of q(o) alone, σ beside it a point, by a series in u (`levelling`) about `here`.
+
+        log p ≈ uᵀs − ½ uᵀPu        s = E ∂ℓ + Cov ∂ℓ (ô − o₀)
+
+    o₀: of the law of β̃; its own slope in o, Cov ∂ℓ, makes good that the own functions have changed since."""
+
+    here: np.ndarray
+    slope: np.ndarray
+    precision: np.ndarray
+    scales: np.ndarray
+    """Which are log scales."""
+    prior: tuple[np.ndarray, np.ndarray]
+    normals: np.ndarray
+    """Of o, without σ."""
+
+    @staticmethod
+    def about(model: SharedModel, at: np.ndarray, before: np.ndarray, series: OwnSeries) -> OwnBound:
+        places, own, spread = series_places(model), own_places(model), spread_of_scores(series)
+        slope = np.asarray(series.slope) + spread[:, :len(own)] @ (at - before)[own]
+        scales = np.array([model.names()[place].endswith(SCALES) for place in places])
+        bend = np.asarray(series.bend) + spread - np.diag(np.where(scales, slope, 0.0))
+        prior = model.prior[0][places], model.prior[1][places]
+        return OwnBound(at[places], slope, _not_negative(-bend, prior[1]), scales, prior,
+                        evidence.common_normals(0, 1, DRAWS, len(own)))
+
+    @property
+    def widths(self) -> np.ndarray:
+        """Prior sds of o."""
+        return self.prior[1][:self.normals.shape[1]]
+
+    @property
+    def first(self) -> np.ndarray:
+        """[means of (o, log σ), log sds of o]."""
+        return np.concatenate([self.here, np.log(0.5 * self.widths)])
+
+    @property
+    def box(self) -> list[tuple[float, float]]:
+        reach = FAR * self.prior[1]
+        return [*zip(self.here - reach, self.here + reach, strict=True),
+                *zip(np.log(NARROW * self.widths), np.log(self.widths), strict=True)]
+
+    def less(self, vector: np.ndarray) -> tuple[float, np.ndarray]:
+        """(−the bound, its slope)."""
+        (mean, log_sd), k = np.split(vector, [len(self.here)]), self.normals.shape[1]
+        sd, ratio = np.exp(log_sd), np.exp(2.0 * log_sd) / self.widths**2
+        away = (mean - self.prior[0]) / self.prior[1]
+        moved = (mean - self.here)[None] + np.pad(sd * self.normals, ((0, 0), (0, len(mean) - k)))
+        u, by_move = levelling(moved, self.scales)
+        slopes = (self.slope - u @ self.precision) * by_move
+        value = np.mean(u @ self.slope - 0.5 * np.sum((u @ self.precision) * u, 1))
+        value -= 0.5 * np.sum(away**2) + np.sum(0.5 * ratio - log_sd)
+        by_log_sd = np.mean(slopes[:, :k] * self.normals, 0) * sd - ratio + 1.0
+        return -float(value), -np.concatenate([slopes.mean(0) - away / self.prior[1], by_log_sd])
+
+
+def levelling(moved: Float[np.ndarray, "L k"], scales: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(u, ∂u/∂o): log scales as log(1 + e^{2δ}) − log 2 of their move δ, which is δ near 0 and has an end below. A
+    function that is all but gone can lose no more, and a series in δ itself would not know it."""
+    u = np.where(scales, np.logaddexp(0.0, 2.0 * moved) - np.log(2.0), moved)
+    return u, np.where(scales, 2.0 * expit(2.0 * moved), 1.0)
 
 
 def _not_negative(bend: np.ndarray, unit: np.ndarray) -> np.ndarray:

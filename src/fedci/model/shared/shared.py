@@ -105,6 +105,11 @@ class SharedModel(Family):
     def names(self) -> list[str]:
         return names_of(_means(self))
 
+    @property
+    def noise_places(self) -> np.ndarray:
+        """Where a vector θ holds the noise; nowhere, of an outcome that has none beside its likelihood."""
+        return _noise_places(self)
+
 
 @lru_cache(maxsize=64)
 def _layout(model: SharedModel) -> basis.Layout:
@@ -143,6 +148,13 @@ def _heavy_tailed(model: SharedModel) -> np.ndarray:
 @lru_cache(maxsize=64)
 def _unraveller(model: SharedModel) -> Callable[[Any], Theta]:
     return unraveller(_means(model))
+
+
+@lru_cache(maxsize=64)
+def _noise_places(model: SharedModel) -> np.ndarray:
+    marked = {name: jax.tree.map(lambda leaf, name=name: np.full(np.shape(leaf), name == "noise"), part)
+              for name, part in _means(model).items()}
+    return np.flatnonzero(_vector(marked))
 
 
 def own_root(theta: Theta, arms: int = 2) -> Float[Array, "A A"]:

@@ -207,12 +207,13 @@ class SharedFamily(SharedModel):
             return {"gradient": np.asarray(max(1.0, people / MANY_SLOPES))}
         if ask.name != STATISTICS:
             return {}
-        thetas = [self.unravel(theta) for theta in ask.arrays["thetas"]]
+        noise = ask.arrays["thetas"][:, self.noise_places]
         if self.arms > 2:
-            most = np.array([people / np.min(np.asarray(noise_sd(theta, self.arms))) ** 2 for theta in thetas])
-            return {"gram": most[:, None], "cross": most[:, None], "square": most, "log_det": most}
-        noise = np.stack([np.asarray(theta["noise"]) if "noise" in theta else np.zeros(2) for theta in thetas])
-        most = people / (np.exp(2.0 * (noise[:, 0] - np.abs(noise[:, 1]))) + NOISE_FLOOR**2)
+            most = np.array([people / np.min(np.asarray(noise_sd({"noise": own}, self.arms))) ** 2 for own in noise]
+                            if noise.size else np.full(len(noise), float(people)))
+        else:
+            level, half = noise.T if noise.size else np.zeros((2, len(noise)))
+            most = people / (np.exp(2.0 * (level - np.abs(half))) + NOISE_FLOOR**2)
         return {"gram": most[:, None], "cross": most[:, None], "square": most, "log_det": most}
 
     def received(self, arrays: Arrays, index: int) -> tuple[np.ndarray, SharedDraws]:

@@ -72,10 +72,14 @@ def transport(result: ResultFolder,
                                                          "here.")] = None,
               moments: Annotated[Path | None, typer.Option("--moments", metavar="FILE", help="In place of DATA: TOML "
                                                            "with the means and shares of a published table.")] = None,
+              arm: Annotated[str | None, typer.Option("--arm", metavar="NAME", help="Of more than two arms: the one "
+                                                      "that the effect is of.")] = None,
+              against: Annotated[str | None, typer.Option("--against", metavar="NAME", help="With --arm: the one it "
+                                                              "is compared with. Without it, the reference.")] = None,
               alpha: Alpha = 0.05, as_json: Json = False) -> None:
     """The average effect in another population, with an interval and how far its people are from the study's.
 
-    Example: `fedci transport result registry.csv`
+    Example: `fedci transport result registry.csv`; of a hospital that has no outcomes, at that hospital
 
     Of a published table 1: `fedci transport result --moments table1.toml`, with lines such as `male = 0.45`,
     `age = { mean = 71, sd = 9 }`, `stage = { II = 0.4, III = 0.2 }`.
@@ -88,14 +92,16 @@ def transport(result: ResultFolder,
     if (data is None) == (moments is None):
         raise UsageError("give a file of people, or --moments FILE with published means and shares")
     fitted = Result.load(result)
+    if arm is not None:
+        fitted = fitted.between(arm, against)
+    elif against is not None:
+        raise UsageError("--against goes with --arm: the effect is of the one compared with the other")
     found = (transporting.of_moments(fitted, parsed(text_of(moments, "table"), f"table {moments}"))
              if moments is not None else
              transporting.of_people(fitted, located(str(data), "new", fitted.study)))
     if as_json:
         typer.echo(told_as_json(found.plain(alpha)))
         return
-    low, high = found.effect.interval(alpha)
     who = "people of nobody with these means and shares" if moments is not None else "people"
-    typer.echo(f"Over {found.people:,} {who} the average effect is {found.effect.mean:.4g} ({100 * (1 - alpha):g}% "
-               f"interval {low:.4g} to {high:.4g}).")
-    typer.echo(f"{found.verdict.verdict}: {found.verdict.words}")
+    for line in found.in_words(who, alpha):
+        typer.echo(line)

@@ -17,7 +17,7 @@ from markupsafe import Markup
 
 from fedci.errors import OutputError, UsageError
 from fedci.files import whole_file
-from fedci.report.parts import Document, Figure, Grid, Part, Section, Table
+from fedci.report.parts import Document, Figure, Grid, Part, Section, Table, bare
 from fedci.version import __version__
 
 Format = Literal["html", "docx"]
@@ -106,7 +106,8 @@ def _write_table(made: Any, table: Table) -> None:
 
 
 def _clean(text: str) -> str:
-    """What XML takes."""
+    """What XML takes; of a cell with links the words."""
+    text = bare(text)
     return "".join(letter for letter in text[:CELL] if letter in "\n\t" or letter.isprintable())
 
 

@@ -112,5 +112,5 @@ def made_result(plan: Study, tables: dict[str, pd.DataFrame], draws: int = 6, se
               objective=rounds[-1].objective, rounds=rounds, jitters={})
     traffic = {name: Traffic(12345, 67890, 42) for name in read}
     outcome = Outcome(run="0123456789abcdef", seed=seed, options=options, layout=layout, fit=fit,
-                      effects=Effects(drawn, sums), warnings=(), seconds={"fit": 2.0, "effects": 1.0})
+                      effects=Effects(draws=drawn, sums=sums), warnings=(), seconds={"fit": 2.0, "effects": 1.0})
     return Result(study=plan, outcome=outcome, people={}, traffic=traffic)

@@ -106,11 +106,20 @@ def test_a_site_tells_how_far_the_fit_is(study):
     answers = Answers(study)  # 12 rounds of two exchanges
     fit = {"phase": "fit", "run": "r"}
     assert answers.seen({"phase": "moments", "run": "r"}, 0.0) == ""
-    assert [answers.seen(fit, float(now)) for now in range(3)] == ["", "", ""]
-    assert answers.seen(fit, 12.0) == "fit        4 answers of at most 24, about 80 s left"
-    assert answers.seen(fit, 13.0) == ""
-    assert answers.seen(fit | {"run": "r-placebo"}, 30.0) == ""  # a refuter counts anew
+    compiled = [0.0, 9.0, 20.0]  # the first answers compile, and are no measure
+    lines = [answers.seen(fit, now) for now in (*compiled, *(20.5 + 0.5 * k for k in range(7)))]
+    assert lines == [""] * 9 + ["fit        10 answers of at most 24, about 7 s left"]  # 7 rounds of a second
+    assert answers.seen(fit, 24.0) == ""
+    assert answers.seen(fit | {"run": "r-placebo"}, 60.0) == ""  # a refuter counts anew
     assert answers.count == 1
+
+
+def test_a_site_that_starts_again_goes_on_counting(study):
+    from fedci.network.operations import Answers
+
+    answers, fit = Answers(study, {"r": 5}.__getitem__), {"phase": "fit", "run": "r"}
+    lines = [answers.seen(fit, 2.0 * k) for k in range(10)]
+    assert lines == [""] * 9 + ["fit        14 answers of at most 24, about 20 s left"]  # 5 rounds of 4 s
 
 
 # --- the site's own policy

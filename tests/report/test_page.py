@@ -92,17 +92,6 @@ def test_results_of_one_name_are_told_apart_and_must_ask_the_same(folder, tmp_pa
         _fewer(asks_another, others)
 
 
-def test_a_study_with_noised_effects_has_a_report(tmp_path):
-    noisy = {"name": "simulation", "epsilon": 2.0, "delta": 1e-5, "outcome_range": [-2.0, 12.0], "effect_bound": 5.0}
-    asked = plan(policy=noisy, covariates={"age": {"range": [0, 120]}, "bmi": {"range": [5, 90]}, "sex": "binary",
-                                           "stage": {"type": "categorical", "levels": ["I", "II", "III"]}})
-    made_result(asked, {"lyon": hospital(60, 0), "oslo": hospital(50, 1)}).save(tmp_path / "result")
-    text = write_report(tmp_path / "result").read_text()
-    assert "Realised effects are not told where effects have noise for privacy" in text
-    assert "(epsilon 2), noise was added at the sites to: effects, moments" in text
-    assert "vary together is not told" in text
-
-
 # ── in a real browser ───────────────────────────────────────────────────────────────────────────────────────
 @pytest.fixture(scope="module")
 def browser():

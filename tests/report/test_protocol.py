@@ -44,7 +44,8 @@ def test_words_of_the_study_stand_in_the_plan_and_what_is_missing_is_marked():
 @pytest.mark.parametrize("changes, said", [
     ({"outcome": {"time": "days", "event": "died", "type": "survival", "horizons": [30, 180]}}, "looked at by 30, 180"),
     ({"outcome": {"name": "falls", "type": "count", "exposure": "years"}}, "over years"),
-    ({"ids": ["birth"]}, "keyed tokens"), ({"missing": "impute"}, "imputed"), ({"quorum": 3}, "from 3 sites on"),
+    ({"ids": ["birth"]}, "keyed tokens"), ({"missing": "impute"}, "set to the mean"),
+    ({"quorum": 3}, "from 3 sites on"),
     ({"diagnostics": {"blinded": True, "refute": True}}, "refuter placebo"),
     ({"treatment": {"name": "rx", "arms": ["none", "low", "high"]}}, "none, low, high; every two are compared"),
     ({"sites": ["lyon", "oslo"]}, "lyon, oslo")])
@@ -54,3 +55,51 @@ def test_the_plan_of_every_kind_of_study(changes, said):
 
 def test_the_same_study_gives_the_same_words():
     assert plan(asked()) == plan(asked())
+
+
+GROUPS = {"diagnostics": {}, "subgroups": {"age": {"by": "age", "cuts": [60]}},
+          "decisions": {"along": ["age"], "better": "lower", "cost": 2}}
+
+
+def test_what_is_asked_of_groups_and_decisions_stands_in_the_plan_before_it_is_seen():
+    said = text(plan(study(preset="default", policy="simulation", **GROUPS)))
+    assert "age below 60; age 60 and above" in said
+    assert "A lower outcome is better; who is treated must be expected to benefit by more than 2." in said
+    assert "Subgroups" not in text(plan(study(preset="default")))
+
+
+def test_a_randomised_study_is_called_one_and_its_confounding_is_not_asked_for():
+    lot, chosen = (text(plan(study(preset="default", design=design, diagnostics={}))) for design in (
+        {"kind": "randomised", "treated": 0.25}, "observational"))
+    assert "randomised at the sites, 25% to the treatment" in lot
+    assert "Treatment was drawn by lot" in lot
+    assert "not randomised" in chosen
+    for words in ("preference scores", "confounder that nobody measured"):
+        assert words in chosen
+        assert words not in lot
+
+
+@pytest.mark.parametrize("missing, said", [("refuse", "No covariate may be missing"), ("model", "drawn given all"),
+                                           ("impute", "set to the mean over all sites")])
+def test_what_is_done_about_missing_values_is_what_is_done(missing, said):
+    words = text(plan(study(preset="default", missing=missing)))
+    assert said in words
+    assert ("missing at random" in words) == (missing == "model")
+
+
+def test_negative_controls_and_columns_of_times_have_their_own_roles():
+    names = [f"c{k}" for k in range(5)]
+    [table] = next(section.parts for section in plan(study(
+        preset="default", diagnostics={"negative_controls": names})).sections if section.id == "columns")
+    assert [row[0] for row in table.rows if row[1] == "negative control"] == names
+    [times] = next(section.parts for section in plan(study(preset="default", outcome={
+        "time": "days", "event": "died", "type": "survival", "horizons": [30]})).sections if section.id == "columns")
+    assert ["days", "outcome", "how long a person was followed"] in [row[:3] for row in times.rows]
+
+
+def test_a_label_is_no_recoding():
+    one = study(preset="default", covariates={"age": {"unit": "years"}, "bmi": {"factor": 0.5}})
+    [table] = next(section.parts for section in plan(one).sections if section.id == "columns")
+    cells = {row[0]: row[3] for row in table.rows}
+    assert cells["age (years)"] == "as they stand"
+    assert "× 0.5" in cells["bmi"]

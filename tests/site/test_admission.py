@@ -126,6 +126,15 @@ def test_check_refuses_if_and_only_if_an_opening_does_and_every_advice_is_accept
             admit(asked)
 
 
+def test_a_site_of_people_of_nobody_is_told_how_to_let_them_through():
+    """By the study's policy they are simulated: what else would be accepted is no help to who rehearses."""
+    with pytest.raises(FedciError, match="fedci site policy --base simulation --reason"):
+        admit(of(140, 60, 5, 3, policy("standard"), policy=policy("simulation")))
+    with pytest.raises(FedciError) as told:
+        admit(of(140, 60, 5, 3, policy("standard"), policy=policy("custom")))
+    assert "--base simulation" not in str(told.value)
+
+
 # --- the cases that were wrong
 
 

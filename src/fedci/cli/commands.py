@@ -392,14 +392,15 @@ def _tell_release(plan: Study, table: Table, sites: int, as_json: bool, recoded:
 
 def _on_a_network(plan: Study, table: Table, sites: int) -> list[str]:
     """What a site without a policy of its own would refuse there, though this check does not."""
-    from fedci.site.admission import reasons, situation
+    from fedci.site.admission import of_nobody, reasons, situation
     from fedci.study.policy import POLICIES
 
     if plan.floors is not None:
         return []
-    against = reasons(situation(plan.under(POLICIES["standard"]), table, sites))
+    asked = situation(plan.under(POLICIES["standard"]), table, sites)
+    against = reasons(asked)
     return [f"over a network a site holds to 'standard' unless its own policy says otherwise (`fedci site policy`), "
-            f"and would refuse: {'; '.join(map(str, against))}"] if against else []
+            f"and would refuse: {'; '.join(map(str, against))}{of_nobody(asked)}"] if against else []
 
 
 @app.command()

@@ -135,7 +135,7 @@ class Fit:
     """Where a bound of the likelihood touches there; not saved."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Effects:
     """The draws from q, and the sums of effects in outcome units."""
 
@@ -320,9 +320,9 @@ def gather_effects(talk: Talk, contract: Contract, opened: Opening, model: Prope
     """Draw from q once for all sites; each answers with the per-draw sums over its people."""
     drawn = talk.follow(course.closing(contract, opened, model, fit.theta, fit.anchor))
     total = next(total for name, total in talk.totals.items() if REQUESTS[name].phase == "effects")
-    return Effects(drawn.draws, {name: dict(part) for name, part in total.sites.items()},
-                   dict(total.sums) if talk.secure else None,
-                   _told(talk, opened, course.SUBGROUPS), _decisions(talk, opened, drawn), drawn.law)
+    return Effects(draws=drawn.draws, sums={name: dict(part) for name, part in total.sites.items()},
+                   total=dict(total.sums) if talk.secure else None, subgroups=_told(talk, opened, course.SUBGROUPS),
+                   decisions=_decisions(talk, opened, drawn), beta=drawn.law)
 
 
 UNITS = {"effects": 1, "effects_cov": 2, "projected": 1, "projected_cov": 2, "leaf_effects": 1, "leaf_cov": 2}

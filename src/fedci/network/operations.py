@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
+import statistics
 import subprocess
 import time
 from collections.abc import Callable
@@ -29,6 +30,8 @@ STATUS_EVERY = 2.0
 """Seconds between questions to the engine whether a job that says nothing still runs."""
 TELL_EVERY = 10.0
 """Seconds between lines on how far a fit is, at a site."""
+WINDOW, FEWEST = 20, 4
+"""Rounds by which their time is measured at a site, at most and at least."""
 PATIENCE = 3600.0
 """Seconds a person has to approve a phase."""
 LAST_SECONDS = 2.0
@@ -148,7 +151,8 @@ def run_site(folder: str | Path, data: str | Path, say: Say, ask: Callable[[str]
 
 def _follow_site(own: Kit, process: subprocess.Popen[bytes], say: Say, ask: Callable[[str], bool] | None,
                  wait: float) -> None:
-    at, phase, heard, answers, done = 0, None, time.monotonic(), Answers(own.study), False
+    at, phase, heard, done = 0, None, time.monotonic(), False
+    answers = Answers(own.study, lambda run: _answered(own, run))
     lookout, broken = reach.Lookout(own.host, own.port, say, heard), None
     while True:
         if broken is not None and time.monotonic() - heard > LAST_SECONDS:  # the coordinator has heard why
@@ -194,30 +198,42 @@ def _follow_site(own: Kit, process: subprocess.Popen[bytes], say: Say, ask: Call
         time.sleep(POLL)
 
 
-class Answers:
-    """How far a fit is, as a site can tell: its answers of those that the study's rounds take at most, and usually."""
+def _answered(own: Kit, run: str) -> int:
+    """How many answers of a run's fit its ledger holds; 0 where a line is being written just now."""
+    with contextlib.suppress(OutputError):
+        return sum((line["run"], line["phase"]) == (run, "fit") for line in ledger.read(own.folder))
+    return 0
 
-    def __init__(self, study: Study):
+
+class Answers:
+    """How far a fit is, as a site can tell: its answers of those that the study's rounds take at most, and usually.
+
+    A round takes the median of the last WINDOW: the first ones compile, and waits for another site are no measure.
+    """
+
+    def __init__(self, study: Study, told: Callable[[str], int] = lambda run: 0):
+        """`told`: how many answers of a run's fit have left, earlier commands' too."""
         options = study.fit_options()
-        self.optimiser, self.sites = options.optimiser, len(study.sites)
+        self.optimiser, self.sites, self.told = options.optimiser, len(study.sites), told
         self.each = options.model.exchanges_per_round * (2 if study.policy.secures(len(study.sites)) else 1)
         self.most = options.optimiser.rounds * self.each
-        self.run, self.count, self.last = None, 0, (0.0, 0)
-        """`last`: when a line was said, and after how many answers."""
+        self.run, self.count, self.said = None, 0, 0.0
+        self.times: list[float] = []
+        """Of this command's answers."""
 
     def seen(self, event: dict[str, Any], now: float) -> str:
         """A line every TELL_EVERY seconds of a fit."""
         if event["phase"] != "fit":
             return ""
         if event["run"] != self.run:
-            self.run, self.count, self.last = event["run"], 0, (now, 1)
+            self.run, self.count, self.said, self.times = event["run"], max(self.told(event["run"]) - 1, 0), now, []
         self.count += 1
-        then, before = self.last
-        if now - then < TELL_EVERY or not before < self.count <= self.most:
+        self.times = [*self.times, now][-(WINDOW + 1) * self.each:]
+        rounds = [later - earlier for earlier, later in zip(self.times, self.times[self.each:], strict=False)]
+        if now - self.said < TELL_EVERY or len(rounds) < FEWEST * self.each or self.count > self.most:
             return ""
-        self.last = now, self.count
-        rounds = rounds_left(self.optimiser, self.sites, self.count // self.each)
-        left = (now - then) / (self.count - before) * rounds * self.each
+        self.said = now
+        left = statistics.median(rounds) * rounds_left(self.optimiser, self.sites, self.count // self.each)
         return f"fit        {self.count} answers of at most {self.most}, about {left:.0f} s left"
 
 

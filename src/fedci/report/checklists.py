@@ -10,11 +10,12 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from fedci.report.parts import Section, Table
-from fedci.report.protocol import FOR_AUTHORS, MEASURES, MODELS, OWN_MEASURE, attributes, elements
+from fedci.report.protocol import FOR_AUTHORS, MEASURES, MODELS, OWN_MEASURE, attributes, elements, gaps
 from fedci.report.svg import number
 from fedci.result.result import Result
 from fedci.result.words import of_people
 from fedci.study.estimand import Estimand
+from fedci.study.study import Study
 
 
 class Item(NamedTuple):
@@ -124,9 +125,8 @@ def _facts(result: Result, asked: Estimand, alpha: float) -> Iterator[tuple[str,
     study, found = result.study, result.diagnostics
     sites, rows = result.sites, result.outcome.layout.rows
     named = attributes(study, asked)
-    yield "emulation", ("observational, with federated data: rows stayed at their sites" if
-                        getattr(study, "design", None) != "randomised" else
-                        "randomised at the sites: the effect needs no emulation; federated data")
+    yield "emulation", ("randomised at the sites: the effect needs no emulation; federated data" if
+                        study.design.randomised else "observational, with federated data: rows stayed at their sites")
     yield "sources", (f"{len(sites)} sites ({', '.join(sites)}), {rows:,} people; "
                       f"{'linked by keyed tokens of ' + ', '.join(study.ids) if study.links else 'not linked'}. "
                       f"Dates and registers: {FOR_AUTHORS}")
@@ -143,9 +143,9 @@ def _facts(result: Result, asked: Estimand, alpha: float) -> Iterator[tuple[str,
                          f"Site by site, effects.csv")
     yield "assumptions", "section What is assumed, and what was checked"
     yield "covariates", ", ".join(study.said(covariate.name) for covariate in study.covariates)
-    yield "analysis", (f"{MODELS.get(result.outcome.options.model.family, 'see docs/model.md')}; missing covariates: "
-                       f"{study.missing}; rows without treatment or outcome: {study.rows_without}; fedci "
-                       f"{result.versions.get('fedci', '')}, preset {study.preset}, seed {result.outcome.seed}")
+    yield "analysis", (f"{MODELS.get(result.outcome.options.model.family, 'see docs/model.md')}. {gaps(study)} "
+                       f"{_groups(study)}fedci {result.versions.get('fedci', '')}, preset {study.preset}, seed "
+                       f"{result.outcome.seed}")
     treated = sum(at.treated for at in result.outcome.layout.people.values())
     yield "people", (f"{rows:,} in the study, {treated:,} treated and {rows - treated:,} not; left out by linkage "
                      f"{sum(result.outcome.excluded.values()):,}; section Who was studied. Looked at and not eligible: "
@@ -162,15 +162,33 @@ def _facts(result: Result, asked: Estimand, alpha: float) -> Iterator[tuple[str,
         yield "crude", f"{number(crude.untreated)} without and {number(crude.treated)} with treatment"
         yield "both", (f"unadjusted difference {number(crude.difference)}; adjusted: section The answer")
     if found is not None:
-        yield "checks", f"{found.headline()} Sections on balance, overlap, sensitivity and refuters"
+        yield "checks", f"{found.headline()} {_others(study)}"
         yield "limits", (("problems named by the diagnostics: " + ", ".join(row.name for row in found.problems) if
                           found.problems else "no problem was named by the diagnostics")
-                         + f"; unmeasured confounding: section What if an assumption is wrong. The rest: {FOR_AUTHORS}")
+                         + ("" if study.design.randomised else
+                            "; unmeasured confounding: section What if an assumption is wrong")
+                         + f". The rest: {FOR_AUTHORS}")
     yield "hash", f"study hash {study.hash()}; plan: `fedci protocol`. Where it is registered: {FOR_AUTHORS}"
     yield "code", (f"fedci {result.versions.get('fedci', '')} is open source; rows stay at the sites. Who may ask "
                    f"them: {FOR_AUTHORS}")
-    coded = {study.label(name): coding.plain() for name, coding in study.coding.items()}
+    coded = [f"{study.label(name)} ({words})" for name, coding in study.coding.items()
+             if (words := coding.in_words(name))]
     if coded:
-        yield "coding", f"columns recoded by the study file: {', '.join(coded)}. How they were measured: {FOR_AUTHORS}"
+        yield "coding", f"columns recoded by the study file: {'; '.join(coded)}. How they were measured: {FOR_AUTHORS}"
     limits = [f"{study.label(c.name)} {c.range[0]:g} to {c.range[1]:g}" for c in study.covariates if c.range]
     yield "ranges", ("as numbers, not cut" + (f"; values accepted: {', '.join(limits)}" if limits else ""))
+
+
+def _groups(study: Study) -> str:
+    """Those that the study named, before anything was seen."""
+    return f"Subgroups named beforehand: {', '.join(study.subgroups)}. " if study.subgroups else ""
+
+
+def _others(study: Study) -> str:
+    """Where the other analyses stand."""
+    told = ["Could everybody have been treated?", "Do sites disagree?", "What if an assumption is wrong?"]
+    told += ["In whom"] if study.subgroups else []
+    told += ["Whom to treat"] if study.decisions is not None else []
+    told += ["Attempts to refute it"] if study.diagnostics.refute or study.diagnostics.negative_control else []
+    told += ["What do negative controls say?"] if study.diagnostics.negative_controls else []
+    return f"Sections: {'; '.join(told)}"

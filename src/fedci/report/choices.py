@@ -177,8 +177,10 @@ def subgroups(result: Result, effect_on: str, alpha: float) -> list[Section]:
                     f"The effect in each subgroup that the study named beforehand, with {level} intervals; the dashed "
                     f"line marks the effect over everybody. p is of the largest difference within a definition, "
                     f"adjusted for how many were looked at.",
-                    Table(["group", "people", "sites", "effect", f"{level} interval", "interval that holds for all"],
-                          [[row.group, f"{row.people:,}", str(row.sites), number(row.mean),
+                    Table(["group", "people", "sites", *([f"{kind} without", "with"] if two else []), "effect",
+                           f"{level} interval", "interval that holds for all"],
+                          [[row.group, f"{row.people:,}", str(row.sites),
+                            *([number(row.untreated), number(row.treated)] if two else []), number(row.mean),
                             f"{number(row.low)} to {number(row.high)}",
                             f"{number(row.all_low)} to {number(row.all_high)}"] for row in table.itertuples()]))
     differences = Table(["group", "against", "difference of effects", f"{level} interval",

@@ -26,6 +26,13 @@ EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 """Of every part of a Word file, so that the same document has the same bytes; what is dated stands in the text."""
 CELL = 32_000
 """Characters of a cell or paragraph at most: more is a file's text, and Word has little use of it."""
+CUT = " … (cut here: the rest stands in the HTML)"
+LONG = 1_000
+"""Letters of a cell that may be parted."""
+MARGIN, PAGE, TABLE_POINTS = 0.8, 6.9, 8.5
+"""In inches, what is between the margins, and of letters in tables: wide ones fit a page."""
+LONGEST, MOST_LETTERS = 22, 70
+"""Letters of a word, and of a cell on average, by which the width of a column is measured, at most."""
 
 
 def environment() -> Environment:
@@ -49,6 +56,7 @@ def docx(document: Document) -> bytes:
     """UsageError where python-docx is not installed."""
     word = _word()
     made = word.Document()
+    _lay_out(made)
     made.core_properties.author = f"fedci {__version__}"
     made.core_properties.title = _clean(document.title)
     made.core_properties.created = made.core_properties.modified = EPOCH.replace(tzinfo=None)
@@ -70,6 +78,16 @@ def _word() -> Any:
         raise UsageError("Word files are written by python-docx, which is not installed: run "
                          "`pip install 'fedci[report]'`, or leave --format docx out for HTML") from None
     return word
+
+
+def _lay_out(made: Any) -> None:
+    from docx.shared import Inches, Pt
+
+    for page in made.sections:
+        page.left_margin = page.right_margin = Inches(MARGIN)
+    table = made.styles["Table Grid"]
+    table.font.size = Pt(TABLE_POINTS)
+    table.paragraph_format.space_after = Pt(1)
 
 
 def _write_section(made: Any, section: Section) -> None:
@@ -102,13 +120,43 @@ def _write_table(made: Any, table: Table) -> None:
     for row in table.rows:
         for cell, text in zip(grid.add_row().cells, row, strict=True):
             cell.text = _clean(text)
+    _set_widths(grid, table)
+    _keep_whole(grid)
     made.add_paragraph()
+
+
+def _set_widths(grid: Any, table: Table) -> None:
+    """By what columns hold: the longest word whole, as far as may be, and more to those of many words."""
+    from docx.shared import Inches
+
+    columns = [[_clean(row[k]) for row in (table.heads, *table.rows)] for k in range(len(table.heads))]
+    longest = [max((len(word) for text in column for word in text.split()), default=1) for column in columns]
+    mean = [sum(map(len, column)) / len(column) for column in columns]
+    share = [max(min(word, LONGEST), min(letters, MOST_LETTERS), 3.0)
+             for word, letters in zip(longest, mean, strict=True)]
+    widths = [Inches(PAGE * part / sum(share)) for part in share]
+    for column, width in zip(grid.columns, widths, strict=True):
+        column.width = width
+    for line in grid.rows:
+        for cell, width in zip(line.cells, widths, strict=True):
+            cell.width = width
+
+
+def _keep_whole(grid: Any) -> None:
+    """Heads stand on every page of a table, and no short row is parted by the end of a page."""
+    from docx.oxml import OxmlElement
+
+    grid.rows[0]._tr.get_or_add_trPr().append(OxmlElement("w:tblHeader"))
+    for row in grid.rows:
+        if all(len(cell.text) < LONG for cell in row.cells):
+            row._tr.get_or_add_trPr().insert(0, OxmlElement("w:cantSplit"))
 
 
 def _clean(text: str) -> str:
     """What XML takes; of a cell with links the words."""
     text = bare(text)
-    return "".join(letter for letter in text[:CELL] if letter in "\n\t" or letter.isprintable())
+    shown = "".join(letter for letter in text[:CELL] if letter in "\n\t" or letter.isprintable())
+    return f"{shown}{CUT}" if len(text) > CELL else shown
 
 
 def _undated(held: bytes) -> bytes:

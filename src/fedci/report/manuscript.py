@@ -118,6 +118,8 @@ def missing(found: Diagnostics | None, study: Study) -> list[Part]:
     rows = [[study.label(row.column), _share(row.untreated), _share(row.treated),
              filled if any(c.name == row.column and study.fills(c) for c in study.covariates) else "row left out"]
             for row in (*gaps.columns, *((gaps.without_outcome,) if gaps.without_outcome else ()))]
+    if not rows:
+        return ["Missing values: of covariates none; a table with gaps is refused in this study."]
     return [Table(["column", "missing, untreated", "missing, treated", "what was done"], rows,
                   "Missing values, over the sites that tell them")]
 

@@ -54,3 +54,8 @@ class Document:
     title: str
     facts: str
     sections: list[Section]
+
+
+TITLES = {"answer": "The answer", "sources": "As sources are added", "sites": "Site by site",
+          "people": "For whom, and what drives it", "sensitivity": "What if an assumption is wrong?"}
+"""Of the sections that tell effects."""

@@ -189,8 +189,8 @@ def _outcome(study: Study, facts: dict[str, Any], arrays: dict[str, np.ndarray],
     fit = Fit(theta=arrays["theta"], verdict=facts["verdict"], objective=facts["objective"],
               rounds=_read_trace(trace), jitters=facts["jitters"])
     sums = {name: own for name in sites if (own := _below(arrays, f"sums/{name}/"))}
-    effects = Effects(_below(arrays, "draws/"), sums, _below(arrays, "total/") or None,
-                      _below(arrays, "subgroups/"), _below(arrays, "decisions/"))
+    effects = Effects(draws=_below(arrays, "draws/"), sums=sums, total=_below(arrays, "total/") or None,
+                      subgroups=_below(arrays, "subgroups/"), decisions=_below(arrays, "decisions/"))
     return Outcome(run=facts["run"], seed=facts["seed"], options=options, layout=layout, fit=fit, effects=effects,
                    warnings=tuple(map(plain, facts["warnings"])), seconds=facts["seconds"],
                    excluded=facts.get("excluded", {}), diagnostics=_diagnostics(arrays))

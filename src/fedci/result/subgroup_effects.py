@@ -27,7 +27,7 @@ JOINT = 20_000
 """Draws behind a simultaneous interval: its quantile is then known to about 1 %."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Subgroups:
     """All groups of a study, of which sites told something."""
 
@@ -124,10 +124,9 @@ def subgroups_of(groups: Sequence[Group], told: Mapping[str, np.ndarray]) -> Sub
     here = np.flatnonzero(told["people"] > 0)
     people = told["people"][here]
     untold = tuple(group for k, group in enumerate(groups) if k not in here)
-    return Subgroups(tuple(groups[int(k)] for k in here), untold,
-                     np.rint(people).astype(int), np.rint(told["told"][here]).astype(int),
-                     told["effects"][:, :, here] / people,
-                     told["effects_cov"][np.ix_(here, here)] / np.outer(people, people))
+    return Subgroups(groups=tuple(groups[int(k)] for k in here), untold=untold, people=np.rint(people).astype(int),
+                     sites=np.rint(told["told"][here]).astype(int), levels=told["effects"][:, :, here] / people,
+                     cov=told["effects_cov"][np.ix_(here, here)] / np.outer(people, people))
 
 
 def in_words(found: Subgroups | None, sites: int, alpha: float) -> list[str]:

@@ -127,13 +127,22 @@ def admit(asked: Situation) -> None:
     which leaves in full."""
     if found := reasons(asked):
         kind = DisclosureError if any(isinstance(one, DisclosureError) for one in found) else type(found[0])
-        raise kind(f"site '{asked.site}': {'; '.join(map(str, found))}. {in_words(advice(asked))}")
+        raise kind(f"site '{asked.site}': {'; '.join(map(str, found))}. {in_words(advice(asked))}{of_nobody(asked)}")
 
 
 def in_words(found: tuple[Advice, ...]) -> str:
     if not found:
         return "No change that fedci knows of would be accepted: leave the site out"
     return f"Would be accepted: {'; or '.join(one.words for one in found)}"
+
+
+def of_nobody(asked: Situation) -> str:
+    """What only a person can decide: whose data these are. '' where the study does not call them simulated."""
+    floors = asked.study.floors
+    if asked.study.agreed_policy.name != "simulation" or floors is None or floors.name == "simulation":
+        return ""
+    return ('. If these are people of nobody, as the study\'s policy says, allow it at each site: `fedci site policy '
+            '--base simulation --reason "simulated people"`')
 
 
 def _floors(asked: Situation) -> Iterator[FedciError]:

@@ -70,7 +70,7 @@ class SiteNoise:
         return derived(self.secret, info("noise", kind, self.study.hash(), self.people, *more))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SumNoise:
     """Of one site in one study (`policy.sum_noise`)."""
 
@@ -113,7 +113,7 @@ def sum_noise_of(study: Study, noises: bool, sites: tuple[str, ...], table: Tabl
     if not noises:
         return None
     part = sum_noise.part_of(len(sites), study.policy.secures(len(sites)))
-    noise = SumNoise(study, secret, digest_of(table), part, sites)
+    noise = SumNoise(study=study, secret=secret, people=digest_of(table), part=part, sites=sites)
     return noise if asked_once is None else replace(noise, asked_once=asked_once)
 
 

@@ -1,5 +1,7 @@
 """A fit from sums with noise: seeded, known to the model, the same under masks, and refused where it would drown."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -111,11 +113,10 @@ def test_masked_is_clear_but_for_the_noise():
 
 def test_asked_again_the_noise_is_the_same_and_another_site_s_is_not():
     study, table = standard(), sites(100)[0][0].read(standard())
-    one = SumNoise(study, b"a" * 32, digest_of(table), 1.0)
+    one = SumNoise(study=study, secret=b"a" * 32, people=digest_of(table), part=1.0)
     same = sum_noise_of(study, True, (), table, b"a" * 32)
     np.testing.assert_array_equal(one.drawn("products", "x")(8), same.drawn("products", "x")(8))
-    for other in (SumNoise(study, b"b" * 32, one.people, 1.0), SumNoise(study, one.secret, "others", 1.0),
-                  SumNoise(standard(seed=1), one.secret, one.people, 1.0)):
+    for other in (replace(one, secret=b"b" * 32), replace(one, people="others"), replace(one, study=standard(seed=1))):
         assert not np.array_equal(one.drawn("products", "x")(8), other.drawn("products", "x")(8))
     assert not np.array_equal(one.drawn("products", "x")(8), one.drawn("products", "y")(8))
     assert sum_noise_of(study, False, (), table, b"a" * 32) is None
@@ -129,7 +130,7 @@ def test_means_and_squares_tell_their_share():
     from fedci.model.shared.sum_noise import SHARES
 
     study = standard()
-    noise = [SumNoise(study, bytes([k]) * 32, "people", 1.0) for k in range(256)]
+    noise = [SumNoise(study=study, secret=bytes([k]) * 32, people="people", part=1.0) for k in range(256)]
     sd = np.array([2.0, 0.5])
     drawn = np.array([one.means(np.zeros(2), sd) for one in noise])
     np.testing.assert_allclose(drawn.std(0), 0.5 / np.sqrt(SHARES["means"]) * sd, rtol=0.15)

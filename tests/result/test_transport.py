@@ -87,15 +87,3 @@ def test_weights_and_model_together_stand_beside_the_model(result, people):
     assert found.worth == pytest.approx(120 / (1 + (away / 0.4) ** 2), rel=1e-9)
     assert found.plain()["weighted"]["worth"] == found.worth
     assert "By weights and model together" in "\n".join(found.in_words())
-
-
-def test_of_more_arms_one_contrast_is_carried_over():
-    plan = study(preset="default", treatment={"name": "w", "arms": ["none", "low", "high"]})
-    tables = {site: frame(60, k).assign(w=np.array(["none", "low", "high"])[np.arange(60) % 3])
-              for k, site in enumerate("ab")}
-    made = made_result(plan, tables, draws=4)
-    people = frame(40, 5)[["age", "bmi", "sex"]]
-    with pytest.raises(UsageError, match="--arm"):
-        transport.of_people(made, people)
-    found = transport.of_people(made.between("high", "low"), people)
-    assert found.effect.mean == pytest.approx(float(np.mean(made.effect(people, contrast=("high", "low")))), rel=1e-9)

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedci.cli.arguments import Alpha, Json, ResultFolder, SiteFiles, StudyFile
+from fedci.cli.arguments import Alpha, Json, ResultFolder, SiteFiles
 from fedci.cli.screen import as_json as told_as_json
 from fedci.errors import UsageError
 
+if TYPE_CHECKING:
+    from fedci.diagnostics.planning import Plan
+    from fedci.study.study import Study
 
-def plan(study: StudyFile, site: SiteFiles = None,
+
+PlanOf = Annotated[Path, typer.Argument(metavar="STUDY", help="The study file; or the folder of a blinded result, of "
+                                        "sites that are elsewhere.")]
+
+
+def plan(study: PlanOf, site: SiteFiles = None,
          sd: Annotated[float | None, typer.Option("--sd", metavar="NUMBER", help="The outcome's assumed spread.")] =
          None,
          risk: Annotated[float | None, typer.Option("--risk", metavar="SHARE", help="Of 0 and 1, or of an event by the "
@@ -24,39 +34,64 @@ def plan(study: StudyFile, site: SiteFiles = None,
 
     Example: `fedci plan study.toml --site lyon=lyon.csv --site oslo=oslo.csv --sd 12`
 
-    From people, arms and overlap in the tables, and an assumed spread of the outcome (or `--risk 0.2`).
+    From people, arms and overlap in the tables, which need no outcomes yet, and an assumed spread of the outcome (or
+    `--risk 0.2`). Over a network: run the study blinded, and `fedci plan result --sd 12`.
     """
-    import numpy as np
-
-    from fedci.diagnostics.planning import People, plans
     from fedci.study.study import Study
-    from fedci.table.table import Source
 
-    asked = Study.read(study)
     if (sd is None) == (risk is None):
         raise UsageError("say what is assumed of the outcome: --sd NUMBER, or --risk SHARE of 0 and 1")
     if risk is not None and not 0.0 < risk < 1.0:
         raise UsageError(f"--risk {risk:g} is no risk: give a share between 0 and 1")
-    if not site:
-        raise UsageError("give each site with --site NAME=DATA")
-    paths = dict(_named(one) for one in site)
-    for name in paths:
-        asked.check_site(name)
-    tables = [Source.at(asked, name, path).read(asked) for name, path in paths.items()]
-    spread = sd if sd is not None else float(np.sqrt((risk or 0.0) * (1.0 - (risk or 0.0))))
-    found = plans({table.site: People(table.x, table.w) for table in tables}, spread, explained, alpha,
-                  asked.design.randomised)
+    spread = sd if sd is not None else math.sqrt((risk or 0.0) * (1.0 - (risk or 0.0)))
+    if study.is_dir():
+        if site:
+            raise UsageError("a result knows its sites: leave --site out, or give the study file")
+        outcome, found = _plans_of_result(study, spread, explained, alpha)
+    else:
+        asked = Study.read(study)
+        outcome, found = asked.outcome, _plans_of_tables(asked, site or [], spread, explained, alpha)
     if as_json:
         typer.echo(told_as_json({"alpha": alpha, "sd": spread, "explained": explained,
                                  "plans": [one._asdict() for one in found]}))
         return
-    typer.echo(f"The smallest average effect on '{asked.outcome}' that would be found (two-sided {alpha:g}), if the "
+    typer.echo(f"The smallest average effect on '{outcome}' that would be found (two-sided {alpha:g}), if the "
                f"outcome's spread is {spread:.4g}{f' and {explained:.0%} of it explained' if explained else ''}:")
     for one in found:
         typer.echo(f"  {one.sites:<24} {one.untreated:>7,} untreated, {one.treated:>7,} treated (worth "
                    f"{one.effective_untreated:,.0f} and {one.effective_treated:,.0f})   power 80%: {one.mde_80:.4g}   "
                    f"power 90%: {one.mde_90:.4g}")
     typer.echo("No outcome was looked at.")
+
+
+def _plans_of_tables(asked: Study, site: Sequence[str], spread: float, explained: float, alpha: float) -> list[Plan]:
+    from fedci.diagnostics.planning import People, of_pair, plans
+    from fedci.table.table import Source
+
+    if not site:
+        raise UsageError("give each site with --site NAME=DATA")
+    paths = dict(_named(one) for one in site)
+    sites = {name: People(*Source.at(asked, name, path).read_arms(asked)) for name, path in paths.items()}
+    if not asked.arms:
+        return plans(sites, spread, explained, alpha, asked.design.randomised)
+    return [one._replace(sites=f"{arm} vs {asked.arms[0]}, {one.sites}") for k, arm in enumerate(asked.arms[1:], 1)
+            for one in plans(of_pair(sites, k), spread, explained, alpha, asked.design.randomised)]
+
+
+def _plans_of_result(folder: Path, spread: float, explained: float, alpha: float) -> tuple[str, list[Plan]]:
+    """(the outcome, plans), from what was told before any outcome."""
+    from fedci.diagnostics.planning import plans_of_told
+    from fedci.result.result import Result
+
+    result = Result.load(folder)
+    known = result.diagnostics.overlap if result.diagnostics is not None else None
+    people = {name: (one.rows - one.treated, one.treated) for name, one in result.outcome.layout.people.items()}
+    told = (tuple(sum(arm) for arm in zip(*people.values(), strict=True)) if result.study.design.randomised else
+            None if known is None else (known.effective_untreated, known.effective_treated))
+    if result.many or told is None or None in told:
+        raise UsageError("this result does not tell how many people its comparison is worth: that is of a study of two "
+                         "arms with diagnostics. Give the study file, and each site's table with --site NAME=DATA")
+    return result.study.outcome, plans_of_told(people, (float(told[0]), float(told[1])), spread, explained, alpha)
 
 
 def _named(given: str) -> tuple[str, str]:

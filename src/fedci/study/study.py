@@ -480,8 +480,10 @@ class Study(Shown, _Stated):
         if named and not self.diagnostics.enabled:
             raise StudyError(f"{named[0]}: they are told with the diagnostics. Set enabled = true under [diagnostics]")
         if named and (self.policy.epsilon is not None or self.noises_sums):
-            raise StudyError(f"{named[0]}: they are told without noise, and this study's sums have noise. Leave them "
-                             f"out, or choose another preset and policy")
+            raise StudyError(f"{named[0]}: they are told without noise, and this study's sums have noise "
+                             f"(policy.{'epsilon' if self.policy.epsilon is not None else 'sum_noise'}). Leave them "
+                             f"out; or, where every site allows exact sums, take preset = \"default\" and a policy of "
+                             f"name = \"custom\" (docs/decisions.md)")
 
     @property
     def groups(self) -> tuple[Group, ...]:

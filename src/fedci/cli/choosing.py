@@ -86,12 +86,13 @@ def _plans_of_result(folder: Path, spread: float, explained: float, alpha: float
     result = Result.load(folder)
     known = result.diagnostics.overlap if result.diagnostics is not None else None
     people = {name: (one.rows - one.treated, one.treated) for name, one in result.outcome.layout.people.items()}
-    told = (tuple(sum(arm) for arm in zip(*people.values(), strict=True)) if result.study.design.randomised else
-            None if known is None else (known.effective_untreated, known.effective_treated))
-    if result.many or told is None or None in told:
+    untreated, treated = (None, None) if known is None else (known.effective_untreated, known.effective_treated)
+    if result.study.design.randomised:
+        untreated, treated = (float(sum(arm)) for arm in zip(*people.values(), strict=True))
+    if result.many or untreated is None or treated is None:
         raise UsageError("this result does not tell how many people its comparison is worth: that is of a study of two "
                          "arms with diagnostics. Give the study file, and each site's table with --site NAME=DATA")
-    return result.study.outcome, plans_of_told(people, (float(told[0]), float(told[1])), spread, explained, alpha)
+    return result.study.outcome, plans_of_told(people, (untreated, treated), spread, explained, alpha)
 
 
 def _named(given: str) -> tuple[str, str]:

@@ -43,8 +43,10 @@ def glance_of_arms(result: Result, alpha: float) -> Table:
     arms = result.arm_table(alpha)
     arms = arms[(arms.over == "all") & (arms.site == "all")]
     each = "; ".join(f"{row.arm} {_level(result, row.mean)}" for row in arms.itertuples())
-    return Table(["", "at a glance"], [*rows, ["If everybody got the arm", each],
-                                       ["Can it be trusted?", _trust(result)]])
+    return Table(["", "at a glance"], [
+        *rows, ["If everybody got the arm", each],
+        ["In whom?", "Whether people differ is told of two arms: it takes a study of two of these."],
+        ["Can it be trusted?", _trust(result)]])
 
 
 def _points(result: Result, value: float) -> str:

@@ -1,8 +1,8 @@
 """Aspirin in subgroups of the stroke trial: `python -m fedci.benchmark.run.stroke_groups --ist FILE`.
 
-Dead or dependent after six months, and whom to give it; sites are three groups of countries, of whose people so many are taken at random.
-Beside each group's effect stands the difference of its arms, which a lot drew. What is written is a table, and with
-`--out` all of the result's JSON.
+Dead or dependent after six months, and whom to give it. Sites are three groups of countries, of whose people so many
+are taken at random. Beside each group's effect stands the difference of its arms, which a lot drew. What is written is
+a table, and with `--out` all of the result's JSON.
 
 Sandercock, Niewada, Członkowska (2011), International Stroke Trial database (version 2), University of Edinburgh, doi
 10.7488/ds/104, ODC-By. The file is not part of this project.

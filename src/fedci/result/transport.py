@@ -180,10 +180,8 @@ def _average(result: Result, x: np.ndarray) -> Effect:
     """Over all rows, a part at a time: draws of the effects of a whole registry take more memory than it has."""
     if not len(x):
         raise UsageError("the table of people has no rows: give at least one person")
-    means, sds = 0.0, 0.0
-    for start in range(0, len(x), AT_ONCE):
-        part = result.effects_at(x[start:start + AT_ONCE])
-        means, sds = means + part.means.sum(1), sds + np.sqrt(part.variances).sum(1)
+    parts = (result.effects_at(x[start:start + AT_ONCE]) for start in range(0, len(x), AT_ONCE))
+    means, sds = np.sum([(part.means.sum(1), np.sqrt(part.variances).sum(1)) for part in parts], axis=0)
     return Effect(means / len(x), (sds / len(x)) ** 2)
 
 

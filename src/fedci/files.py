@@ -87,6 +87,14 @@ def write_new(path: Path, text: str, force: bool) -> None:
         raise OutputError(f"'{path}' cannot be written: {(problem.strerror or '').lower()}") from None
 
 
+def make_folder(path: Path) -> None:
+    """A private one, where there is none."""
+    try:
+        path.mkdir(parents=True, mode=0o700, exist_ok=True)
+    except OSError as problem:
+        raise OutputError(f"the folder '{path}' cannot be made: {(problem.strerror or '').lower()}") from None
+
+
 @contextmanager
 def whole_file(path: Path) -> Iterator[IO[bytes]]:
     """A private file that takes its place when all of it is on disk; until then, and after an error, the earlier one

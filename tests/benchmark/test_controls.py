@@ -1,5 +1,7 @@
 """The benchmark of negative controls: its data are biased as it says, and it counts what it says."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -36,3 +38,25 @@ def test_with_thirty_controls_under_bias_calibrated_intervals_cover(monkeypatch)
     hits = sum(row["controls_calibrated"] + row["calibrated"] for row in rows)
     assert hits >= 0.85 * 62
     assert sum(row["controls_plain"] + row["plain"] for row in rows) < 0.7 * 62
+    at_sites = [site for row in rows for site in row["at_sites"]]
+    assert len(at_sites) == 6
+    assert sum(site["controls_calibrated"] + site["calibrated"] for site in at_sites) >= 0.85 * 186
+
+
+def test_what_is_on_disk_is_not_made_again_and_sites_are_counted_apart(tmp_path, monkeypatch, capsys):
+    def made(seed, count):
+        each = {"plain": False, "calibrated": seed > 0, "plain_width": 0.4, "calibrated_width": 1.4,
+                "controls_plain": 1, "controls_calibrated": 9, "controls": 10}
+        made.seeds.append(seed)
+        return {"seed": seed, **each, "at_sites": [each | {"calibrated": True}] * 3}
+
+    made.seeds = []
+    monkeypatch.setattr(controls, "replication", made)
+    for replications in ("1", "2"):
+        monkeypatch.setattr("sys.argv", ["controls", "--replications", replications, "--out", str(tmp_path)])
+        controls.main()
+    assert made.seeds == [0, 1]
+    found = json.loads((tmp_path / "controls.json").read_text())
+    assert (found["covered"]["calibrated"], found["covered_at_sites"]["calibrated"]) == (0.5, 1.0)
+    assert len(found["rows"]) == 2
+    assert "covered_at_sites" in capsys.readouterr().out

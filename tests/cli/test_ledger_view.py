@@ -46,6 +46,19 @@ def test_the_command_shows_totals_and_the_head(tmp_path):
     assert max(map(len, text.splitlines())) <= 80
 
 
+def test_what_is_said_below_the_table_fits_80_columns_too(tmp_path):
+    loosened = {"min_cell": 5, "min_rows": 3, "min_arm_rows": 2, "min_difference": 4, "max_cohorts": 99}
+    with ledger.Ledger(tmp_path) as kept:
+        floors.note_floors(kept, floors.allowed(floors.Floors(), loosened, "a long reason of the board, 12 March"))
+        kept.append(Left(run="run" * 10, round=1, phase="moments", request="AskMeans", request_sha256="0" * 64,
+                         reply="Reply", reply_sha256="1" * 64, bytes=100, sums={"own/people": [2]},
+                         values={"own/people": [70000.0, 30000.0]}))
+    (tmp_path / "kit.json").write_text(json.dumps({"host": "study.example.org", "port": 8002, "study_hash": "a" * 64}))
+    said = shown(tmp_path)
+    assert max(map(len, said.splitlines())) <= 80
+    assert f"to the coordinator at study.example.org:8002, study {'a' * 64}" in " ".join(said.split())
+
+
 def test_the_command_names_the_first_broken_line(tmp_path):
     written(tmp_path)
     whole = lines(tmp_path)

@@ -101,6 +101,37 @@ def test_a_site_that_stays_slow_is_away_in_the_end():
     assert fake.asked.count(flare.TASK) == flare.TRIES
 
 
+def test_a_site_whose_process_is_gone_is_away_long_before_the_deadline(monkeypatch):
+    """Its answer never comes, and nothing answers a ping."""
+    monkeypatch.setattr(flare, "WATCH_EVERY", 0.01)
+    monkeypatch.setattr(flare, "GONE_SECONDS", 0.1)
+
+    class Gone(FakeEngine):
+        def _answer(self, target):
+            threading.Event().wait(60.0)
+
+    fake = Gone({"lyon": None})
+    with pytest.raises(AwayError, match="'lyon' is gone"):
+        flare.FlareEngine(fake, ["lyon"], 60.0, Signal()).exchange({"lyon": Step("r", 1, "lyon", "AskMeans")})
+    assert fake.asked.count(flare.TASK) == 1
+    assert fake.asked.count(flare.PING) > 1
+
+
+def test_a_site_that_answers_pings_may_take_its_time(monkeypatch):
+    monkeypatch.setattr(flare, "WATCH_EVERY", 0.01)
+    monkeypatch.setattr(flare, "GONE_SECONDS", 0.02)
+
+    class Busy(FakeEngine):
+        def _answer(self, target):
+            threading.Event().wait(0.3)
+            return super()._answer(target)
+
+    fake = Busy({"lyon": replied(encode(REPLY))}, alive=True)
+    found = flare.FlareEngine(fake, ["lyon"], 60.0, Signal()).exchange({"lyon": Step("r", 1, "lyon", "AskMeans")})
+    np.testing.assert_array_equal(found["lyon"].sums["gradient"], np.ones(2))
+    assert fake.asked.count(flare.TASK) == 1
+
+
 @pytest.mark.parametrize(("answer", "error", "words"), [
     (None, AwayError, "did not answer within 5 s"),
     (replied(code=ReturnCode.COMMUNICATION_ERROR), AwayError, "COMMUNICATION_ERROR"),

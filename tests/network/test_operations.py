@@ -104,22 +104,23 @@ def test_a_site_tells_how_far_the_fit_is(study):
     from fedci.network.operations import Answers
 
     answers = Answers(study)  # 12 rounds of two exchanges
-    fit = {"phase": "fit", "run": "r"}
-    assert answers.seen({"phase": "moments", "run": "r"}, 0.0) == ""
-    compiled = [0.0, 9.0, 20.0]  # the first answers compile, and are no measure
-    lines = [answers.seen(fit, now) for now in (*compiled, *(20.5 + 0.5 * k for k in range(7)))]
+    assert answers.seen({"phase": "moments", "run": "r", "round": 1}, 0.0) == ""
+    times = [0.0, 9.0, 20.0, *(20.5 + 0.5 * k for k in range(7))]  # the first answers compile, and are no measure
+    lines = [answers.seen({"phase": "fit", "run": "r", "round": 2 + k}, now) for k, now in enumerate(times)]
     assert lines == [""] * 9 + ["fit        10 answers of at most 24, about 7 s left"]  # 7 rounds of a second
-    assert answers.seen(fit, 24.0) == ""
-    assert answers.seen(fit | {"run": "r-placebo"}, 60.0) == ""  # a refuter counts anew
+    assert answers.seen({"phase": "fit", "run": "r", "round": 12}, 24.0) == ""
+    assert answers.seen({"phase": "fit", "run": "r-placebo", "round": 2}, 60.0) == ""  # a refuter counts anew
     assert answers.count == 1
 
 
 def test_a_site_that_starts_again_goes_on_counting(study):
+    """Steps that are asked again are none, and no measure of a round."""
     from fedci.network.operations import Answers
 
-    answers, fit = Answers(study, {"r": 5}.__getitem__), {"phase": "fit", "run": "r"}
-    lines = [answers.seen(fit, 2.0 * k) for k in range(10)]
-    assert lines == [""] * 9 + ["fit        14 answers of at most 24, about 20 s left"]  # 5 rounds of 4 s
+    answers = Answers(study, {"r": {2, 3, 4, 5}}.__getitem__)
+    again = [answers.seen({"phase": "fit", "run": "r", "round": step}, 0.01 * step) for step in range(2, 6)]
+    lines = [answers.seen({"phase": "fit", "run": "r", "round": 6 + k}, 2.0 * k) for k in range(10)]
+    assert again + lines == [""] * 13 + ["fit        14 answers of at most 24, about 20 s left"]  # 5 rounds of 4 s
 
 
 # --- the site's own policy

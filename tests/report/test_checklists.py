@@ -40,6 +40,25 @@ def test_the_target_trial_stands_where_the_study_says_it(refuted):
     assert of["6b"] == FOR_AUTHORS
 
 
+def test_a_label_is_no_recoding_and_a_lot_has_no_unmeasured_confounder(refuted):
+    columns = {"age": {"unit": "years"}, "sex": {"type": "binary"}}
+    plain, lot = (facts_of(replace(refuted, study=study(covariates=columns, diagnostics={}, design=design)), 0.05)
+                  for design in ("observational", "randomised"))
+    assert "coding" not in plain
+    assert "unmeasured confounding" in plain["limits"]
+    assert "unmeasured confounding" not in lot["limits"]
+    assert lot["emulation"].startswith("randomised")
+
+
+def test_other_analyses_are_named_where_the_study_asks_for_them(refuted):
+    asked = study(subgroups={"sex": "sex"}, decisions={"along": ["age"]}, policy="simulation", preset="default",
+                  diagnostics={"negative_controls": [f"c{k}" for k in range(5)]})
+    facts = facts_of(replace(refuted, study=asked), 0.05)
+    for title in ("In whom", "Whom to treat", "What do negative controls say?"):
+        assert title in facts["checks"]
+    assert "Subgroups named beforehand: sex" in facts["analysis"]
+
+
 def test_a_blinded_result_fills_no_effect(blinded):
     facts = facts_of(blinded(), 0.05)
     assert not {"answer", "crude", "both"} & set(facts)

@@ -1,8 +1,11 @@
 """Table 1, attrition, missingness and the unadjusted effect, from a fitted study: as its pooled table has them."""
 
+from dataclasses import replace
+
 import pandas as pd
 import pytest
 
+from fedci.diagnostics.missingness import Missingness
 from fedci.report.manuscript import NONE, adjusted, attrition, missing, people, question, sections, table_one
 from fedci.report.svg import number
 from support.refuted import sources
@@ -32,8 +35,28 @@ def test_unadjusted_stands_beside_adjusted(refuted, pooled):
 
 def test_attrition_counts_everybody_once(refuted, pooled):
     rows = attrition(refuted).rows
-    assert rows[-1] == ["all", NONE, str(len(pooled)), str((pooled.w == 1).sum()), str((pooled.w == 0).sum())]
+    assert rows[-1] == ["all", NONE, str(len(pooled)), str((pooled.w == 0).sum()), str((pooled.w == 1).sum())]
     assert sum(int(row[2]) for row in rows[:-1]) == len(pooled)
+
+
+def test_attrition_of_several_arms_is_by_arm(refuted):
+    """The same people, a part of the treated in an arm of its own."""
+    people = {site: at._replace(others=(at.treated - 3, 3)) for site, at in refuted.outcome.layout.people.items()}
+    layout = replace(refuted.outcome.layout, people=people)
+    many = replace(refuted, study=study(
+        preset="default", treatment={"name": "w", "arms": ["none", "low", "high"]}),
+                   outcome=replace(refuted.outcome, layout=layout))
+    table = attrition(many)
+    assert list(table.heads[3:]) == ["none", "low", "high"]
+    assert [row[-1] for row in table.rows] == ["3"] * len(people) + [str(3 * len(people))]
+    assert int(table.rows[-1][2]) == sum(int(cell) for cell in table.rows[-1][3:])
+
+
+def test_rows_that_may_be_dropped_are_no_missing_covariates(refuted):
+    """No covariate may lack a value: a sentence, not a table without rows."""
+    gaps = Missingness(columns=(), sites=(), without_treatment=None, without_outcome=None, verdicts=())
+    [said] = missing(refuted.diagnostics.model_copy(update={"missingness": gaps}), study(rows_without="drop"))
+    assert "of covariates none" in said
 
 
 def test_a_study_that_refuses_gaps_has_none_to_show(refuted):

@@ -253,3 +253,16 @@ def test_numbers_told_per_person_are_those_of_a_run_over_its_people(tmp_path):
     assert run == read(tmp_path)[0]["run"]
     assert told == (40 + 2 + 660, 70)
     assert told.each == 702 / 70
+
+
+def test_an_answer_that_is_given_again_tells_nothing_new(tmp_path):
+    """After an interruption the coordinator asks again, and the same bytes leave: the ledger has both lines."""
+    with Ledger(tmp_path) as book:
+        book.append(left(1, request="AskMeans", sums={"own/people": [2]}, values={"own/people": [70.0, 30.0]}))
+        for _ in range(3):
+            book.append(left(2, sums={"gradient": [10]}))
+        book.append(left(2, run="r2", sums={"gradient": [10]}))  # another run's, whatever its bytes
+    entries = read(tmp_path)
+    assert [entry["n"] for entry in ledger.told_once(entries)] == [entry["n"] for entry in (*entries[:2], entries[4])]
+    assert ledger.per_person(entries)[entries[0]["run"]].numbers == 12
+    assert sum(total.answers for total in ledger.totals(entries)) == 5

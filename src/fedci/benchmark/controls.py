@@ -3,10 +3,10 @@
     u hidden      w ~ Bernoulli(σ(x₁ + u))      y_k = sin x₁ + x₂ + a_k u + noise      a_k ~ N(0.5, 0.4²)
 
 30 controls (true effect 0) and the outcome (true effect 0.5) at three sites; each study is fitted whole. Counted
-is how often 95% intervals hold the truth: of the study's own outcome, and of each control in turn, calibrated by the
-others.
+is how often 95% intervals hold the truth, over everybody and at each site: of the study's own outcome, and of each
+control in turn, calibrated by the others.
 
-`python -m fedci.benchmark.controls --replications 8 --out benchmarks/results/controls`
+`python -m fedci.benchmark.controls --replications 8 --out benchmarks/results/controls`; it goes on from what is there.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fedci.diagnostics.systematic import Law
+from fedci.diagnostics.systematic import Law, Systematic
 from fedci.estimator import FedCI
 from fedci.study.study import Study
 from fedci.table.table import Source
@@ -62,28 +62,49 @@ def replication(seed: int, controls: int = CONTROLS) -> dict[str, Any]:
     known = found.systematic if found is not None else None
     if known is None or not known.systematic:
         raise AssertionError("a study with negative controls tells what they came to")
-    whole, rows = known.systematic[0], known.controls
-    b, s = (np.array([getattr(row, name) for row in rows]) for name in ("mean", "sd"))
+    whole = known.systematic[0]
+    return {"seed": seed, **_hits(whole, [(row.mean, row.sd) for row in known.controls]), "mu": whole.mean,
+            "sigma": whole.sd, "at_sites": [_hits(one, [row.sites[one.over] for row in known.controls])
+                                            for one in known.systematic[1:]]}
+
+
+def _hits(found: Systematic, controls: list[tuple[float, float]]) -> dict[str, Any]:
+    """Of everybody, or of one site: which intervals hold the truth; each control is calibrated by the others."""
+    b, s = np.array(controls).T
     each = [Law(np.delete(b, k), np.delete(s, k)).calibrated(b[k], s[k]) for k in range(len(b))]
-    return {"seed": seed, "plain": bool(whole.plain.low <= EFFECT <= whole.plain.high),
-            "calibrated": bool(whole.calibrated.low <= EFFECT <= whole.calibrated.high),
-            "plain_width": whole.plain.high - whole.plain.low,
-            "calibrated_width": whole.calibrated.high - whole.calibrated.low, "mu": whole.mean, "sigma": whole.sd,
+    return {"plain": bool(found.plain.low <= EFFECT <= found.plain.high),
+            "calibrated": bool(found.calibrated.low <= EFFECT <= found.calibrated.high),
+            "plain_width": found.plain.high - found.plain.low,
+            "calibrated_width": found.calibrated.high - found.calibrated.low,
             "controls_plain": int(np.sum(np.abs(b) <= 1.96 * s)),
             "controls_calibrated": int(sum(one.low <= 0 <= one.high for one in each)), "controls": len(b)}
 
 
 def covered(rows: list[dict[str, Any]]) -> dict[str, float]:
-    """Shares over all studies, and over all outcomes with known truth."""
+    """Shares over all studies (or sites of studies), and over all outcomes with known truth."""
     total = sum(row["controls"] for row in rows)
     shares = {name: sum(row[name] for row in rows) / len(rows) for name in ("plain", "calibrated")}
     shares |= {name: sum(row[name] for row in rows) / total for name in ("controls_plain", "controls_calibrated")}
     return shares | {name: float(np.mean([row[name] for row in rows])) for name in ("plain_width", "calibrated_width")}
 
 
-def run(replications: int, controls: int = CONTROLS) -> Iterator[dict[str, Any]]:
+def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """As the file of results has it."""
+    return {"rows": rows, "covered": covered(rows), "covered_at_sites": covered([
+        site for row in rows for site in row["at_sites"]])}
+
+
+def run(replications: int, controls: int = CONTROLS, known: dict[int, dict[str, Any]] | None = None
+        ) -> Iterator[dict[str, Any]]:
+    """By seed; a row of `known` is taken as it is."""
     for seed in range(replications):
-        yield replication(seed, controls)
+        yield (known or {}).get(seed) or replication(seed, controls)
+
+
+def _known(path: Path) -> dict[int, dict[str, Any]]:
+    """Rows on disk, by seed."""
+    rows = json.loads(path.read_text(encoding="utf-8"))["rows"] if path.exists() else []
+    return {row["seed"]: row for row in rows if "at_sites" in row}
 
 
 def main() -> None:
@@ -94,11 +115,12 @@ def main() -> None:
     given = asked.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
     rows: list[dict[str, Any]] = []
-    for row in run(given.replications, given.controls):
+    path = given.out / "controls.json"
+    for row in run(given.replications, given.controls, _known(path)):
         rows.append(row)
         print(json.dumps(row), flush=True)
-        (given.out / "controls.json").write_text(json.dumps({"rows": rows, "covered": covered(rows)}, indent=1) + "\n")
-    print(json.dumps(covered(rows), indent=1))
+        path.write_text(json.dumps(summary(rows), indent=1) + "\n", encoding="utf-8")
+    print(json.dumps({name: shares for name, shares in summary(rows).items() if name != "rows"}, indent=1))
 
 
 if __name__ == "__main__":

@@ -31,18 +31,17 @@ def show_ledger(folder: Path | str, console: Console | None = None, as_json: boo
         return
     for part in ledger.show(entries):
         out.print(part, markup=False, highlight=False)
-    for run, told_of in ledger.per_person(entries).items():
-        out.print(f"run {run}: {told_of.numbers:,} numbers told of {told_of.people:,} people here, "
-                  f"{told_of.each:,.3g} for each", markup=False, highlight=False, soft_wrap=True)
-    for entry in _on_policy(entries):
-        out.print(f"{entry['time']}  {entry['reason']}", markup=False, highlight=False, soft_wrap=True)
+    said = [f"run {run}: {told_of.numbers:,} numbers told of {told_of.people:,} people here, {told_of.each:,.3g} for "
+            f"each"
+            for run, told_of in ledger.per_person(entries).items()]
+    said += [f"{entry['time']}  {entry['reason']}" for entry in _on_policy(entries)]
     if to := _recipient(path):
         where = f"at {to['host']}:{to['port']}" if to["host"] else "by files"
-        out.print(f"to the coordinator {where}, study {to['study']}", markup=False,
-                  highlight=False, soft_wrap=True)
-    count = f"{len(entries)} {'entry' if len(entries) == 1 else 'entries'}"
-    out.print(f"the chain is whole: {count}\nhead {ledger.head_of(entries).hash}", markup=False, highlight=False,
-              soft_wrap=True)
+        said.append(f"to the coordinator {where}, study {to['study']}")
+    said += [f"the chain is whole: {len(entries)} {'entry' if len(entries) == 1 else 'entries'}",
+             f"head {ledger.head_of(entries).hash}"]
+    for line in said:
+        out.print(line, markup=False, highlight=False)
 
 
 def show_replay(folder: Path | str, data: str, console: Console | None = None, as_json: bool = False) -> None:

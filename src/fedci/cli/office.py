@@ -121,10 +121,12 @@ def coordinator_service(kit: KitFolder, result: Annotated[Path, typer.Option("--
 
 def _write_unit(own: Kit, words: list[str], writes: list[Path], out: Path | None, environment: Path | None,
                 user: bool, as_json: bool) -> None:
-    from fedci.files import write_new
+    from fedci.files import make_folder, write_new
     from fedci.network.service import name_of, unit
 
     text, name = unit(own, words, writes, environment, user), name_of(own)
+    for place in writes:  # systemd starts no unit that may write to what is not there
+        make_folder(place)
     if out is not None:
         write_new(out, text, force=True)
     if as_json:

@@ -80,6 +80,11 @@ class AtSite(NamedTuple):
         return cls(rows, sum(arms), tuple(arms) if len(arms) > 1 else ())
 
     @property
+    def by_arm(self) -> tuple[int, ...]:
+        """How many got each arm, the reference first."""
+        return self.rows - self.treated, *(self.others or (self.treated,))
+
+    @property
     def counts(self) -> tuple[int, ...]:
         """What `of` takes."""
         return self.rows, *(self.others or (self.treated,))

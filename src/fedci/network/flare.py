@@ -14,8 +14,8 @@ import logging
 import os
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Lock, Thread
@@ -44,6 +44,8 @@ TASK, PING, DONE = "fedci", "fedci-ping", "fedci-done"
 BODY = "fedci"
 """Where a message's bytes stand in the engine's envelope."""
 PING_TIMEOUT, PING_PAUSE, LOGIN_SECONDS, CLOSE_SECONDS = 3.0, 0.2, 30.0, 5.0
+WATCH_EVERY, GONE_SECONDS = 5.0, 30.0
+"""Seconds between pings of a site whose answer is awaited; without an answer to any of them for so long it is gone."""
 TRIES = 3
 """How often a site that is alive but slow is asked the same again; it answers with the same bytes."""
 REFUSED = {ReturnCode.TASK_RESULT_FILTER_ERROR: "its own result filter blocked the answer",
@@ -85,13 +87,26 @@ class FlareEngine:
         outward, envelope = encode(request), Shareable()
         envelope[BODY] = outward
         for _ in range(TRIES):
-            reply = self._send(site, envelope, TASK, self.deadline)
+            reply = self._watched(site, envelope)
             if _answered(reply) or not self._alive(site):
                 break
         seen = self.traffic[site]
         back = _body(site, reply, self.deadline)
         seen.sent, seen.received, seen.messages = seen.sent + len(outward), seen.received + len(back), seen.messages + 1
         return decode_from(site, back)
+
+    def _watched(self, site: str, envelope: Shareable) -> Shareable | None:
+        """The site's reply; AwayError when its process is gone, well before the deadline: a site that has started again
+        would wait for that."""
+        coming = _begun(lambda: self._send(site, envelope, TASK, self.deadline))
+        heard = time.monotonic()
+        while True:
+            with suppress(TimeoutError):
+                return coming.result(WATCH_EVERY)
+            if self._alive(site):
+                heard = time.monotonic()
+            elif time.monotonic() - heard > GONE_SECONDS and not coming.done():
+                raise AwayError(f"site '{site}' is gone: for {GONE_SECONDS:g} s nothing there has answered")
 
     def _alive(self, site: str) -> bool:
         """Whether its process answers at all, busy or not."""
@@ -107,6 +122,20 @@ class FlareEngine:
             replies = self.engine.send_aux_request([site], ReservedTopic.DO_TASK, envelope, timeout, context,
                                                    optional=True)
         return (replies or {}).get(site)
+
+
+def _begun(work: Callable[[], Shareable | None]) -> Future[Shareable | None]:
+    """In a thread that keeps no process from ending."""
+    future: Future[Shareable | None] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(work())
+        except BaseException as problem:
+            future.set_exception(problem)
+
+    Thread(target=run, daemon=True, name="answer").start()
+    return future
 
 
 def _answered(reply: Shareable | None) -> bool:

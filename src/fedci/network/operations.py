@@ -198,26 +198,29 @@ def _follow_site(own: Kit, process: subprocess.Popen[bytes], say: Say, ask: Call
         time.sleep(POLL)
 
 
-def _answered(own: Kit, run: str) -> int:
-    """How many answers of a run's fit its ledger holds; 0 where a line is being written just now."""
+def _answered(own: Kit, run: str) -> set[int]:
+    """The steps of a run's fit that its ledger holds; none where a line is being written just now."""
     with contextlib.suppress(OutputError):
-        return sum((line["run"], line["phase"]) == (run, "fit") for line in ledger.read(own.folder))
-    return 0
+        return {line["round"] for line in ledger.read(own.folder) if (line["run"], line["phase"]) == (run, "fit")}
+    return set()
 
 
 class Answers:
     """How far a fit is, as a site can tell: its answers of those that the study's rounds take at most, and usually.
 
-    A round takes the median of the last WINDOW: the first ones compile, and waits for another site are no measure.
+    A round takes the median of the last WINDOW: the first ones compile, and waits for another site are no measure; nor
+    are steps that are asked again after an interruption.
     """
 
-    def __init__(self, study: Study, told: Callable[[str], int] = lambda run: 0):
-        """`told`: how many answers of a run's fit have left, earlier commands' too."""
+    def __init__(self, study: Study, told: Callable[[str], set[int]] = lambda run: set()):
+        """`told`: the steps of a run's fit that were answered, by earlier commands too."""
         options = study.fit_options()
         self.optimiser, self.sites, self.told = options.optimiser, len(study.sites), told
         self.each = options.model.exchanges_per_round * (2 if study.policy.secures(len(study.sites)) else 1)
         self.most = options.optimiser.rounds * self.each
-        self.run, self.count, self.said = None, 0, 0.0
+        self.run, self.said = None, 0.0
+        self.steps: set[int] = set()
+        """Of the fit, that were answered."""
         self.times: list[float] = []
         """Of this command's answers."""
 
@@ -226,8 +229,10 @@ class Answers:
         if event["phase"] != "fit":
             return ""
         if event["run"] != self.run:
-            self.run, self.count, self.said, self.times = event["run"], max(self.told(event["run"]) - 1, 0), now, []
-        self.count += 1
+            self.run, self.steps, self.said, self.times = event["run"], self.told(event["run"]), now, []
+        if event["round"] in self.steps:
+            return ""
+        self.steps.add(event["round"])
         self.times = [*self.times, now][-(WINDOW + 1) * self.each:]
         rounds = [later - earlier for earlier, later in zip(self.times, self.times[self.each:], strict=False)]
         if now - self.said < TELL_EVERY or len(rounds) < FEWEST * self.each or self.count > self.most:
@@ -235,6 +240,10 @@ class Answers:
         self.said = now
         left = statistics.median(rounds) * rounds_left(self.optimiser, self.sites, self.count // self.each)
         return f"fit        {self.count} answers of at most {self.most}, about {left:.0f} s left"
+
+    @property
+    def count(self) -> int:
+        return len(self.steps)
 
 
 # --- the coordinator

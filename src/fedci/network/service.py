@@ -27,6 +27,7 @@ After=network-online.target
 Type=exec
 ExecStart={command}
 WorkingDirectory={folder}
+Environment={cache}
 {environment}# goes on where it stood: after a crash, a reboot, or when the other side was away
 Restart=on-failure
 RestartSec={again}
@@ -34,7 +35,7 @@ RestartPreventExitStatus={never}
 SuccessExitStatus=130 143
 KillMode=mixed
 TimeoutStopSec={stop}
-# its own folders and nothing else; outward connections only{listens}
+# its own folders (compiled programs too) and nothing else; outward connections only{listens}
 UMask=0077
 NoNewPrivileges=yes
 PrivateTmp=yes
@@ -76,7 +77,8 @@ def unit(kit: Kit, arguments: Sequence[str], writes: Sequence[Path], environment
     words = [program, "-m", "fedci", *arguments]
     return TEMPLATE.format(
         role=kit.role, name=kit.name, study=kit.study_hash[:12], command=" ".join(_quoted(word) for word in words),
-        folder=kit.folder.absolute(), environment=f"EnvironmentFile={environment.absolute()}\n" if environment else "",
+        folder=kit.folder.absolute(), cache=_quoted(f"XDG_CACHE_HOME={kit.run.absolute() / 'cache'}"),
+        environment=f"EnvironmentFile={environment.absolute()}\n" if environment else "",
         again=RESTART_SECONDS, never=" ".join(map(str, NOT_AGAIN)), stop=STOP_SECONDS,
         listens=f", and port {kit.port}" if kit.role == "coordinator" else "",
         writes=" ".join(_quoted(str(path)) for path in places), target="default.target" if user else

@@ -77,7 +77,7 @@ def site_status(folder: str | Path) -> Status:
     told = ledger.per_person(entries)
     per = list(told.values())[-1] if told else None
     counts: dict[str, Any] = {"ledger lines": len(entries), "answers": len(sent), "refusals": len(refusals),
-                              "numbers told": sum(map(ledger.numbers, entries))}
+                              "numbers told": sum(map(ledger.numbers, ledger.told_once(entries)))}
     if per is not None:
         counts |= {"people told of": per.people, "numbers a person": per.each}
     if refusals:

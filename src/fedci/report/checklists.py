@@ -146,10 +146,11 @@ def _facts(result: Result, asked: Estimand, alpha: float) -> Iterator[tuple[str,
     yield "analysis", (f"{MODELS.get(result.outcome.options.model.family, 'see docs/model.md')}. {gaps(study)} "
                        f"{_groups(study)}fedci {result.versions.get('fedci', '')}, preset {study.preset}, seed "
                        f"{result.outcome.seed}")
-    treated = sum(at.treated for at in result.outcome.layout.people.values())
-    yield "people", (f"{rows:,} in the study, {treated:,} treated and {rows - treated:,} not; left out by linkage "
-                     f"{sum(result.outcome.excluded.values()):,}; section Who was studied. Looked at and not eligible: "
-                     f"{FOR_AUTHORS}")
+    arms = zip(study.arm_names, zip(*(at.by_arm for at in result.outcome.layout.people.values()), strict=True),
+               strict=True)
+    yield "people", (f"{rows:,} in the study ({', '.join(f'{sum(n):,} {arm}' for arm, n in arms)}); left out by "
+                     f"linkage {sum(result.outcome.excluded.values()):,}; section Who was studied. Looked at and not "
+                     f"eligible: {FOR_AUTHORS}")
     described = found.described if found is not None else None
     if described is not None and described.columns:
         yield "table 1", "table 1, in section Who was studied"

@@ -94,18 +94,17 @@ def attrition(result: Result) -> Table:
     """Who was left out, site by site as far as the sites tell it."""
     found = result.diagnostics.missingness if result.diagnostics is not None else None
     out, layout = result.outcome.excluded, result.outcome.layout
-    rows = [[site, f"{out.get(site, 0):,}" if result.study.links else NONE, f"{at.rows:,}", f"{at.treated:,}",
-             f"{at.rows - at.treated:,}"] for site, at in layout.people.items()]
-    treated = sum(at.treated for at in layout.people.values())
-    rows.append(["all", f"{sum(out.values()):,}" if result.study.links else NONE, f"{layout.rows:,}", f"{treated:,}",
-                 f"{layout.rows - treated:,}"])
+    counts = {site: at.by_arm for site, at in layout.people.items()}
+    each = {**{site: out.get(site, 0) for site in counts}, "all": sum(out.values())}
+    counts["all"] = tuple(sum(arm) for arm in zip(*counts.values(), strict=True))
+    rows = [[site, f"{each[site]:,}" if result.study.links else NONE, f"{sum(arms):,}", *(f"{n:,}" for n in arms)]
+            for site, arms in counts.items()]
     dropped = ("Rows without treatment or outcome were refused." if result.study.rows_without == "refuse" else
                next((row.words for row in found.verdicts if row.name == "rows left out"), "No site tells of rows left "
                     "out for want of treatment or outcome.") if found is not None else
                "Rows without treatment or outcome were left out; how many, this result does not hold.")
-    many = "Treated: in any arm but the reference. " if result.study.arms else ""
-    return Table(["site", "left out by linkage", "in the study", "treated", "untreated"], rows,
-                 f"Attrition. {many}{dropped} Who was not eligible, the sites know: fedci sees the tables only.")
+    return Table(["site", "left out by linkage", "in the study", *result.study.arm_names], rows,
+                 f"Attrition. {dropped} Who was not eligible, the sites know: fedci sees the tables only.")
 
 
 def missing(found: Diagnostics | None, study: Study) -> list[Part]:

@@ -12,8 +12,8 @@ from fedci.result.result import Result
 from fedci.study.study import Study
 
 WAITING = "This result holds no {what}. {how}"
-DIAGNOSTICS = ("It is shown here when the study asks for it (docs/diagnostics.md) and its diagnostics lie beside the "
-               "result (diagnostics.json).")
+DIAGNOSTICS = ("It is shown here when the study, of two arms, asks for it (docs/diagnostics.md) and its diagnostics "
+               "lie beside the result (diagnostics.json).")
 
 
 def labelled(slots: Slots, study: Study) -> Slots:

@@ -368,6 +368,17 @@ def _total(run: str, phase: str, entries: Sequence[Entry]) -> Total:
                  last=max(times))
 
 
+def told_once(entries: Iterable[Entry]) -> Iterator[Entry]:
+    """Without answers that left before, byte for byte: a request that is asked again after an interruption tells
+    nothing new."""
+    known: set[tuple[str, int, str]] = set()
+    for entry in entries:
+        answer = entry["run"], entry["round"], entry["reply_sha256"]
+        if answer not in known:
+            yield entry
+        known.add(answer)
+
+
 def numbers(entry: Entry) -> int:
     """How many numbers an entry's sums hold."""
     return sum(math.prod(shape) for shape in entry["sums"].values())
@@ -388,6 +399,7 @@ class PerPerson(NamedTuple):
 def per_person(entries: Iterable[Entry]) -> dict[str, PerPerson]:
     """Run → numbers told and people, of every run that has said how many people the site has."""
     numbers_by_run: dict[str, int] = {}
+    entries = list(told_once(entries))
     people: dict[str, int] = {}
     for entry in entries:
         numbers_by_run[entry["run"]] = numbers_by_run.get(entry["run"], 0) + numbers(entry)

@@ -35,6 +35,8 @@ SUITES = {
         ["tests/model/shared/test_sum_noise.py", "tests/model/shared/test_noised_family.py",
          "tests/study/test_origin.py", "tests/across/attacks/test_noised_sums.py"],
     "attacks: single uploads, t − 1 shares, late uploads, wrong shares": ["tests/privacy/test_secure_sum.py"],
+    "attacks: subgroups that differ by few, in one study and over forty, told and solved for":
+        ["tests/across/attacks/test_subgroup_differencing.py", "tests/site/test_grouping.py"],
     "attacks: differencing, too many parameters, rounds or numbers; noise on outcomes":
         ["tests/site/test_accountant.py", "tests/privacy/test_leverage.py", "tests/site/test_limits.py",
          "tests/site/test_outcome_noise.py"],

@@ -16,6 +16,7 @@ from fedci.model.shared import basis, evidence, exchanges, inducing
 from fedci.model.shared.evidence import SharedDraws, Statistics
 from fedci.model.shared.shared import noise_sd, own_root
 from fedci.report.page import write_report
+from fedci.result import transport
 from fedci.result.comparison import compare
 from fedci.result.prediction import predict_file
 from fedci.study.options import SharedOptions
@@ -197,6 +198,15 @@ SOURCES = [Source(f"s{k}", people(k)) for k in range(3)]
 @pytest.fixture(scope="module")
 def clear() -> Result:
     return FedCI(plan()).fit(SOURCES)
+
+
+def test_one_contrast_is_carried_over_to_other_people(clear):
+    new = hospital(9).head(20)
+    with pytest.raises(UsageError, match="--arm"):
+        transport.of_people(clear, new)
+    found = transport.of_people(clear.between("high", "low"), new)
+    assert found.effect.mean == pytest.approx(float(np.mean(clear.effect(new, contrast=("high", "low")))), rel=1e-9)
+    assert transport.of_moments(clear.between("low"), {}).people > 0
 
 
 def test_every_contrast_comes_from_one_fit(clear):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fedci.diagnostics.planning import People, plans
+from fedci.diagnostics.planning import People, of_pair, plans, plans_of_told
 from fedci.errors import UsageError
 
 
@@ -41,3 +41,21 @@ def test_what_cannot_be_assumed_is_refused(changes, words):
         plans({"a": site(50)}, **({"sd": 1.0} | changes))
     with pytest.raises(UsageError, match="nobody"):
         plans({"a": People(np.zeros((5, 1)), np.ones(5))}, 1.0)
+
+
+def test_from_what_sites_told_together_it_is_that_of_their_tables():
+    """Of a lot people count as themselves, and a site's absence takes its people away."""
+    sites = {"a": site(400, 1), "b": site(100, 2)}
+    people = {name: (int((one.w == 0).sum()), int((one.w == 1).sum())) for name, one in sites.items()}
+    every = tuple(sum(arm) for arm in zip(*people.values(), strict=True))
+    for told, own in zip(plans_of_told(people, every, 2.0, 0.3), plans(sites, 2.0, 0.3, randomised=True), strict=True):
+        assert told[:3] == own[:3]
+        np.testing.assert_allclose(told[3:], own[3:], rtol=1e-12)
+    half = plans_of_told(people, (every[0] / 2, every[1] / 2), 2.0)[0]
+    assert half.se == pytest.approx(np.sqrt(2) * plans_of_told(people, every, 2.0)[0].se)
+
+
+def test_of_more_arms_each_is_held_against_the_reference():
+    three = People(np.zeros((90, 1)), np.arange(90) % 3 * 1.0)
+    pair = of_pair({"a": three}, 2)["a"]
+    assert (len(pair.x), pair.w.sum()) == (60, 30)

@@ -53,3 +53,24 @@ def test_where_the_model_expects_differences_that_are_not_there_sameness_is_prob
 def test_nothing_is_said_of_nobody_nor_of_people_who_are_all_expected_alike():
     assert sameness.summary(np.zeros((3, 3))) is None
     assert sameness.summary(sameness.person_sums(np.arange(5.0), np.full(5, 0.7))) is None
+
+
+def test_the_average_elsewhere_is_that_of_the_people_with_weights():
+    """The line at d* = Σ w_i ψ_i, with weights that sum to 1 and give Σ w_i d_i = d*; its error is theirs; it rests on
+    1/Σw² people."""
+    rng, unit = np.random.default_rng(4), 3.0
+    psi, d = people(150, 1.0, rng)
+    found = sameness.summary(sameness.person_sums(psi, d), unit)
+    there = d.mean() + 0.2
+    w = 1 / 150 + 0.2 * (d - d.mean()) / np.sum((d - d.mean()) ** 2)
+    mean, se, worth = found.elsewhere(unit * there)
+    assert (w.sum(), w @ d) == (pytest.approx(1.0, rel=1e-12), pytest.approx(there, rel=1e-12))
+    assert mean == pytest.approx(unit * (w @ psi), rel=1e-9)
+    assert se == pytest.approx(unit * np.sqrt(np.sum(w**2 * (psi - psi.mean()) ** 2)), rel=1e-9)
+    assert worth == pytest.approx(1 / np.sum(w**2), rel=1e-9)
+
+
+def test_a_result_of_before_tells_nothing_of_other_people():
+    found = sameness.summary(sameness.person_sums(*people(50, 1.0, np.random.default_rng(5))))
+    assert sameness.Sameness.model_validate_json(found.model_dump_json()).line == found.line
+    assert found.model_copy(update={"line": None}).elsewhere(1.0) is None

@@ -17,6 +17,7 @@ from fedci.protocol.codec import decode, encode
 from fedci.protocol.engine import Traffic
 from fedci.site import floors, ledger
 from fedci.site.accountant import Accountant
+from support.commanded import told as told_by
 from support.mailed import SITES, Mailed, plan, tables
 from tests_support import small
 
@@ -253,10 +254,13 @@ def test_a_kit_of_a_network_is_for_other_commands(tmp_path, stage):
         run_coordinator(study.kits[COORDINATOR], study.study, tmp_path, print)
 
 
-def test_the_preset_default_with_diagnostics_and_a_refuter_too(tmp_path):
-    """Two exchanges a round, and a second run whose files bear the refuter's name."""
-    changes = {"preset": "default", "options": small(2), "policy": "simulation", "ids": [],
-               "diagnostics": {"refute": ["placebo"]}}
+def test_the_preset_default_with_all_that_is_told_for_decisions_and_a_refuter_too(tmp_path, capsys):
+    """Two exchanges a round, and a second run whose files bear the refuter's name; an auditor recomputes every answer,
+    subgroups too."""
+    changes = {"preset": "default", "options": small(2), "ids": [], "diagnostics": {"refute": ["placebo"]},
+               "policy": {"name": "simulation", "min_difference": 5, "min_cell": 2}, "design": "randomised",
+               "subgroups": {"sex": "sex", "age": {"by": "age", "cuts": [60]}},
+               "decisions": {"along": ["age", "sex"], "cost": 0.5}}
     study = Mailed(tmp_path, plan(**changes))
     assert study.go().result == study.result
     names = {path.name for path in (study.requests / "lyon").iterdir()}
@@ -264,5 +268,9 @@ def test_the_preset_default_with_diagnostics_and_a_refuter_too(tmp_path):
     found, here = study.found(), FedCI(plan(**changes)).fit([Source(site, table) for site, table in study.data.items()])
     same(found, here)
     assert found.diagnostics.refuters == here.diagnostics.refuters
+    assert len(found.subgroups()) == 4
+    assert {name: found.plain()[name] for name in ("subgroups", "contrasts", "decisions", "trial")} == {
+        name: here.plain()[name] for name in ("subgroups", "contrasts", "decisions", "trial")}
+    assert told_by(capsys, "ledger", "verify", study.kits["oslo"], "--data", study.out / "oslo" / "cohort.csv")[0] == 0
     assert [verdict.value for verdict in found.diagnostics.verdicts] == [
         verdict.value for verdict in here.diagnostics.verdicts]

@@ -14,13 +14,15 @@ MEAN, SD = np.array([60.0, 0.4, 0.3, 0.2]), np.array([12.0, 0.49, 0.46, 0.4])
 
 def planted(effect):
     x = rule.nobody(COVARIATES, MEAN, SD, 0)
-    return x, effect(x), rule.candidates(COVARIATES, MEAN, SD, (0, 1, 3))
+    return x, effect(x), rule.candidates(COVARIATES, MEAN, SD, (0, 1, 3), {})
 
 
 def test_nobody_is_like_everybody_on_average():
-    """1,024 draws: within 4 standard errors of the pooled moments."""
+    """Places (k + ½)/1024 of each column's law: shares to one person in 1,024, means to the cut tails' symmetry."""
     x = rule.nobody(COVARIATES, MEAN, SD, 0)
-    assert (np.abs(x.mean(0) - MEAN) < 4 * SD / np.sqrt(rule.PEOPLE)).all()
+    assert (np.abs(x.mean(0) - MEAN) <= 1 / rule.PEOPLE).all()
+    assert x[:, 0].std() == pytest.approx(SD[0], rel=0.005), "the last of 1,024 places is at 3.3 sds"
+    assert (np.abs(np.corrcoef(x[:, :2].T)[0, 1]) < 4 / np.sqrt(rule.PEOPLE))
     assert set(np.unique(x[:, 1:])) == {0.0, 1.0}
     assert not (x[:, 2] * x[:, 3]).any()
 
@@ -34,6 +36,16 @@ def test_a_planted_tree_is_found():
     assert rule.exists(packed).tolist() == [True, True, True, False]
     np.testing.assert_array_equal(rule.holds(packed, x).sum(0), 1)
     assert [float(np.ptp(d[leaf])) for leaf in rule.holds(packed, x)[:3]] == [0.0, 0.0, 0.0]
+
+
+def test_a_rule_cuts_where_the_study_does():
+    """At 66 both 60 and 72, each half a standard deviation away, would leave people between whom nobody may tell."""
+    def of_age(cuts):
+        return [q.cut for q in rule.candidates(COVARIATES, MEAN, SD, (0,), cuts)]
+
+    assert of_age({}) == [48.0, 54.0, 60.0, 66.0, 72.0]
+    assert of_age({0: [65.0]}) == [48.0, 54.0, 65.0, 72.0][:3] + [72.0]
+    assert of_age({0: [20.0], 1: [0.5]}) == [48.0, 54.0, 60.0, 66.0, 72.0], "far away it changes nothing"
 
 
 def test_the_same_effect_for_all_is_one_leaf_of_everybody():

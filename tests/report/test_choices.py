@@ -5,7 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fedci.report import choices
+from fedci.diagnostics.described import Crude, Described
+from fedci.diagnostics.findings import Diagnostics
+from fedci.diagnostics.sameness import Sameness
+from fedci.diagnostics.verdict import Verdict
+from fedci.report import choices, documents
 from fedci.report.forest import Row
 from tests_support import frame, made_result, study
 
@@ -24,9 +28,34 @@ def test_the_first_screen_answers_four_questions(result):
     assert [row[0] for row in table.rows] == ["What is the effect?", "How sure is it?", "In whom?",
                                               "Can it be trusted?"]
     words = " ".join(cell for row in table.rows for cell in row)
-    assert "sex = 1 against sex = 0 (1, " in words
+    assert "clearly differs between subgroups: sex = 1 against sex = 0 (1, " in words
     assert "ran without diagnostics" in words
     assert not any(sign in words for sign in ("()", "result.", "print"))
+
+
+def test_means_of_the_arms_differ_by_the_effect(result):
+    """Those of numbers are made of the arms' own means and the effects over the treated and the untreated."""
+    known = Described(people=(40, 37), columns=(), outcome=Crude(untreated=5.0, treated=7.0, sd=0.2))
+    told = replace(result, outcome=replace(result.outcome, diagnostics=Diagnostics(described=known)))
+    without, treated = choices._levels(told)
+    assert treated - without == pytest.approx((40 * told.atc().mean + 37 * told.att().mean) / 77, rel=1e-9)
+    assert choices.glance(told, 0.05).rows[1][0] == "If nobody, and if everybody were treated"
+
+
+def test_what_speaks_against_it_is_a_link_to_its_section(result):
+    def row(**found):
+        told = replace(result, outcome=replace(result.outcome, diagnostics=Diagnostics(**found)))
+        return choices.glance(told, 0.05).rows[-1][1]
+
+    def same(word):
+        return Sameness(probability=0.5, slope=0.5, se=1.0, verdicts=(
+            Verdict(name="size <b>", value=1.0, threshold=1.0, verdict=word, words="…"),))
+
+    assert str(row()) == 'No problem was found: <a href="#assumptions">what was checked</a>.'
+    assert 'to look at: <a href="#people">size &lt;b&gt;</a>.' in str(row(sameness=same("look"))).lower()
+    problem = row(sameness=same("problem"))
+    assert problem.striptags() == "Not before this is explained: size <b>."
+    assert documents._clean(problem) == "Not before this is explained: size <b>."
 
 
 def test_subgroups_have_a_forest_plot_and_their_differences(result):

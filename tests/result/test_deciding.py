@@ -128,3 +128,27 @@ def test_what_a_site_withholds_is_not_made_up():
     assert "doubly robust sums" not in words
     assert deciding(PLAN, {}, sd, 2, None) is None
     assert "given up" in in_words(None, 0.05)[0]
+
+
+def test_a_group_that_no_site_tells_of_is_said_and_the_rule_claims_nothing_of_it():
+    sums, sd = told(sites=2)
+    sums["leaf_people"][2] = 0.0
+    for name in ("leaf_told", "leaf_scores"):
+        sums[name][2] = 0.0
+    found = deciding(PLAN, sums, sd, 2, None)
+    assert found.rule() == ["Treat if age below 60.", "Treat if age 60 and above and sex = 0.",
+                            "Nothing is said of age 60 and above and sex = 1: too few people at each site are in that "
+                            "group, or in all else."]
+    assert (found.carried, found.whole) == (None, False)
+    assert "treat by the rule" not in found.values().policy.tolist()
+    sums["leaf_told"][2] = 2.0
+    assert deciding(PLAN, sums, sd, 2, None).rule() == ["Treat everybody."], "a group of nobody is no gap"
+
+
+def test_a_rule_that_treats_all_or_nobody_is_that_policy_to_the_last_digit():
+    """Not what rounding leaves of differences of squares."""
+    sums, sd = told()
+    table = deciding(PLAN, sums, sd, 1, 0.01).values().set_index("policy")
+    everybody, by_rule = (table.loc[name] for name in ("treat everybody", "treat by the rule"))
+    assert (by_rule.over_everybody_low, by_rule.over_everybody_high) == (0.0, 0.0)
+    assert by_rule.over_nobody == pytest.approx(everybody.over_nobody, rel=1e-12)

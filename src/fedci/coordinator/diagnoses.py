@@ -78,7 +78,8 @@ def summary(talk: Talk, contract: Contract, opened: Opening, model: Propensity |
             fit.line(everyone.line)[2] if everyone else None),
         "heterogeneity": lambda: heterogeneity.summary(effects, {name: _site_effect(fitted.sums[name])
                                                                  for name in effects if name in fitted.sums}),
-        "sameness": lambda: sameness.summary(outcome.sums["sameness"]) if "sameness" in outcome.sums else None,
+        "sameness": lambda: sameness.summary(outcome.sums["sameness"], opened.scales.y_sd)
+        if "sameness" in outcome.sums else None,
         "trial": lambda: _trial(talk, contract, opened, fitted),
         "sensitivity": lambda: _sensitivity(fitted, opened, len(names),
                                             outcome.sums.get("treated_share", np.zeros(2)))})

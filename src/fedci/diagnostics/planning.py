@@ -5,13 +5,15 @@
     se      σ √(1 − R²) √(1/n₁ + 1/n₀)          σ: spread of the outcome, R²: what the covariates explain of it
     MDE     (z_{1−α/2} + z_power) se            the smallest effect found with that power
 
-Of 0 and 1 σ = √(p(1 − p)) at an assumed risk p. It is a plan for the average over all sites: subgroups need more.
+Of 0 and 1 σ = √(p(1 − p)) at an assumed risk p. It is a plan for the average over all sites: subgroups need more. Of
+more than two arms each is held against the reference, among the people of these two. After a blinded study n_a are
+what its sites told together; without a site they are as many fewer as the arm has people fewer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from scipy.special import ndtri
@@ -20,6 +22,7 @@ from fedci.diagnostics import heterogeneity, propensity
 from fedci.errors import UsageError
 
 POWERS = (0.8, 0.9)
+Site = TypeVar("Site")
 
 
 class People(NamedTuple):
@@ -46,24 +49,55 @@ class Plan(NamedTuple):
 def plans(sites: Mapping[str, People], sd: float, explained: float = 0.0, alpha: float = 0.05,
           randomised: bool = False) -> list[Plan]:
     """Of all sites, and without each of them."""
-    if not sd > 0:
-        raise UsageError(f"the assumed spread of the outcome is {sd:g}: give a number above 0")
-    if not 0.0 <= explained < 1.0:
-        raise UsageError(f"what the covariates explain is a share from 0 to below 1, got {explained:g}")
-    some = {"all sites": dict(sites)} | ({f"without {name}": {key: one for key, one in sites.items() if key != name}
+    _check(sd, explained)
+    return [_plan(name, own, sd * float(np.sqrt(1.0 - explained)), alpha, randomised)
+            for name, own in _with_and_without(sites).items()]
+
+
+def plans_of_told(people: Mapping[str, tuple[int, int]], effective: tuple[float, float], sd: float,
+                  explained: float = 0.0, alpha: float = 0.05) -> list[Plan]:
+    """From untreated and treated people of each site, and as how many all of them count."""
+    _check(sd, explained)
+    every = np.sum(list(people.values()), axis=0)
+    found = []
+    for name, own in _with_and_without(people).items():
+        arms = np.sum(list(own.values()), axis=0)
+        found.append(_made(name, arms, np.array(effective) * arms / every, sd * float(np.sqrt(1.0 - explained)), alpha))
+    return found
+
+
+def _with_and_without(sites: Mapping[str, Site]) -> dict[str, dict[str, Site]]:
+    """All sites, and all but each."""
+    return {"all sites": dict(sites)} | ({f"without {name}": {key: one for key, one in sites.items() if key != name}
                                           for name in sites} if len(sites) > 1 else {})
-    return [_plan(name, own, sd * float(np.sqrt(1.0 - explained)), alpha, randomised) for name, own in some.items()]
 
 
 def _plan(name: str, sites: Mapping[str, People], sd: float, alpha: float, randomised: bool) -> Plan:
     arms = [np.concatenate([part[one.w == arm] for part, one in zip(_weights(sites, randomised), sites.values(),
                                                                    strict=True)]) for arm in (0, 1)]
-    if not all(len(arm) for arm in arms):
+    effective = np.array([arm.sum() ** 2 / (arm**2).sum() if len(arm) else 0.0 for arm in arms])
+    return _made(name, np.array([len(arm) for arm in arms]), effective, sd, alpha)
+
+
+def _made(name: str, people: np.ndarray, effective: np.ndarray, sd: float, alpha: float) -> Plan:
+    if not people.all():
         raise UsageError(f"{name}: one of the two arms has nobody, and nothing can be compared")
-    effective = [float(arm.sum() ** 2 / (arm**2).sum()) for arm in arms]
-    se = sd * float(np.sqrt(sum(1.0 / n for n in effective)))
+    se = sd * float(np.sqrt(np.sum(1.0 / effective)))
     found = [(float(ndtri(1.0 - alpha / 2.0)) + float(ndtri(power))) * se for power in POWERS]
-    return Plan(name, len(arms[0]), len(arms[1]), effective[0], effective[1], se, found[0], found[1])
+    return Plan(name, int(people[0]), int(people[1]), float(effective[0]), float(effective[1]), se, *found)
+
+
+def _check(sd: float, explained: float) -> None:
+    if not sd > 0:
+        raise UsageError(f"the assumed spread of the outcome is {sd:g}: give a number above 0")
+    if not 0.0 <= explained < 1.0:
+        raise UsageError(f"what the covariates explain is a share from 0 to below 1, got {explained:g}")
+
+
+def of_pair(sites: Mapping[str, People], arm: int) -> dict[str, People]:
+    """The people of the reference and of one other arm, as untreated and treated."""
+    here = {name: np.isin(one.w, (0, arm)) for name, one in sites.items()}
+    return {name: People(one.x[here[name]], (one.w[here[name]] == arm).astype(float)) for name, one in sites.items()}
 
 
 def _weights(sites: Mapping[str, People], randomised: bool) -> list[np.ndarray]:

@@ -10,6 +10,9 @@ differ as the model says. From the sums M_ab = Σ ψ^a d^b, a, b ≤ 2:
 False alarms are bounded whatever se: P(same) < 5 % needs γ̂ > ½ + 2.94 se², which γ̂ ~ N(0, se²) exceeds in fewer than
 1 % of studies. Where the model expects nearly the same of everybody, se is large and P(same) stays near ½: nothing is
 told.
+
+The same line tells of other people, whose expected effects have the average d*: ψ̄ + γ̂(d* − d̄) is the average of ψ with
+weights 1/n + (d* − d̄)(d_i − d̄)/S, which give the study's people that average; right where the model is, or the weights.
 """
 
 from __future__ import annotations
@@ -26,6 +29,21 @@ POWERS = 3
 """a, b = 0, 1, 2."""
 
 
+class Line(Plain):
+    """ψ along d, in the outcome's units."""
+
+    people: int
+    robust: float
+    """ψ̄."""
+    robust_se: float
+    expected: float
+    """d̄."""
+    spread: float
+    """√(S/n)."""
+    together: float
+    """Covariance of ψ̄ and γ̂."""
+
+
 class Sameness(Plain):
     probability: float
     """P(same)."""
@@ -33,6 +51,18 @@ class Sameness(Plain):
     """γ̂: 0 same, 1 as the model says."""
     se: float
     verdicts: tuple[Verdict, ...]
+    line: Line | None = None
+    """None in results that were made before it was kept."""
+
+    def elsewhere(self, expected: float) -> tuple[float, float, float] | None:
+        """(average effect of people of whom `expected` is expected on average, its standard error, how many of the
+        study's people it rests on: 1/Σ of squared weights)."""
+        if self.line is None:
+            return None
+        line, away = self.line, expected - self.line.expected
+        variance = line.robust_se**2 + 2.0 * away * line.together + away**2 * self.se**2
+        return (line.robust + self.slope * away, math.sqrt(max(variance, 0.0)),
+                line.people / (1.0 + (away / line.spread) ** 2))
 
 
 def person_sums(psi: np.ndarray, expected: np.ndarray) -> np.ndarray:
@@ -41,8 +71,9 @@ def person_sums(psi: np.ndarray, expected: np.ndarray) -> np.ndarray:
     return np.asarray((psi[None] ** powers) @ (expected[None] ** powers).T)
 
 
-def summary(sums: np.ndarray) -> Sameness | None:
-    """None where nobody tells, or all are expected to have the same effect to the last digit."""
+def summary(sums: np.ndarray, unit: float = 1.0) -> Sameness | None:
+    """None where nobody tells, or all are expected to have the same effect to the last digit; `unit`: of ψ and d in the
+    outcome's."""
     n = float(sums[0, 0])
     if n < 2:
         return None
@@ -50,12 +81,16 @@ def summary(sums: np.ndarray) -> Sameness | None:
     spread = float(sums[0, 2]) - n * d**2
     if not spread > 1e-12 * n:
         return None
-    away = np.array([[psi**2, -2.0 * psi, 1.0]]).T @ np.array([[d**2, -2.0 * d, 1.0]])
+    off = np.array([[psi**2, -2.0 * psi, 1.0]])
+    square, once, twice = (float(np.sum(off.T @ np.array([powers]) * sums)) for powers in (
+        [1.0, 0.0, 0.0], [-d, 1.0, 0.0], [d**2, -2.0 * d, 1.0]))  # Σ(ψ − ψ̄)² (d − d̄)^0, 1, 2
     slope = (float(sums[1, 1]) - n * psi * d) / spread
-    se = math.sqrt(max(float(np.sum(away * sums)), 0.0)) / spread
+    se = math.sqrt(max(twice, 0.0)) / spread
+    line = Line(people=round(n), robust=unit * psi, robust_se=unit * math.sqrt(max(square, 0.0)) / n, expected=unit * d,
+                spread=unit * math.sqrt(spread / n), together=unit * once / (n * spread))
     log_odds = (2.0 * slope - 1.0) / (2.0 * max(se, 1e-6) ** 2)
     probability = 1.0 / (1.0 + math.exp(min(max(log_odds, -700.0), 700.0)))
-    return Sameness(probability=probability, slope=slope, se=se, verdicts=(_verdict(probability),))
+    return Sameness(probability=probability, slope=slope, se=se, verdicts=(_verdict(probability),), line=line)
 
 
 def _verdict(probability: float) -> Verdict:

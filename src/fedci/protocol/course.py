@@ -33,6 +33,7 @@ from fedci.protocol import rule as rules
 from fedci.protocol.requests import MEANS, MOMENTS, SPREADS, diagnostic, diagnostics_in
 from fedci.study.options import FitOptions, ModelOptions, SharedOptions
 from fedci.study.study import Study
+from fedci.study.subgroups import cuts_of
 from fedci.table.design import design_columns
 from fedci.table.moments import Moments, Scales, pool
 
@@ -371,7 +372,8 @@ def decisions_asked(contract: Contract, opened: Opening, theta: np.ndarray, draw
     told = opened.columns.count > 0
     moments = np.stack([np.where(told, mean, 0.5), np.where(told, np.sqrt(variance), 0.5)])
     found = rules.learnt(opened.model, drawn.draws, theta, opened.u, opened.pooled_u, opened.scales[:2], moments,
-                         len(opened.indicators), study.covariates, columns, contract.seed)
+                         len(opened.indicators), study.covariates, columns, cuts_of(study.groups),
+                         contract.seed)
     unit = opened.scales.y_sd
     cutoffs = np.full(1 + len(SHARES), np.inf)
     cutoffs[0] = study.decisions.cost / unit

@@ -12,13 +12,14 @@ measured afterwards, on the sites' people (`site.targeting`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache, partial
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from scipy.special import ndtri
 
 from fedci.model import leave_one_out
 from fedci.model.family import Family
@@ -34,6 +35,8 @@ WORTH = 0.05
 """Of Var d: what a question more has to explain, and costs where trees are compared."""
 PLACES = (-1.0, -0.5, 0.0, 0.5, 1.0)
 """Where a numeric covariate may be cut, in pooled standard deviations about its mean."""
+NEAR = 0.5
+"""Sds from a cut of the study's own within which a rule cuts there: half of the people between two places."""
 NOWHERE = -1.0
 
 
@@ -46,19 +49,21 @@ class Question(NamedTuple):
 
 def learnt(model: Family, draws: dict[str, np.ndarray], theta: np.ndarray, u: np.ndarray, pooled_u: np.ndarray,
            scales: tuple[np.ndarray, np.ndarray], moments: np.ndarray, indicators: int,
-           covariates: Sequence[Covariate], along: Sequence[int], seed: int) -> np.ndarray:
+           covariates: Sequence[Covariate], along: Sequence[int], cuts: Mapping[int, Sequence[float]],
+           seed: int) -> np.ndarray:
     """`moments` [2, d]: pooled mean and sd of each column in the data's units; `scales`: centre and spread of the
-    model's."""
+    model's; `cuts`: where the study itself cuts a column."""
     packed = tuple(np.ascontiguousarray(part, float).tobytes() for part in (theta, u, pooled_u, *scales, moments))
     drawn = tuple(sorted((name, part.shape, part.tobytes()) for name, part in draws.items()))
-    return np.frombuffer(_learnt(model, drawn, packed, u.shape, indicators, tuple(covariates), tuple(along),
+    own = tuple((column, tuple(places)) for column, places in sorted(cuts.items()))
+    return np.frombuffer(_learnt(model, drawn, packed, u.shape, indicators, tuple(covariates), tuple(along), own,
                                  seed)).reshape(LEAVES, 2, 3)
 
 
 @lru_cache(maxsize=8)
 def _learnt(model: Family, drawn: tuple[tuple[str, tuple[int, ...], bytes], ...], packed: tuple[bytes, ...],
             shape: tuple[int, int], indicators: int, covariates: tuple[Covariate, ...], along: tuple[int, ...],
-            seed: int) -> bytes:
+            cuts: tuple[tuple[int, tuple[float, ...]], ...], seed: int) -> bytes:
     """A function of bytes, so that all parties in one process work it out once."""
     theta, u, pooled_u, centre, spread, moments = (np.frombuffer(part) for part in packed)
     draws = {name: np.frombuffer(part).reshape(form) for name, form, part in drawn}
@@ -69,23 +74,24 @@ def _learnt(model: Family, drawn: tuple[tuple[str, tuple[int, ...], bytes], ...]
     which = leave_one_out.chosen(jax.tree.leaves(found)[0].shape[0])
     some = jax.tree.map(lambda leaf: on_device(np.asarray(leaf)[which]), found)
     d = np.asarray(_expected(model, theta, some, on_device(scaled)))
-    return packed_rule(grown(x, d, candidates(covariates, mean, sd, along))).tobytes()
+    return packed_rule(grown(x, d, candidates(covariates, mean, sd, along, dict(cuts)))).tobytes()
 
 
 def nobody(covariates: Sequence[Covariate], mean: np.ndarray, sd: np.ndarray, seed: int) -> np.ndarray:
-    """[PEOPLE, d] of nobody."""
+    """[PEOPLE, d] of nobody, columns independent; each has its mean and shares as far as so many people can."""
     rng, at = np.random.default_rng(np.random.SeedSequence((seed, 12))), 0
+    places = (np.arange(PEOPLE) + 0.5) / PEOPLE
     x = np.empty((PEOPLE, len(mean)))
     for covariate in covariates:
         here = slice(at, at + len(covariate.design_columns()))
         at = here.stop
         if covariate.type == "numeric":
             low, high = covariate.range or (-np.inf, np.inf)
-            x[:, here.start] = np.clip(mean[here.start] + sd[here.start] * rng.standard_normal(PEOPLE), low, high)
+            x[:, here.start] = np.clip(mean[here.start] + sd[here.start] * ndtri(rng.permutation(places)), low, high)
         else:
             shares = np.clip(mean[here], 0.0, 1.0)
             ends = np.cumsum(shares / max(shares.sum(), 1.0))
-            chosen = (rng.uniform(size=PEOPLE)[:, None] > ends).sum(1)
+            chosen = (rng.permutation(places)[:, None] > ends).sum(1)
             x[:, here] = np.eye(len(ends) + 1)[chosen][:, :-1]
     return x
 
@@ -114,12 +120,22 @@ def _expected(model: Family, vector: jax.Array, draws: object, x: jax.Array) -> 
 # --- the tree
 
 
-def candidates(covariates: Sequence[Covariate], mean: np.ndarray, sd: np.ndarray,
-               along: Sequence[int]) -> list[Question]:
-    """Levels of 0/1 columns, and some places of numeric ones, to two digits of their spread."""
+def candidates(covariates: Sequence[Covariate], mean: np.ndarray, sd: np.ndarray, along: Sequence[int],
+               cuts: Mapping[int, Sequence[float]]) -> list[Question]:
+    """Levels of 0/1 columns, and some places of numeric ones, to two digits of their spread; near a cut of the study's
+    own that one: of those between two cuts that lie close nobody could be told."""
     kinds = [covariate.type for covariate in covariates for _ in covariate.design_columns()]
     return [Question(c, cut) for c in along for cut in (
-        [_round(mean[c] + place * sd[c], sd[c]) for place in PLACES] if kinds[c] == "numeric" else [0.5])]
+        _places(float(mean[c]), float(sd[c]), cuts.get(c, ())) if kinds[c] == "numeric" else [0.5])]
+
+
+def _places(mean: float, sd: float, cuts: Sequence[float]) -> list[float]:
+    found = []
+    for place in PLACES:
+        near = min(cuts, key=lambda cut: abs(cut - mean - place * sd), default=np.inf)
+        at = near if abs(near - mean - place * sd) <= NEAR * sd else _round(mean + place * sd, sd)
+        found += [at] if at not in found else []
+    return found
 
 
 def _round(value: float, spread: float) -> float:

@@ -38,7 +38,7 @@ def section(result: Result, alpha: float) -> Section:
     risks += [_rates_table(result, alpha)] if result.of_rates else []
     risks += _curves(result, alpha) if result.of_times else []
     lot = result.diagnostics.trial if result.diagnostics is not None else None
-    by_lot = [] if lot is None else [plain_difference(lot)]
+    by_lot = [] if lot is None else [plain_difference(lot, result.of_risks)]
     return Section("answer", TITLES["answer"], [choices.glance(result, alpha), words, *by_lot, figure, *risks,
                                                 *[f"Note: {text}" for text in result.warnings()]])
 

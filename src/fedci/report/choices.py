@@ -5,48 +5,104 @@ from __future__ import annotations
 import pandas as pd
 from markupsafe import Markup
 
+from fedci.diagnostics.findings import TITLES
+from fedci.diagnostics.sameness import ALARM
 from fedci.diagnostics.verdict import LOOK, PROBLEM
 from fedci.report.forest import Row, forest
+from fedci.report.from_diagnostics import WITH
 from fedci.report.parts import Figure, Part, Section, Table
 from fedci.report.plots import tip
 from fedci.report.svg import Plot, number, spread
 from fedci.result.deciding import differs
 from fedci.result.result import Result
 from fedci.result.subgroup_effects import said
+from fedci.result.words import by_when
 
 
 def glance(result: Result, alpha: float) -> Table:
     """One screen: what is the effect, how sure is it, in whom, can it be trusted."""
     ate, level = result.ate(), f"{100 * (1 - alpha):g}%"
     low, high = ate.interval(alpha)
-    rows = [["What is the effect?", _effect(result, ate.mean)], *_arms(result),
-            ["How sure is it?", f"{level} interval {_effect(result, low)} to {_effect(result, high)}; it "
-                                f"{'excludes' if low > 0 or high < 0 else 'holds'} no effect"],
-            ["In whom?", _in_whom(result, alpha)], ["Can it be trusted?", _trust(result)]]
+    sure = (f"{level} interval {_between(result, low, high)}: " + (
+        "no effect lies outside it" if low > 0 or high < 0 else "no effect is within it, so the direction is open"))
+    rows = [["What is the effect?", _effect(result, ate.mean)], *_arms(result), ["How sure is it?", sure],
+            ["In whom?", _in_whom(result, alpha)], *_whom(result), ["Can it be trusted?", _trust(result)]]
     return Table(["", "at a glance"], rows)
 
 
-def _effect(result: Result, value: float) -> str:
-    """In percentage points of a risk, else in the outcome's unit."""
+def glance_of_arms(result: Result, alpha: float) -> Table:
+    """The same of more than two arms: each beside the reference."""
+    names, level = result.study.arms, f"{100 * (1 - alpha):g}%"
+    rows = []
+    for name in names[1:]:
+        pair = result.between(name)
+        ate = pair.ate()
+        low, high = ate.interval(alpha)
+        rows.append([f"{name} beside {names[0]}", f"{_effect(pair, ate.mean, name)} ({level} interval "
+                                                  f"{_between(pair, low, high)})"])
+    arms = result.arm_table(alpha)
+    arms = arms[(arms.over == "all") & (arms.site == "all")]
+    each = "; ".join(f"{row.arm} {_level(result, row.mean)}" for row in arms.itertuples())
+    return Table(["", "at a glance"], [
+        *rows, ["If everybody got the arm", each],
+        ["In whom?", "Whether people differ is told of two arms: it takes a study of two of these."],
+        ["Can it be trusted?", _trust(result)]])
+
+
+def _points(result: Result, value: float) -> str:
+    return number(100.0 * value if result.of_risks else value)
+
+
+def _unit(result: Result) -> str:
+    """Of effects."""
+    study = result.study
     if result.of_risks:
-        return f"{number(100.0 * value)} percentage points"
-    unit = result.study.unit(result.study.outcome)
-    return f"{number(value)} {unit}".strip()
+        return "percentage points"
+    if result.of_rates and study.exposure:
+        return f"per unit of {study.label(study.exposure)}"
+    return study.unit(study.outcome)
+
+
+def _between(result: Result, low: float, high: float) -> str:
+    return f"{_points(result, low)} to {_points(result, high)} {_unit(result)}".strip()
+
+
+def _effect(result: Result, value: float, arm: str = "") -> str:
+    """'Risk of death by days = 180: 3.1 percentage points lower with aspirin'"""
+    study = result.study
+    what = study.label(study.outcome)
+    what = f"Risk of {what}{by_when(result)}" if result.of_risks else f"Rate of {what}" if result.of_rates else what
+    much = f"{_points(result, abs(value))} {_unit(result)}".strip()
+    return f"{what}: {much} {'higher' if value > 0 else 'lower'} with {arm or study.label(study.treatment)}"
+
+
+def _level(result: Result, value: float) -> str:
+    """What is expected in an arm."""
+    return f"{value:.1%}" if result.of_risks else f"{number(value)} {_unit(result)}".strip()
 
 
 def _arms(result: Result) -> list[list[str]]:
-    """Risks, rates, or of a randomised study means, without and with treatment."""
-    if result.of_risks:
-        risks = result.risks()
-        return [["Without and with treatment", f"{risks.of_untreated.mean:.1%} and {risks.of_treated.mean:.1%}"]]
-    if result.of_rates:
-        rates = result.rates()
-        return [["Without and with treatment", f"{number(rates.of_untreated.mean)} and "
-                                               f"{number(rates.of_treated.mean)}"]]
-    lot = result.diagnostics.trial if result.diagnostics is not None else None
-    if lot is None:
+    """Risks, rates or means, without and with treatment, over everybody."""
+    levels = _levels(result)
+    if levels is None:
         return []
-    return [["Without and with treatment", f"{number(lot.means[0])} and {number(lot.means[1])}"]]
+    without, treated = (_level(result, value) for value in levels)
+    return [["If nobody, and if everybody were treated", f"{without} and {treated}"]]
+
+
+def _levels(result: Result) -> tuple[float, float] | None:
+    """Of a number the arms' own means, each with what the other people's would be, by the effects over the treated and
+    the untreated: their difference is the average effect."""
+    if not result.of_numbers:
+        levels = result.rates() if result.of_rates else result.risks()
+        return levels.of_untreated.mean, levels.of_treated.mean
+    known = None if result.diagnostics is None else result.diagnostics.described
+    if known is None or known.outcome is None:
+        return None
+    n0, n1 = known.people
+    without, treated = known.outcome.untreated, known.outcome.treated
+    return ((n0 * without + n1 * (treated - result.att().mean)) / (n0 + n1),
+            (n1 * treated + n0 * (without + result.atc().mean)) / (n0 + n1))
 
 
 def _in_whom(result: Result, alpha: float) -> str:
@@ -54,20 +110,52 @@ def _in_whom(result: Result, alpha: float) -> str:
     same = known.sameness if known is not None else None
     words = [same.verdicts[0].words.partition(":")[0] + "."] if same is not None else []
     if result.outcome.effects.subgroups:
-        words += said(result.groups, alpha)
+        words += _clear(result, alpha)
     return " ".join(words) or "Whether people differ was not tested."
 
 
+def _clear(result: Result, alpha: float) -> list[str]:
+    """Which differences between subgroups are clear, allowing for how many were looked at."""
+    against = result.groups.contrasts(alpha)
+    if not len(against):
+        return []
+    rows = [f"{row.group} against {row.against} ({_points(result, row.mean)}, "
+            f"{_between(result, row.all_low, row.all_high)})"
+            for row in against.itertuples() if row.all_low > 0 or row.all_high < 0]
+    if not rows:
+        return [f"None of the {len(against)} differences between the study's subgroups is clear." if len(against) > 1
+                else "The difference between the study's subgroups is not clear."]
+    return [f"It clearly differs between subgroups: {'; '.join(rows)}."]
+
+
+def _whom(result: Result) -> list[list[str]]:
+    """The rule, where there is ground for one."""
+    if not result.outcome.effects.decisions:
+        return []
+    found = result.decisions
+    grounds = found.same is not None and found.same < ALARM
+    return [["Whom to treat?", " ".join(found.rule()) if grounds else
+             "No ground to treat people differently: see the average effect."]]
+
+
 def _trust(result: Result) -> str:
+    """In words, each with a link to the section that says what to do."""
     known = result.diagnostics
     if known is None:
         return "Not checked: the study ran without diagnostics."
-    problems = [row.name for row in known.verdicts if row.verdict == PROBLEM]
-    look = [row.name for row in known.verdicts if row.verdict == LOOK]
+    problems, look = (Markup(", ").join(
+        Markup('<a href="#{}">{}</a>').format(_place(name), verdict.name)
+        for name in TITLES for verdict in known.section(name) if verdict.verdict == word) for word in (PROBLEM, LOOK))
     if problems:
-        return f"Not before this is explained: {', '.join(problems)}. The sections below say what to do."
-    return (f"No problem was found; to look at: {', '.join(look)}. The sections below say why." if look else
-            "No problem was found: the sections below say what was checked.")
+        return Markup("Not before this is explained: {}.").format(problems)
+    checked = Markup('<a href="#assumptions">what was checked</a>')
+    return (Markup("No problem was found ({}). To look at: {}.").format(checked, look) if look else
+            Markup("No problem was found: {}.").format(checked))
+
+
+def _place(name: str) -> str:
+    """The report's section of a section of the diagnostics."""
+    return next((place for place, parts in WITH.items() if name in parts), "people" if name == "sameness" else name)
 
 
 def subgroups(result: Result, effect_on: str, alpha: float) -> list[Section]:

@@ -17,7 +17,7 @@ from markupsafe import Markup
 
 from fedci.errors import OutputError, UsageError
 from fedci.files import whole_file
-from fedci.report.parts import Document, Figure, Grid, Part, Section, Table
+from fedci.report.parts import Document, Figure, Grid, Part, Section, Table, bare
 from fedci.version import __version__
 
 Format = Literal["html", "docx"]
@@ -153,7 +153,8 @@ def _keep_whole(grid: Any) -> None:
 
 
 def _clean(text: str) -> str:
-    """What XML takes."""
+    """What XML takes; of a cell with links the words."""
+    text = bare(text)
     shown = "".join(letter for letter in text[:CELL] if letter in "\n\t" or letter.isprintable())
     return f"{shown}{CUT}" if len(text) > CELL else shown
 

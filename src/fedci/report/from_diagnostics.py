@@ -12,7 +12,7 @@ from typing import Any
 from fedci.report.svg import number
 
 SECTIONS = ("balance", "overlap", "fit", "heterogeneity", "sameness", "sensitivity", "refuters")
-WITH = {"balance": ("missingness",), "fit": ("follow_up", "plausibility"), "refuters": ("systematic",)}
+WITH = {"balance": ("missingness", "trial"), "fit": ("follow_up", "plausibility"), "refuters": ("systematic",)}
 """Section → parts of the record whose verdicts stand in it too."""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fedci.report import plots
+from fedci.report import choices, plots
 from fedci.report.parts import TITLES, Figure, Part, Section, Table
 from fedci.report.slots import Interval
 from fedci.report.svg import number
@@ -26,7 +26,7 @@ def answer(result: Result, effect_on: str, alpha: float) -> Section:
     each = Table(["arm", what, "sd", f"{level} interval"],
                  [[row.arm, number(row.mean), number(row.sd), f"{number(row.low)} to {number(row.high)}"]
                   for row in arms.itertuples()], f"{result.study.said(result.study.outcome)}, if everybody got the arm")
-    return Section("answer", TITLES["answer"], [*words, figure, each,
+    return Section("answer", TITLES["answer"], [choices.glance_of_arms(result, alpha), *words, figure, each,
                                                 *[f"Note: {text}" for text in result.warnings()]])
 
 

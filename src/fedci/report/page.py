@@ -13,7 +13,7 @@ from fedci.files import plain_cell, whole_file
 from fedci.report.aggregates import aggregates
 from fedci.report.documents import Format, asset, docx, environment
 from fedci.report.facts import Extra, headline, named, read_ledgers, sections
-from fedci.report.parts import Document, Figure, Grid, Part, Table
+from fedci.report.parts import Document, Figure, Grid, Part, Table, bare
 from fedci.report.slots import read_slots
 from fedci.result.result import Result
 from fedci.version import __version__
@@ -59,7 +59,8 @@ def write_tables(made: Document, folder: Path) -> list[Path]:
         for count, table in enumerate(tables, 1):
             path = folder / f"{section.id}-{count}.csv"
             with path.open("w", newline="", encoding="utf-8") as file:
-                csv.writer(file).writerows([[plain_cell(cell) for cell in row] for row in (table.heads, *table.rows)])
+                csv.writer(file).writerows([[plain_cell(bare(cell)) for cell in row]
+                                            for row in (table.heads, *table.rows)])
             written.append(path)
     return written
 

@@ -12,6 +12,7 @@ from markupsafe import Markup
 class Table:
     heads: Sequence[str]
     rows: Sequence[Sequence[str]]
+    """Markup where a cell has links."""
     caption: str = ""
 
 
@@ -28,6 +29,11 @@ class Grid:
     """Small plots beside each other."""
 
     figures: Sequence[Figure]
+
+
+def bare(cell: str) -> str:
+    """Without its links."""
+    return cell.striptags() if isinstance(cell, Markup) else cell
 
 
 Part = str | Table | Figure | Grid

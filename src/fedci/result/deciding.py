@@ -71,6 +71,18 @@ class Deciding:
     def _decisions(self) -> Any:
         return self.study.decisions
 
+    @property
+    def untold(self) -> list[str]:
+        """Groups of the rule, in words, that not one site tells of: too few people are in them, or in all else."""
+        rule = self.told["rule"]
+        return [self.words(leaf) for leaf in rule[exists(rule) & (self.told["leaf_people"] <= 0)
+                                                  & (self.told["leaf_told"] < self.sites)]]
+
+    @property
+    def whole(self) -> bool:
+        """Whether every site tells of every group of the rule."""
+        return bool((self.told["leaf_told"][exists(self.told["rule"])] == self.sites).all())
+
     def leaves(self, alpha: float = 0.05) -> pd.DataFrame:
         """The rule's groups: in words, people, sites that tell of it, the model's effect with its interval, the doubly
         robust one, and whether the rule treats them: where the model expects more benefit than the cost."""
@@ -105,7 +117,10 @@ class Deciding:
 
     @property
     def carried(self) -> float | None:
-        """Share of the spread of expected effects that the rule's groups tell apart; None where nothing tells it."""
+        """Share of the spread of expected effects that the rule's groups tell apart; None where nothing tells it, or
+        some site does not of some group."""
+        if not self.whole:
+            return None
         n, d, dd = self.told["same"]
         people, of_leaf = self.told["leaf_people"], self.told["leaf_scores"][:, 3]
         spread = dd - d**2 / max(n, 1.0)
@@ -140,9 +155,9 @@ class Deciding:
 
     def _treated_leaves(self) -> np.ndarray | None:
         """[4] people, Σψ, Σψ², ΣψΓ₀ of those the rule treats; None where some site does not tell of a leaf."""
-        there = exists(self.told["rule"])
-        if not (self.told["leaf_told"][there] == self.sites).all():
+        if not self.whole:
             return None
+        there = exists(self.told["rule"])
         people = np.maximum(self.told["leaf_people"], 1e-300)
         benefit = self._decisions.sign * _difference(self.told["leaf_effects"]).mean(0) / people
         treat = there & (self.told["leaf_people"] > 0) & (benefit > self._decisions.cost)
@@ -155,6 +170,7 @@ class Deciding:
         gain = _mean_of(n, s * own - c * k, own2 - 2.0 * s * c * own + c**2 * k)
         rest, rest2, left = psi - own, psi2 - own2, n - k
         over = _mean_of(n, c * left - s * rest, rest2 - 2.0 * s * c * rest + c**2 * left)
+        over = over if left > 0.5 else (0.0, 0.0)  # not what rounding leaves of the squares
         return {"policy": name, "treated": k / n, **_ends("value", value, alpha), **_ends("over_nobody", gain, alpha),
                 **_ends("over_everybody", over, alpha)}
 
@@ -198,15 +214,17 @@ class Deciding:
     # --- in words
 
     def rule(self) -> list[str]:
-        """At most three lines: whom to treat."""
+        """At most three lines, whom to treat; and one more where the sites tell too little of some group."""
         table = self.leaves()
-        treated = table[table.treat]
+        treated, untold = table[table.treat], [
+            f"Nothing is said of {words}: too few people at each site are in that group, or in all else."
+            for words in self.untold]
         if len(treated) == len(table):
-            return ["Treat everybody."]
+            return ["Treat everybody."] if not untold else [*(f"Treat if {one}." for one in table.group), *untold]
         if not len(treated):
-            return ["Treat nobody."]
+            return ["Treat nobody."] if not untold else [*(f"Do not treat if {one}." for one in table.group), *untold]
         chosen = self.told["rule"][exists(self.told["rule"]) & (self.told["leaf_people"] > 0)][table.treat.to_numpy()]
-        return [f"Treat if {self.words(leaf)}." for leaf in _merged(chosen)]
+        return [*(f"Treat if {self.words(leaf)}." for leaf in _merged(chosen)), *untold]
 
     def plain(self, alpha: float = 0.05) -> dict[str, Any]:
         """As JSON holds it."""
@@ -250,10 +268,21 @@ def in_words(found: Deciding | None, alpha: float) -> list[str]:
                   f"hold for all rows at once):", _aligned(found.projection(alpha)), ""]
     lines += [*found.rule(), _aligned(found.leaves(alpha)), ""]
     if found.has_scores:
-        lines += ["What policies are worth, by doubly robust sums:", _aligned(found.values(alpha)), ""]
+        lines += [f"What policies are worth for each person of the study, the cost taken off, by doubly robust sums "
+                  f"({level} intervals):", _aligned(_joined(found.values(alpha), {
+                      "value": "outcome", "over_nobody": "gain over nobody", "over_everybody": "over everybody"})), ""]
     targeting = found.targeting(alpha)
-    return [*lines, *(["Treating those first who are expected to benefit most:", _aligned(targeting), ""]
+    return [*lines, *([f"Treating those first who are expected to benefit most (toc: their benefit above the average; "
+                       f"qini: times the share; {level} intervals):",
+                       _aligned(_joined(targeting, {"toc": "toc", "qini": "qini"})), ""]
                       if targeting is not None else [])]
+
+
+def _joined(table: pd.DataFrame, heads: Mapping[str, str]) -> pd.DataFrame:
+    """Numbers with their intervals in one column: 'x (low to high)'."""
+    rest = [name for name in table if not name.startswith(tuple(heads))]
+    return table[rest].assign(**{head: [f"{value:.3g} ({low:.3g} to {high:.3g})" for value, low, high in zip(
+        *(table[f"{name}{end}"] for end in ("", "_low", "_high")), strict=True)] for name, head in heads.items()})
 
 
 def differs(found: Deciding) -> str:

@@ -100,17 +100,20 @@ def trial(result: Result) -> list[str]:
     found = result.diagnostics.trial if result.diagnostics is not None else None
     if found is None:
         return []
-    return [f"{plain_difference(found)}", ""]
+    return [plain_difference(found, result.of_risks), ""]
 
 
-def plain_difference(found: Trial) -> str:
-    """In one or two sentences, without the model."""
-    plain, within = found.plain, found.within_sites
-    more = (f" Compared within sites: {within.mean:.4g} ({within.low:.4g} to {within.high:.4g})."
+def plain_difference(found: Trial, of_risks: bool) -> str:
+    """In one or two sentences, without the model; of risks in percentage points."""
+    def said(value: float) -> str:
+        return f"{100 * value:.3g}" if of_risks else f"{value:.4g}"
+
+    plain, within, unit = found.plain, found.within_sites, "%" if of_risks else ""
+    more = (f" Compared within sites: {said(within.mean)} ({said(within.low)} to {said(within.high)})."
             if within is not None else "")
-    return (f"Treatment was drawn by lot. Without any model the arms differ by {plain.mean:.4g} (95% interval "
-            f"{plain.low:.4g} to {plain.high:.4g}): {found.means[1]:.4g} with treatment, {found.means[0]:.4g} "
-            f"without.{more}")
+    return (f"Treatment was drawn by lot. Without any model the arms differ by {said(plain.mean)}"
+            f"{' percentage points' if of_risks else ''} (95% interval {said(plain.low)} to {said(plain.high)}): "
+            f"{said(found.means[1])}{unit} with treatment, {said(found.means[0])}{unit} without.{more}")
 
 
 def subgroups(result: Result, alpha: float) -> list[str]:
@@ -303,7 +306,7 @@ def warnings(study: Study, outcome: Outcome, diagnostics: Diagnostics | None) ->
 def _of_diagnostics(diagnostics: Diagnostics | None) -> Iterator[str]:
     if diagnostics is not None and diagnostics.problems:
         named = ", ".join(problem.name for problem in diagnostics.problems)
-        yield f"the diagnostics name problems: {named}. print(result.diagnostics) says what to do."
+        yield f"the diagnostics name problems: {named}. What to do stands beside each of them."
 
 
 def _of_the_fit(study: Study, outcome: Outcome) -> Iterator[str]:

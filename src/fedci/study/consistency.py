@@ -119,8 +119,10 @@ def _check_subgroups(study: Study) -> None:
     if named and not study.diagnostics.enabled:
         raise StudyError(f"{named[0]}: they are told with the diagnostics. Set enabled = true under [diagnostics]")
     if named and (study.policy.epsilon is not None or study.noises_sums):
-        raise StudyError(f"{named[0]}: they are told without noise, and this study's sums have noise. Leave them "
-                         f"out, or choose another preset and policy")
+        raise StudyError(f"{named[0]}: they are told without noise, and this study's sums have noise "
+                         f"(policy.{'epsilon' if study.policy.epsilon is not None else 'sum_noise'}). Leave them "
+                         f"out; or, where every site allows exact sums, take preset = \"default\" and a policy of "
+                         f"name = \"custom\" (docs/decisions.md)")
 
 
 def _check_level_counts(study: Study) -> None:

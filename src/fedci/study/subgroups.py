@@ -150,6 +150,14 @@ def groups_of(subgroups: Mapping[str, Subgroup], covariates: Sequence[Covariate]
     return found
 
 
+def cuts_of(groups: Iterable[Group]) -> dict[int, list[float]]:
+    """Column of the design → where some group begins or ends."""
+    found: dict[int, set[float]] = {}
+    for part in (part for group in groups for part in group.parts if not part.levels):
+        found.setdefault(part.columns[0], set()).update(end for end in (part.low, part.below) if math.isfinite(end))
+    return {column: sorted(ends) for column, ends in found.items()}
+
+
 def names_of(groups: Iterable[Group]) -> list[str]:
     return [group.name for group in groups]
 

@@ -82,6 +82,16 @@ class Source(Shown):
         """These columns of the study, as its codings and the site's own make them."""
         return read_coded(self.data, study, names, study.policy.max_file_bytes, self.columns)
 
+    def read_arms(self, study: Study) -> tuple[np.ndarray, np.ndarray]:
+        """(x [n, d], w [n]) of a study that is planned: nothing of outcomes is read, and they need not be there."""
+        study.check_site(self.name)
+        drop = study.rows_without == "drop"
+        with told_of(f"site {self.name!r}"):
+            columns = self._read(study, (study.treatment, *(c.name for c in study.covariates)))
+            w = roles.treatment(study, columns[study.treatment], drop)
+            known = ~np.isnan(w)
+            return design(study, columns)[0][known], w[known]
+
     def read_people(self, study: Study) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(x [p, d], w [p], y [p]) of people outside the fit: any number of them, nothing of theirs leaves."""
         wanted = (study.treatment, study.outcome, *(c.name for c in study.covariates))

@@ -27,6 +27,6 @@ def test_the_table_has_a_row_for_each_set():
 
 
 def test_the_table_of_sites_left_out():
-    one = coverage.Moved(0.5, 200, 0, 1.0, 0.5, 1.5, 1.2, "look")
+    one = coverage.Moved(0.5, 200, 0, 1.0, 0.5, 1.5, 1.2, "look", 1.1, 0.9, 1.7, 150.0)
     assert coverage.summary_of_moved([one, one._replace(replication=1, true=1.8)]).splitlines()[-1] == (
-        "| 0.5 | 2 | 0.500 | -0.500 | 1.000 |")
+        "| 0.5 | 2 | 0.500 | -0.500 | 1.000 | 0.500 | -0.400 | 0.800 | 150 of 400 |")

@@ -15,7 +15,7 @@ from fedci.model.shared.dictionary import Point
 from fedci.model.shared.few_family import FewFamily
 from fedci.protocol.ask import shapes
 from fedci.study.options import preset
-from fedci.table.table import Source
+from fedci.table.source import Source
 from support.masked import SIZES
 from tests_support import frame, hospitals, study
 

@@ -177,6 +177,12 @@ class Moved(NamedTuple):
     high: float
     true: float
     verdict: str
+    weighted: float
+    """By weights and model together."""
+    weighted_low: float
+    weighted_high: float
+    worth: float
+    """How many of the study's people the weights leave."""
 
 
 def moved(shift: float, rows: int, replication: int) -> Moved:
@@ -192,8 +198,10 @@ def moved(shift: float, rows: int, replication: int) -> Moved:
     there = people("differ", "numeric", rows, replication, 2, 10.0 * shift - 3.0)
     found = of_people(result, there[columns[:4]])
     low, high = found.effect.interval()
+    if found.weighted is None or found.worth is None:
+        raise AssertionError("the study tells how its doubly robust effects go with the expected ones")
     return Moved(shift, rows, replication, found.effect.mean, low, high, float((there.mu1 - there.mu0).mean()),
-                 found.verdict.verdict)
+                 found.verdict.verdict, found.weighted.mean, *found.weighted.interval(), found.worth)
 
 
 def summary(done: Sequence[Cell]) -> str:
@@ -230,12 +238,17 @@ def _moves(asked: argparse.Namespace) -> Iterator[Moved]:
 
 
 def summary_of_moved(done: Sequence[Moved]) -> str:
-    lines = ["| shift, sds | fits | held | mean error | mean width |", "|---:|---:|---:|---:|---:|"]
+    lines = ["| shift, sds | fits | model: held | mean error | mean width | weighted: held | mean error | mean width | "
+             "worth, of people |", "|" + "---:|" * 9]
     for shift in sorted({one.shift for one in done}):
         own = [one for one in done if one.shift == shift]
         lines.append(f"| {shift:g} | {len(own)} | {np.mean([one.low <= one.true <= one.high for one in own]):.3f} | "
                      f"{np.mean([one.mean - one.true for one in own]):+.3f} | "
-                     f"{np.mean([one.high - one.low for one in own]):.3f} |")
+                     f"{np.mean([one.high - one.low for one in own]):.3f} | "
+                     f"{np.mean([one.weighted_low <= one.true <= one.weighted_high for one in own]):.3f} | "
+                     f"{np.mean([one.weighted - one.true for one in own]):+.3f} | "
+                     f"{np.mean([one.weighted_high - one.weighted_low for one in own]):.3f} | "
+                     f"{np.mean([one.worth for one in own]):.0f} of {2 * own[0].rows} |")
     return "\n".join(lines)
 
 

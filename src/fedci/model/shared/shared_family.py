@@ -208,11 +208,12 @@ class SharedFamily(SharedModel):
         if ask.name != STATISTICS:
             return {}
         noise = ask.arrays["thetas"][:, self.noise_places]
-        if self.arms > 2:
-            most = np.array([people / np.min(np.asarray(noise_sd({"noise": own}, self.arms))) ** 2 for own in noise]
-                            if noise.size else np.full(len(noise), float(people)))
+        if not noise.size:
+            most = np.full(len(noise), float(people))
+        elif self.arms > 2:
+            most = np.array([people / np.min(np.asarray(noise_sd({"noise": own}, self.arms))) ** 2 for own in noise])
         else:
-            level, half = noise.T if noise.size else np.zeros((2, len(noise)))
+            level, half = noise.T
             most = people / (np.exp(2.0 * (level - np.abs(half))) + NOISE_FLOOR**2)
         return {"gram": most[:, None], "cross": most[:, None], "square": most, "log_det": most}
 

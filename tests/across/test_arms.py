@@ -201,7 +201,7 @@ def clear() -> Result:
 
 
 def test_one_contrast_is_carried_over_to_other_people(clear):
-    new = hospital(9).head(20)
+    new = people(9).head(20)
     with pytest.raises(UsageError, match="--arm"):
         transport.of_people(clear, new)
     found = transport.of_people(clear.between("high", "low"), new)

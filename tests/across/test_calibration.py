@@ -18,7 +18,7 @@ from fedci.model.families import model_of
 from fedci.model.kernels import build, cross
 from fedci.model.likelihood import BINARY, COUNT, Told
 from fedci.model.shared import latent
-from fedci.model.shared.shared import own_root
+from fedci.model.shared.shared import noise_sd, own_root
 from fedci.study.options import preset
 from fedci.table.moments import describe
 
@@ -103,7 +103,7 @@ def outcome_law(vector, x):
     """(z of each arm [2, n, q], k [n, n], Φ^{1/2}, noise sds) of θ."""
     theta = SHARED.unravel(vector)
     z = jnp.stack([SHARED.layout.rows(theta, x, jnp.tile(arm, (len(x), 1))) for arm in jnp.eye(2)])
-    return z, cross(SHARED.kernel, theta["kernel"], x, x), own_root(theta), jnp.exp(theta["noise"])
+    return z, cross(SHARED.kernel, theta["kernel"], x, x), own_root(theta), noise_sd(theta)
 
 
 def draw_theta(rng: np.random.Generator) -> np.ndarray:

@@ -258,7 +258,7 @@ def test_the_preset_default_with_all_that_is_told_for_decisions_and_a_refuter_to
     """Two exchanges a round, and a second run whose files bear the refuter's name; an auditor recomputes every answer,
     subgroups too."""
     changes = {"preset": "default", "options": small(2), "ids": [], "diagnostics": {"refute": ["placebo"]},
-               "policy": {"name": "simulation", "min_difference": 5, "min_cell": 2}, "design": "randomised",
+               "policy": {"name": "simulation", "min_difference": 5, "min_cell": 1}, "design": "randomised",
                "subgroups": {"sex": "sex", "age": {"by": "age", "cuts": [60]}},
                "decisions": {"along": ["age", "sex"], "cost": 0.5}}
     study = Mailed(tmp_path, plan(**changes))

@@ -160,7 +160,7 @@ def test_an_own_effect_that_rests_on_one_person_is_not_told():
 
 def own_effect(treated, e, least) -> bool:
     table, rules = SimpleNamespace(w=treated.astype(float)), SimpleNamespace(min_cell=least)
-    return bool(diagnosing._tells_own_effect(SimpleNamespace(table=table, policy=rules), e))
+    return bool(diagnosing.tells_own_effect(SimpleNamespace(table=table, policy=rules), e))
 
 
 def test_few_people_at_one_site_are_not_nobody():

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 
-def between_sources(root_phi: Float[Array, "A A"], gamma: Float[Array, ""]) -> Float[Array, "A A"]:
+def between_sources(root_phi: Float[Array, "2 2"], gamma: Float[Array, ""]) -> Float[Array, "2 2"]:
     """Lemma 1: Cov(y_i^s, y_j^s' | Φ, Σ) = Φ^{1/2} (γ(x̃^s, x̃^s') I₂) Φ^{1/2}ᵀ for s ≠ s'."""
     return root_phi @ (gamma * jnp.eye(2)) @ root_phi.T
 

@@ -12,7 +12,7 @@ from fedci.diagnostics import plausibility
 from fedci.diagnostics.plausibility import Plausibility
 from fedci.effect import EffectSums
 from fedci.model import leave_one_out
-from fedci.result.tables import ALL
+from fedci.result.averages import ALL
 from fedci.site.people import Pair
 from fedci.study.study import Study
 

@@ -18,7 +18,7 @@ from fedci.errors import UsageError
 from fedci.plain import Shown
 from fedci.protocol import optimise
 from fedci.protocol.engine import Traffic
-from fedci.result import blinding, elsewhere, explained, individual, record, suited, tables, words
+from fedci.result import averages, blinding, elsewhere, explained, individual, record, suited, words
 from fedci.result.curves import Survival
 from fedci.result.deciding import Deciding, deciding_of
 from fedci.result.degenerate import plausibility_of
@@ -160,7 +160,7 @@ class Result(Shown):
 
     def _by_contrast(self, table: Callable[[Result], pd.DataFrame]) -> pd.DataFrame:
         self._check_open()
-        return tables.by_contrast({pair: table(self._of(pair)) for pair in self.pairs}, self.study.arm_names)
+        return averages.by_contrast({pair: table(self._of(pair)) for pair in self.pairs}, self.study.arm_names)
 
     def arm_table(self, alpha: float = 0.05) -> pd.DataFrame:
         """What is expected in each arm on average (a mean, a risk, of a time by the last horizon, or a rate), if all
@@ -169,8 +169,8 @@ class Result(Shown):
         if not self.many:
             raise UsageError("the study has two arms: ask for table(), risk_table() or rate_table()")
         centre = self.outcome.layout.scales.y_mean if self.of_numbers else 0.0
-        return tables.of_arms({site or tables.ALL: self._all_sums(site) for site in (None, *self.outcome.effects.sums)},
-                              self.study.arm_names, centre, alpha)
+        sums = {site or averages.ALL: self._all_sums(site) for site in (None, *self.outcome.effects.sums)}
+        return averages.of_arms(sums, self.study.arm_names, centre, alpha)
 
     @property
     def of_risks(self) -> bool:
@@ -286,7 +286,7 @@ class Result(Shown):
 
     def _each_sums(self) -> dict[str, EffectSums]:
         """Of all sites together, and of each whose sums were told."""
-        return {site or tables.ALL: self._sums(site) for site in (None, *self.outcome.effects.sums)}
+        return {site or averages.ALL: self._sums(site) for site in (None, *self.outcome.effects.sums)}
 
     def _all_sums(self, site: str | None = None) -> EffectSums:
         """Of all arms; with noise for privacy, a site's are over all draws, which the sites share."""
@@ -428,7 +428,7 @@ class Result(Shown):
     def table(self, alpha: float = 0.05) -> pd.DataFrame:
         """ATE, ATT and ATC, of all sites together and of each: mean, sd, interval, people; of more arms `contrasts`."""
         self._check_open()
-        return self.contrasts(alpha) if self._of_all_arms else tables.of_effects(self._each_sums(), alpha)
+        return self.contrasts(alpha) if self._of_all_arms else averages.of_effects(self._each_sums(), alpha)
 
     def risk_table(self, alpha: float = 0.05) -> pd.DataFrame:
         """Of an outcome of 0 and 1, over the same people as `table`, of all sites together and of each: risks without
@@ -439,7 +439,7 @@ class Result(Shown):
         self._check_open()
         suited.check_of_risks(self.study)
         return (self._by_contrast(lambda one: one.risk_table(alpha)) if self._of_all_arms else
-                tables.of_risks(self._each_sums(), alpha))
+                averages.of_risks(self._each_sums(), alpha))
 
     def survival_table(self, alpha: float = 0.05) -> pd.DataFrame:
         """Of a time to an event, over the same people as `table`, at the end of each interval and at each horizon:
@@ -447,7 +447,7 @@ class Result(Shown):
         self._check_open()
         suited.check_of_times(self.study)
         return (self._by_contrast(lambda one: one.survival_table(alpha)) if self._of_all_arms else
-                tables.of_survival(self._each_sums(), self.outcome.layout.timing, self.study.horizons, alpha))
+                averages.of_survival(self._each_sums(), self.outcome.layout.timing, self.study.horizons, alpha))
 
     def rate_table(self, alpha: float = 0.05) -> pd.DataFrame:
         """Of a count, over the same people as `table`: rates without and with treatment, their difference and ratio (a
@@ -455,7 +455,7 @@ class Result(Shown):
         self._check_open()
         suited.check_of_rates(self.study)
         return (self._by_contrast(lambda one: one.rate_table(alpha)) if self._of_all_arms else
-                tables.of_rates(self._each_sums(), alpha))
+                averages.of_rates(self._each_sums(), alpha))
 
     @property
     def _of_all_arms(self) -> bool:

@@ -34,7 +34,7 @@ def told_groups(folder, min_difference, min_cell, studies):
                               contract=SimpleNamespace(sites=("a", "b", "c")))
         party = SimpleNamespace(name="a", accountant=accountant, agreed=plan, whole=whole)
         groups = members(party, run)
-        told += list(groups[tells_of(party, run, groups)])
+        told += list(groups[tells_of(party, run, groups, ())])
     return np.array(told, float)
 
 

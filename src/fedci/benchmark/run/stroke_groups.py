@@ -55,10 +55,15 @@ def table(result: Result, sites: dict[str, pd.DataFrame]) -> str:
         own = every[group.holds(x)]
         means, ses = zip(*((part.mean(), part.std() / np.sqrt(len(part))) for part in (
             own.dependent[own.aspirin == arm] for arm in (0, 1))), strict=True)
-        lines.append(f"| {row.group} | {row.people:,} | {100 * row.mean:.1f} ({100 * row.low:.1f} to "
-                     f"{100 * row.high:.1f}) | {100 * row.all_low:.1f} to {100 * row.all_high:.1f} | "
-                     f"{100 * (means[1] - means[0]):.1f} ± {100 * np.hypot(*ses):.1f} |")
+        lines.append(f"| {row.group} | {row.people:,} | {points(row.mean)} ({points(row.low)} to {points(row.high)}) | "
+                     f"{points(row.all_low)} to {points(row.all_high)} | "
+                     f"{points(means[1] - means[0])} ± {points(np.hypot(*ses))} |")
     return "\n".join(lines)
+
+
+def points(share: float) -> str:
+    """In percentage points; no −0."""
+    return f"{round(100.0 * share, 1) + 0.0:.1f}"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

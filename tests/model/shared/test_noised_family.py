@@ -71,7 +71,7 @@ def test_a_site_far_from_the_others_is_refused():
     """The noise is measured for sites whose means are near."""
     those, _ = sites(3000)
     moved = those[0].data.assign(x0=those[0].data.x0 + 6.0)
-    with pytest.raises(DisclosureError, match="whose means are within 1 sd of all sites'"):
+    with pytest.raises(DisclosureError, match="whose means, in each arm, are within 1 sd of all"):
         FedCI(standard()).fit([Source("s0", moved), *those[1:]])
 
 

@@ -100,6 +100,36 @@ def test_noise_is_drawn_for_one_question_and_another_is_refused(tmp_path):
     assert isinstance(means_told(tmp_path, "four", rows, 1.0 + 1e-9), Reply)
 
 
+BOUNDED = {"age": {"range": [20, 100]}, "bmi": {"range": [5, 60]}, "sex": {"type": "binary"}}
+
+
+@pytest.mark.parametrize("kind, step, name", [("moments", "AskMeans", "y_total"), ("gradients", "Evaluate", "gradient"),
+                                              ("effects", "AskEffects", "cate_mean")])
+def test_what_differential_privacy_noises_leaves_a_site_with_noise(kind, step, name, monkeypatch):
+    """By the store's secret: the same before one store, other before each other one, and never the bare number. (How
+    much: privacy/test_dp.py.)"""
+    blind = {"optimiser": {"name": "adam", "rounds": 1, "tolerance": 0.0}, "prediction": {"draws": 16}}
+    noisy = {"name": "simulation", "epsilon": 8.0, "delta": 1e-5, "noised": [kind], "gradient_clip": 1.0,
+             "outcome_range": [0.0, 20.0], "effect_bound": 5.0}
+    agreed = study(policy=noisy, options=blind, covariates=BOUNDED)
+    site = Site(agreed, Source("a", frame(40, 0)).read(agreed))
+    site.answer(greeting(agreed))
+    before = site.run
+    for request, reply in asked_alone(site):  # noqa: B007  # the last is wanted
+        if request.name == step:
+            break
+        before = site.run
+
+    def told(secret):
+        return summing.step(replace(site.party, noise_secret=secret), before, request)[1].sums[name]
+
+    np.testing.assert_array_equal(told(site.party.noise_secret), reply.sums[name])
+    others = np.array([np.ravel(told(bytes([k]) * 32)) for k in range(3)])
+    monkeypatch.setattr(dp, "gaussian", lambda seed, count: np.zeros(count))
+    each = np.array([*others, np.ravel(told(bytes(32)))])
+    assert all(len(np.unique(column)) == len(each) for column in each.T)
+
+
 # --- all that leaves under policy.sum_noise, of one site behind its door
 
 WIDE = tuple(f"x{k}" for k in range(8))

@@ -153,7 +153,8 @@ bench-scale: .venv .venv-benchmark
 	.venv-benchmark/bin/python -m fedci.benchmark.cost.hot --out benchmarks/results/scale
 	$(BIN)/python -m fedci.benchmark.pages.scale_page benchmarks/results/scale docs/performance.md
 
-# Attacks, faults, fuzzers and a soak of 1000 rounds; their table in docs/assurance.md. About half an hour.
+# Attacks, faults, fuzzers, protections taken out and a soak of 1000 rounds; their table in docs/assurance.md. About three quarters
+# of an hour.
 assurance: .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[assurance]'
 	$(BIN)/python assurance/run.py

@@ -1,4 +1,4 @@
-"""`make assurance`: attacks, faults, fuzzers and the soak, and a table of them in docs/assurance.md.
+"""`make assurance`: attacks, faults, fuzzers, protections taken out, the soak, and a table of them in docs/assurance.md.
 
     python assurance/run.py [--seconds 30] [--soak 1000] [--only WORD] [--missing] [--quick] [--out FILE]
 
@@ -97,6 +97,8 @@ NOISED = {
 }
 """What assurance/noised_sums.py tries."""
 GRAM = "attacks: people from Gram matrices of three masked sites of 60, policy standard (refused before a number)"
+MUTATIONS = "protections: each taken out in a copy of the tree, and its test must fail"
+"""What assurance/mutations.py tries."""
 NOTES = ROOT / "assurance" / "gram.md", ROOT / "assurance" / "cost.md"
 """What stands below the table: how near anyone could come, and at what price."""
 
@@ -176,8 +178,12 @@ def from_gram() -> Row:
 def of_people(key: str, quick: bool) -> Row:
     """People that an attack recovers: a row of its own."""
     what, script = (NOISED[key], "noised_sums") if key in NOISED else (PEOPLE[key], "people")
-    command = [sys.executable, f"assurance/{script}.py", key, *["--quick"] * quick]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    return counted(what, f"assurance/{script}.py", key, *["--quick"] * quick)
+
+
+def counted(what: str, *script: str) -> Row:
+    """What a script tells in its last line: how often it tried, and how often it was right."""
+    done = subprocess.run([sys.executable, *script], cwd=ROOT, capture_output=True, text=True, check=False)
     if not done.stdout:
         print(done.stderr[-3000:], file=sys.stderr)
         return Row(what, 1, 0, ended_early(done.stderr))
@@ -214,6 +220,7 @@ def main() -> None:
               for kind, words in FUZZED.items()}
     rows_of = PEOPLE | NOISED
     tries |= {GRAM: from_gram} | {what: lambda key=key: of_people(key, how.quick) for key, what in rows_of.items()}
+    tries |= {MUTATIONS: lambda: counted(MUTATIONS, "assurance/mutations.py")}
     tries |= {SOAK: lambda: soaked(how.soak)} if how.soak else {}
     rows = written(how.out) if how.only or how.missing else {}
     done = {what for what, row in rows.items() if how.missing and not row.note.endswith(EARLIER)}

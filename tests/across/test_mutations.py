@@ -1,4 +1,4 @@
-"""The list of protections that `assurance/mutations.py` takes out says what stands in the tree: it cannot rot unseen."""
+"""The list of protections that `assurance/mutations.py` takes out says what stands in the tree: it does not rot."""
 
 import ast
 import importlib.util

@@ -8,13 +8,14 @@ import pytest
 
 from fedci.coordinator.coordinator import run_study
 from fedci.coordinator.replies import checked, noted, reason, refused
+from fedci.coordinator.talk import Talk
 from fedci.errors import FedciError, MessageError, SiteError
 from fedci.plain import LONGEST, MOST
 from fedci.protocol.messages import Refusal, Reply, Tokens
 from fedci.protocol.requests import REQUESTS, asked
 from fedci.site.site import Site
 from support.linked import frames, linked, sites
-from tests_support import Wire, small, study
+from tests_support import Wire, frame, small, study
 
 BROKEN = "b"
 HOSTILE = "\x1b[31mred\x1b[0m \x1b]0;title\x07\u202egnp\u202c\x00\u200b\nnext" + "x" * 100_000
@@ -170,3 +171,115 @@ def test_a_site_that_claims_people_it_has_no_tokens_for_is_named(people):
     with pytest.raises(MessageError, match=f"site '{BROKEN}' sent") as problem:
         linked(sites(), change=claims)
     assert problem.value.site == BROKEN
+
+
+# --- what came later: one exchange after the other, as the coordinator takes it in
+
+
+def later_frame(rows, number):
+    """With outcomes of every type, three arms, and gaps."""
+    made, rng = frame(rows, number), np.random.default_rng((number, 3))
+    days, end = rng.exponential(6.0 * np.exp(0.5 * made.w)), rng.uniform(1.0, 12.0, rows)
+    years = rng.uniform(0.5, 2.0, rows)
+    gaps = made.bmi.where(rng.uniform(size=rows) > 0.3)
+    return made.assign(sick=(made.y > made.y.median()).astype(int), dose=np.arange(rows) % 3, gaps=gaps,
+                       days=np.minimum(days, end), died=(days <= end).astype(int), years=years,
+                       falls=rng.poisson(years * np.exp(0.5 - 0.4 * made.w)))
+
+
+FEWER = {"model": {"directions": 1, "knots": 3, "landmarks": 4, "inducing": 16}, "optimiser": {"rounds": 2, "draws": 2},
+         "prediction": {"draws": 16}}
+CHECKED = {"diagnostics": {"enabled": True}}
+LATER = {
+    "few": {"preset": "few"},
+    "0/1 outcomes": CHECKED | {"outcome": {"name": "sick", "type": "binary"}},
+    "times": CHECKED | {"outcome": {"time": "days", "event": "died", "type": "survival", "horizons": [2.0, 6.0]}},
+    "counts": CHECKED | {"outcome": {"name": "falls", "type": "count", "exposure": "years"}},
+    "three arms": {"treatment": {"name": "dose", "arms": ["0", "1", "2"]}},
+    "completion": {"covariates": {"age": {}, "gaps": {"missing": "model"}}},
+    "subgroups and decisions": CHECKED | {"subgroups": {"sex": "sex", "age": {"by": "age", "cuts": [60]}},
+                                          "decisions": {"along": ["age", "sex"], "cost": 0.5}},
+}
+"""Kinds of studies of which a site is asked what it is not in the studies above."""
+THEIRS = {"few": {"AskMoments", "AskProducts"}, "0/1 outcomes": {"AskRisks"}, "times": {"AskTimes", "AskSurvival"},
+          "counts": {"AskExposure", "AskRates"}, "three arms": {"AskArms"}, "completion": {"AskCompletion"},
+          "subgroups and decisions": {"AskDiagnostic.subgroups", "AskDiagnostic.decisions"}}
+
+
+@pytest.fixture(scope="module", params=LATER, ids=str)
+def exchanges(request):
+    """(the sites' talk before an exchange, what it asked, the answers) of each kind of question of a study."""
+    from fedci import Source
+
+    plan = study(**{"preset": "default", "options": FEWER} | LATER[request.param])
+    wire = Wire({name: Site(plan, Source(name, later_frame(40, k)).read(plan)) for k, name in enumerate("ab")})
+    seen, total = {}, Talk.total
+
+    def kept(talk, ask):
+        said, before = len(wire.said), talk.at(talk.round, talk.previous)
+        found = total(talk, ask)
+        seen.setdefault(ask.name, (before, ask, {reply.site: reply for _, reply in wire.said[said:]}))
+        return found
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Talk, "total", kept)
+        ran(wire, plan)
+    assert THEIRS[request.param] <= seen.keys()
+    return seen
+
+
+def taken(talk, ask, answers):
+    """The sum that the coordinator makes of these answers; an error of ours where it makes none."""
+    class Engine:
+        sites = tuple(answers)
+
+        def exchange(self, requests):
+            return answers
+
+    return Talk(Engine(), talk.run, talk.terms, number=talk.round, previous=talk.previous).total(ask)
+
+
+def is_a_sum(array, like):
+    """Whether nothing that a coordinator knows speaks against these numbers."""
+    return (array.shape == like.shape and array.dtype.kind in "if" and bool(np.isfinite(array).all())
+            and bool((np.abs(array) < 1e200).all()))
+
+
+def test_a_damaged_field_of_what_came_later_is_refused_and_its_site_named(exchanges):
+    """Each array of each answer gone, of another shape or type, not finite or huge; and what is beside it. Numbers of
+    the right form are refused where no people have them, and only then."""
+    refusals = 0
+    for talk, ask, answers in exchanges.values():
+        whole, rules = answers[BROKEN], REQUESTS[ask.name].rules()
+        for broken in broken_replies(whole):
+            try:
+                taken(talk, ask, answers | {BROKEN: broken})
+            except FedciError as problem:
+                assert f"'{BROKEN}'" in str(problem), (ask.name, problem)
+                assert str(problem).isprintable()
+                refusals += 1
+                continue
+            assert isinstance(broken, Reply), ask.name
+            for name, part in whole.sums.items() if REQUESTS[ask.name].summed else ():
+                assert is_a_sum(broken.sums[name], part), (ask.name, name)
+                assert name not in rules or rules[name](broken.sums[name]), (ask.name, name)
+    assert refusals > 100
+
+
+LIES = (-1.0, 1.0, 0.5, 1e9)
+
+
+def test_what_no_people_have_is_refused_in_what_came_later(exchanges):
+    """Where a request says what is true of its numbers, others are refused: counts below 0, say."""
+    refused = set()
+    for talk, ask, answers in exchanges.values():
+        whole = answers[BROKEN]
+        for name, holds in REQUESTS[ask.name].rules().items():
+            lies = [np.full(part.shape, lie) for part in [whole.sums.get(name, np.zeros(0))] if part.size
+                    for lie in LIES]
+            for lie in lies:
+                if not holds(lie):
+                    with pytest.raises(MessageError, match=f"site '{BROKEN}' answered with '{name}' of numbers that no"):
+                        taken(talk, ask, answers | {BROKEN: replace(whole, sums=whole.sums | {name: lie})})
+                    refused.add(name)
+    assert {"withheld", "failed", "people"} <= refused

@@ -213,7 +213,7 @@ PROTECTIONS = (
                "beforehand"),
     Protection("small cells are of each arm, by what a column holds", "table/small_cells.py",
                "    if held.rarer is not None and _is_small(held.rarer, column, w, least, True):", "    if False:",
-               "table/test_small_cells.py::test_the_value_that_most_hold_may_be_rare_in_an_arm"),
+               "table/test_small_cells.py::test_a_column_of_two_values_is_withheld_exactly_where_a_cell_of_an_arm_is_small"),
     Protection("few who are without the one value that all others hold", "table/small_cells.py",
                "return any(0 < np.sum(apart & (w == arm)) < least for arm in _arms(w))", "return False",
                "table/test_small_cells.py::test_a_column_that_one_value_fills_is_withheld_where_few_of_an_arm_have_"
@@ -561,7 +561,7 @@ def main() -> None:
     missed = []
     for one in chosen:
         begun = time.monotonic()
-        found, words = (False, "its test fails with it") if one.test in failing else noticed(one)
+        found, words = (False, "its test does not pass with it, or is not run here") if one.test in failing else noticed(one)
         print(f"{'noticed' if found else 'NOT NOTICED'} | {time.monotonic() - begun:.0f} s | {one.what} | {one.test} | "
               f"{words}", file=sys.stderr, flush=True)
         missed += [] if found else [one.what]

@@ -1,4 +1,4 @@
-"""`make assurance`: attacks, faults, fuzzers, protections taken out, the soak, and a table of them in docs/assurance.md.
+"""`make assurance`: attacks, faults, fuzzers, protections taken out and the soak; their table in docs/assurance.md.
 
     python assurance/run.py [--seconds 30] [--soak 1000] [--only WORD] [--missing] [--quick] [--out FILE]
 

@@ -1,7 +1,9 @@
 """Whatever a site answers, the coordinator ends in the study's result or in an error of ours that names the site."""
 
 import traceback
+from collections import Counter
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -114,30 +116,36 @@ def broken_replies(reply):
     yield Tokens(reply.run, reply.round, reply.site, np.zeros((2, 2), np.int64), np.zeros((2, 3), np.int64))
 
 
+def judged(engine, plan, request, secure=False):
+    """('result', 'named' or 'cannot be told' of the study with this answer; what is wrong with its end, else '')."""
+    try:
+        found = ran(engine, plan)
+        assert all(warning.isprintable() and len(warning) <= LONGEST for warning in found.warnings)
+        return "result", ""
+    except FedciError as problem:
+        words, site = str(problem), getattr(problem, "site", "")
+        kind = type(problem).__name__
+    except Exception:  # whatever it is, it is one too many
+        return "another error", traceback.format_exc()[-700:]
+    assert words.isprintable()
+    assert len(words) < 2000
+    named = f"'{BROKEN}'" in words or site == BROKEN
+    # a lie that no check can know leads the course elsewhere, where the recorded answers do not fit
+    leads_on = engine.last > request.round or "not finite" in words
+    told = named or leads_on or "cannot be told" in words or (secure and "one of" in words)
+    return "named" if named else "cannot be told", "" if told else f"{kind}: {words[:120]}"
+
+
 def test_each_field_of_each_answer_of_a_whole_study(recorded):
     plan, secure, said, names = recorded
-    outcomes, unnamed = {"result": 0, "named": 0, "cannot be told": 0}, []
+    outcomes, wrong = Counter(), set()
     for request, reply in firsts(said):
         for broken in broken_replies(reply):
             engine = Replay(said, names, {(request.round, BROKEN): broken})
-            try:
-                found = ran(engine, plan)
-                assert all(warning.isprintable() and len(warning) <= LONGEST for warning in found.warnings)
-                outcomes["result"] += 1
-            except FedciError as problem:
-                words = str(problem)
-                assert words.isprintable()
-                assert len(words) < 2000
-                named = f"'{BROKEN}'" in words or getattr(problem, "site", "") == BROKEN
-                # a lie that no check can know leads the course elsewhere, where the recorded answers do not fit
-                leads_on = engine.last > request.round or "not finite" in words
-                told = leads_on or "cannot be told" in words or (secure and "one of" in words)
-                outcomes["named" if named else "cannot be told"] += 1
-                if not named and not told:
-                    unnamed.append((asked(request), type(problem).__name__, words[:120]))
-            except Exception as problem:  # whatever it is, it is one too many
-                unnamed.append((asked(request), type(problem).__name__, traceback.format_exc()[-700:]))
-    assert not unnamed, sorted(set(unnamed))
+            outcome, words = judged(engine, plan, request, secure)
+            outcomes[outcome] += 1
+            wrong |= {(asked(request), words)} if words else set()
+    assert not wrong, sorted(wrong)
     assert outcomes["named"] > 300, outcomes
 
 
@@ -206,9 +214,20 @@ THEIRS = {"few": {"AskMoments", "AskProducts"}, "0/1 outcomes": {"AskRisks"}, "t
           "subgroups and decisions": {"AskDiagnostic.subgroups", "AskDiagnostic.decisions"}}
 
 
+class Said(NamedTuple):
+    """A study of a kind, as it went."""
+
+    plan: object
+    said: list
+    """(request, reply), one after the other."""
+    exchanges: dict
+    """Kind of question → (the talk before it was asked first, what was asked, the sites' answers)."""
+    theirs: set
+    """Questions that only such studies have."""
+
+
 @pytest.fixture(scope="module", params=LATER, ids=str)
-def exchanges(request):
-    """(the sites' talk before an exchange, what it asked, the answers) of each kind of question of a study."""
+def later(request):
     from fedci import Source
 
     plan = study(**{"preset": "default", "options": FEWER} | LATER[request.param])
@@ -225,7 +244,7 @@ def exchanges(request):
         patch.setattr(Talk, "total", kept)
         ran(wire, plan)
     assert THEIRS[request.param] <= seen.keys()
-    return seen
+    return Said(plan, wire.said, seen, THEIRS[request.param])
 
 
 def taken(talk, ask, answers):
@@ -239,24 +258,31 @@ def taken(talk, ask, answers):
     return Talk(Engine(), talk.run, talk.terms, number=talk.round, previous=talk.previous).total(ask)
 
 
+def said_against(talk, ask, answers):
+    """Why it makes none; '' where it does."""
+    try:
+        taken(talk, ask, answers)
+    except FedciError as problem:
+        return str(problem)
+    return ""
+
+
 def is_a_sum(array, like):
     """Whether nothing that a coordinator knows speaks against these numbers."""
     return (array.shape == like.shape and array.dtype.kind in "if" and bool(np.isfinite(array).all())
             and bool((np.abs(array) < 1e200).all()))
 
 
-def test_a_damaged_field_of_what_came_later_is_refused_and_its_site_named(exchanges):
+def test_a_damaged_field_of_what_came_later_is_refused_and_its_site_named(later):
     """Each array of each answer gone, of another shape or type, not finite or huge; and what is beside it. Numbers of
     the right form are refused where no people have them, and only then."""
     refusals = 0
-    for talk, ask, answers in exchanges.values():
+    for talk, ask, answers in later.exchanges.values():
         whole, rules = answers[BROKEN], REQUESTS[ask.name].rules()
         for broken in broken_replies(whole):
-            try:
-                taken(talk, ask, answers | {BROKEN: broken})
-            except FedciError as problem:
-                assert f"'{BROKEN}'" in str(problem), (ask.name, problem)
-                assert str(problem).isprintable()
+            if words := said_against(talk, ask, answers | {BROKEN: broken}):
+                assert f"'{BROKEN}'" in words, (ask.name, words)
+                assert words.isprintable()
                 refusals += 1
                 continue
             assert isinstance(broken, Reply), ask.name
@@ -269,17 +295,34 @@ def test_a_damaged_field_of_what_came_later_is_refused_and_its_site_named(exchan
 LIES = (-1.0, 1.0, 0.5, 1e9)
 
 
-def test_what_no_people_have_is_refused_in_what_came_later(exchanges):
+def test_what_no_people_have_is_refused_in_what_came_later(later):
     """Where a request says what is true of its numbers, others are refused: counts below 0, say."""
     refused = set()
-    for talk, ask, answers in exchanges.values():
+    for talk, ask, answers in later.exchanges.values():
         whole = answers[BROKEN]
         for name, holds in REQUESTS[ask.name].rules().items():
             lies = [np.full(part.shape, lie) for part in [whole.sums.get(name, np.zeros(0))] if part.size
                     for lie in LIES]
             for lie in lies:
                 if not holds(lie):
-                    with pytest.raises(MessageError, match=f"site '{BROKEN}' answered with '{name}' of numbers that no"):
-                        taken(talk, ask, answers | {BROKEN: replace(whole, sums=whole.sums | {name: lie})})
+                    broken = replace(whole, sums=whole.sums | {name: lie})
+                    words = said_against(talk, ask, answers | {BROKEN: broken})
+                    assert words.startswith(f"site '{BROKEN}' answered with '{name}' of numbers that no people have")
                     refused.add(name)
     assert {"withheld", "failed", "people"} <= refused
+
+
+@pytest.mark.slow
+def test_a_lie_that_no_check_can_know_ends_what_came_later_in_words_or_in_a_result(later):
+    """Of the questions that only such studies have: a run of the coordinator with each false number."""
+    ends, wrong = Counter(), set()
+    for request, reply in firsts(later.said):
+        for name, part in reply.sums.items() if asked(request) in later.theirs else ():
+            for lie in (np.zeros_like(part), -part, np.full_like(part, -1), np.full(part.shape, 1e150)):
+                broken = replace(reply, sums=reply.sums | {name: lie})
+                end, words = judged(Replay(later.said, ("a", BROKEN), {(request.round, BROKEN): broken}), later.plan,
+                                    request)
+                ends[end] += 1
+                wrong |= {(asked(request), name, words)} if words else set()
+    assert not wrong, sorted(wrong)
+    assert ends, "such studies have questions of their own"

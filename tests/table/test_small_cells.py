@@ -130,14 +130,6 @@ def test_a_trait_of_one_person_is_withheld_however_it_is_declared(declared):
     assert not small_cells.withheld(table.x, table.w, 0).any()
 
 
-def test_the_value_that_most_hold_may_be_rare_in_an_arm():
-    """Three of the treated are without what the others of their arm have, though of all people most are like them."""
-    w = np.repeat([0.0, 1.0], [100, 40])
-    column = np.concatenate([np.repeat([0.0, 1.0], [80, 20]), np.repeat([0.0, 1.0], [3, 37])])
-    assert small_cells.alone(column[:, None], w, 10).all()
-    assert not small_cells.alone(column[:, None], w, 3).any()
-
-
 def test_a_level_of_one_person_is_withheld_and_the_others_are_not():
     stage = np.array(["I", "II"] * 30, object)
     stage[7] = "III"

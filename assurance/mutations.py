@@ -561,7 +561,8 @@ def main() -> None:
     missed = []
     for one in chosen:
         begun = time.monotonic()
-        found, words = (False, "its test does not pass with it, or is not run here") if one.test in failing else noticed(one)
+        unfit = False, "its test does not pass with it, or is not run here"
+        found, words = unfit if one.test in failing else noticed(one)
         print(f"{'noticed' if found else 'NOT NOTICED'} | {time.monotonic() - begun:.0f} s | {one.what} | {one.test} | "
               f"{words}", file=sys.stderr, flush=True)
         missed += [] if found else [one.what]

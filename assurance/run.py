@@ -71,6 +71,7 @@ PEOPLE = {
     "refused": "people: a listening coordinator, three sites under standard",
     "nothing": "people: a listening coordinator that knows nobody, 0.3 numbers a person allowed by every site",
     "column": "people: the same, which knows everything but one column",
+    "few-masked": "people: the preset few without noise, masked totals of three sites: the same, all that was told",
     "everything":
         "people: the same, which fits all that was told, gradients and effects too, by least squares and by descent",
     "members": "people: the same, which has a person's whole row: was it in the study?",
@@ -88,14 +89,31 @@ PEOPLE = {
 """What assurance/people.py tries, by the names of its rows."""
 NOISED = {
     "noised-bound": "noised sums (preset few under standard): one who knows all else, every number of every person",
-    "noised-nothing": "noised sums: a listening coordinator that works with a site and knows nobody",
+    "noised-nothing": "noised sums: a listening coordinator that works with a site and knows nobody, three real sites",
     "noised-column": "noised sums: the same, which knows everything but one column",
     "noised-outcome": "noised sums: the same, which knows everything but the outcomes",
     "noised-person": "noised sums: the same, which knows everybody but one person",
+    "noised-colluding": "noised sums: two colluding sites of four, which take their own sums and noise away",
     "control-noised-person": "control: without noise on sums the attack finds the one person's whole row",
     "control-noised-column": "control: without noise on sums, of few people the attack finds the column",
 }
 """What assurance/noised_sums.py tries."""
+STUDIES = {
+    "noised-lying": "noised sums: a coordinator that lies: answers that the honest course does not have",
+    "noised-more": "noised sums: a second study: one patient more, other columns, seed, options, a new kit",
+    "noised-again": "noised sums: the same study again and again with new kits, and what was told averaged",
+    "noised-jobs": "noised sums: 200 resubmitted jobs with other cohorts",
+    "noised-members": "noised sums: one who has a person's whole row: was it in the study?",
+    "control-noised-difference": "control: without noise and accountant one patient more is told exactly",
+    "control-noised-again": "control: of sites that lose their stores what was told is averaged",
+    "control-noised-jobs": "control: without noise and accountant jobs tell of one person each",
+    "control-noised-members": "control: without noise, of few people, members are named",
+}
+"""What assurance/noised_studies.py tries."""
+SCRIPTS = ({key: ("people", what) for key, what in PEOPLE.items()}
+           | {key: ("noised_sums", what) for key, what in NOISED.items()}
+           | {key: ("noised_studies", what) for key, what in STUDIES.items()})
+"""Row → (what has it, what it tries)."""
 GRAM = "attacks: people from Gram matrices of three masked sites of 60, policy standard (refused before a number)"
 MUTATIONS = "protections: each taken out in a copy of the tree, and its test must fail"
 """What assurance/mutations.py tries."""
@@ -177,7 +195,7 @@ def from_gram() -> Row:
 
 def of_people(key: str, quick: bool) -> Row:
     """People that an attack recovers: a row of its own."""
-    what, script = (NOISED[key], "noised_sums") if key in NOISED else (PEOPLE[key], "people")
+    script, what = SCRIPTS[key]
     return counted(what, f"assurance/{script}.py", key, *["--quick"] * quick)
 
 
@@ -218,8 +236,8 @@ def main() -> None:
     tries = {what: lambda what=what, paths=paths: suite(what, paths) for what, paths in SUITES.items()}
     tries |= {f"fuzzing: {words}, coverage-guided": lambda kind=kind: fuzzed(kind, how.seconds)
               for kind, words in FUZZED.items()}
-    rows_of = PEOPLE | NOISED
-    tries |= {GRAM: from_gram} | {what: lambda key=key: of_people(key, how.quick) for key, what in rows_of.items()}
+    tries |= {GRAM: from_gram}
+    tries |= {what: lambda key=key: of_people(key, how.quick) for key, (_, what) in SCRIPTS.items()}
     tries |= {MUTATIONS: lambda: counted(MUTATIONS, "assurance/mutations.py")}
     tries |= {SOAK: lambda: soaked(how.soak)} if how.soak else {}
     rows = written(how.out) if how.only or how.missing else {}

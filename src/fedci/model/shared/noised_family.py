@@ -84,8 +84,9 @@ class ArmSums(NamedTuple):
 
 
 def told(model: NoisedFamily, x: np.ndarray, w: np.ndarray, y: np.ndarray, added: float, draw: Draw) -> ArmSums:
-    """With noise: of each value 1/sd² is told. Counts are known."""
-    sd = model.options.sum_noise / np.sqrt(sum_noise.SHARES["effects"]) * sum_noise.part_of_site(model)
+    """With noise: of each value 1/sd² is told. Counts are known. All of it at each site, masked or not: effects weigh a
+    site's sums by its own counts, so that sums over sites of many draws can be solved for each site's."""
+    sd = model.options.sum_noise / np.sqrt(sum_noise.SHARES["effects"])
     arms = np.stack([w == 0, w == 1]).astype(float)
     sums = arms @ np.column_stack([x, y])
     sums = sums + sd * draw(sums.size).reshape(sums.shape)

@@ -3,8 +3,8 @@ package: it knows of fedci only what 0.1.0 had too.
 
     python -m any_version PLAN      PLAN: JSON of `study` (arguments of Study), `tables` (name → CSV), `new` (a CSV)
 
-Prints JSON: version, rounds, MB a site (both ways), seconds cold (import, reading, fit, diagnostics, effects of all and of new
-people) and warm (all again, import and reading aside), the average effect.
+Prints JSON: version, rounds, MB a site (both ways), the average effect, seconds cold (import, reading, fit,
+diagnostics, effects of all and of new people) and warm (the fit and what follows once more).
 """
 
 from __future__ import annotations

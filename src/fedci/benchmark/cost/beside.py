@@ -2,11 +2,12 @@
 
     python -m fedci.benchmark.cost.beside --old COMMIT|FOLDER [--studies 200 50 cli] [--times 1] [--out FILE]
 
-DATA-1 (d = 20), five masked sites of so many people, every diagnostic, effects of all and of new people; `cli`: `fedci run` and
-`fedci report` of three sites of 2,600 people (d = 10). Each in a process of its own that compiles anew (`any_version`),
-the old before the new and the next time after it, so that whatever else the machine does falls on both. `--old` is a folder
-with the sources of that version, or a commit of this repository, of which `git archive` makes one; its packages are those
-installed here. Processor seconds count what the process did itself, on however busy a machine.
+DATA-1 (d = 20), five masked sites of so many people, every diagnostic, effects of all and of new people; `cli`: `fedci
+run` and `fedci report` of three sites of 2,600 people (d = 10). Each in a process of its own that compiles anew
+(`any_version`), the old before the new and the next time after it, so that whatever else the machine does falls on
+both. `--old` is a folder with the sources of that version, or a commit of this repository, of which `git archive` makes
+one; its packages are those installed here. Processor seconds count what the process did itself, on however busy a
+machine.
 """
 
 from __future__ import annotations

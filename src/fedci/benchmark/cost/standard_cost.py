@@ -1,13 +1,13 @@
 """What the policy `standard` costs as it stands, at sizes that sites admit: effects beside those of `simulation`.
 
-    python -m fedci.benchmark.cost.standard_cost [--replications 3] [--first 0] [--data 0 1] [--ist FILE] --out cells.csv …
+    python -m fedci.benchmark.cost.standard_cost [--replications 3] [--first 0] [--data 0 1] [--ist FILE] --out FILE …
 
-`standard`: the preset `few`, with noise on sums (s = 0.5) drawn at the sites and noise on outcomes (δ = 0.1); `simulation`: the
-preset `default`, nothing noised or withheld. Along s at δ = 0.1 and along δ at s = 0.5 too, all on the same people; s = 0 is
-the same straight model without noise. A size that s = 1 would refuse is fitted all the same. Errors are √PEHE of new people at their
-sites, the rms of the sites' own averages, and the average of all; of the stroke trial, where nobody knows the truth, the
-average and its sd. Cells that a file has are not made again; of several files all are read, the first is added to.
-`fedci.benchmark.pages.privacy_page` makes table and figures.
+`standard`: the preset `few`, with noise on sums (s = 0.5) drawn at the sites and noise on outcomes (δ = 0.1);
+`simulation`: the preset `default`, nothing noised or withheld. Along s at δ = 0.1 and along δ at s = 0.5 too, on the
+same people; s = 0 is the same straight model without noise. A size that s = 1 would refuse is fitted all the same.
+Errors are √PEHE of new people at their sites, the rms of sites' own averages, and the average of all; of the stroke
+trial, where nobody knows the truth, the average and its sd. Cells that a file has are not made again; of several files
+all are read, the first is added to. `fedci.benchmark.pages.privacy_page` makes table and figures.
 """
 
 from __future__ import annotations
@@ -56,13 +56,15 @@ class Way(NamedTuple):
         if self.policy == "simulation":
             return Study(**columns, policy="simulation", diagnostics={"enabled": False})
         noise = {"name": "custom", "sum_noise": self.s, "outcome_noise": self.delta}
-        return Study(**columns, policy="standard" if (self.s, self.delta) == (S, DELTA) else noise, preset="few",
+        return Study(**columns, policy="standard" if self == STANDARD else noise, preset="few",
                      diagnostics={"enabled": False})
 
 
 SIMULATION = Way("simulation", 0.0, 0.0)
-WAYS = (*dict.fromkeys([Way("standard", S, DELTA), Way("standard", S, 0.0), *(Way("standard", s, DELTA) for s in SUM_NOISE),
-                        *(Way("standard", S, delta) for delta in OUTCOME_NOISE)]), SIMULATION)
+STANDARD = Way("standard", S, DELTA)
+WAYS = (*dict.fromkeys([STANDARD, STANDARD._replace(delta=0.0), STANDARD._replace(s=NONE, delta=0.0),
+                        *(STANDARD._replace(s=s) for s in SUM_NOISE),
+                        *(STANDARD._replace(delta=delta) for delta in OUTCOME_NOISE)]), SIMULATION)
 
 
 class Cell(NamedTuple):
@@ -106,7 +108,8 @@ def fitted(way: Way, frames: dict[str, pd.DataFrame], covariates: Any, treatment
 def simulated(data: str, splits: Sequence[Split], replication: int, way: Way) -> Cell:
     frames = {f"s{k}": split.train.frame() for k, split in enumerate(splits)}
     result, seconds = fitted(way, frames, splits[0].train.names, "w", "y", replication)
-    effects = [(split.test.cate, result.effect_posterior(split.test.frame(), f"s{k}")) for k, split in enumerate(splits)]
+    effects = [(split.test.cate, result.effect_posterior(split.test.frame(), f"s{k}"))
+               for k, split in enumerate(splits)]
     error = np.concatenate([effect.mean - truth for truth, effect in effects])
     inside = [(low <= truth) & (truth <= high) for truth, (low, high) in
               ((truth, effect.interval()) for truth, effect in effects)]
@@ -148,7 +151,8 @@ def _cost(result: Result) -> tuple[int, float]:
 
 def cells(replications: Sequence[int], data: Sequence[str], ist: Path | None, ways: Sequence[Way],
           done: Collection[Cell]) -> Iterator[Cell]:
-    """Those that are not there yet. A replication whose sites `standard` refuses for how they differ is passed over."""
+    """Those that are not there yet. A replication whose sites `standard` refuses for how they differ is passed over: of
+    `simulation` alone, where `standard` has no cell."""
     there = {cell[:5] for cell in done}
 
     def missing(name: str, replication: int) -> list[Way]:
@@ -159,20 +163,26 @@ def cells(replications: Sequence[int], data: Sequence[str], ist: Path | None, wa
         yield from (stroke(rows, way) for way in left)
     for replication in replications:
         for name in data:
+            if not (left := missing(name, replication)) or not ({*left, *_kept(there, name, replication)} & {STANDARD}):
+                continue
             make, people = MAKERS[name]
             splits = make(replication, Sizes(SITES, train=people, test=NEW, validation=1))
             try:
-                for way in missing(name, replication):
+                for way in left:
                     yield simulated(name, splits, replication, way)
             except DisclosureError as refusal:
                 print(f"{name}, replication {replication}: {refusal.message}", flush=True)
+
+
+def _kept(there: Collection[tuple[Any, ...]], name: str, replication: int) -> list[Way]:
+    return [Way(*key[2:]) for key in there if key[:2] == (name, replication)]
 
 
 def refusal(people: int = 200) -> str:
     """What sites of DATA-1 with so few people say to `standard`."""
     splits = MAKERS["DATA-1"][0](0, Sizes(SITES, train=people, test=1, validation=1))
     try:
-        simulated("DATA-1", splits, 0, Way("standard", S, DELTA))
+        simulated("DATA-1", splits, 0, STANDARD)
     except DisclosureError as refused:
         return refused.message
     return ""

@@ -139,7 +139,9 @@ def tree_of(old: str, folder: Path) -> Path:
 def cells(trees: dict[str, Path], studies: Sequence[str], times: int, folder: Path) -> Iterator[Cell]:
     for study in studies:
         place = folder / study
-        asked = cli_study(place) if study == CLI else plan(int(study), place)
+        asked = None if study == CLI else plan(int(study), place)
+        if asked is None:
+            cli_study(place)
         for number in range(times):
             for which in (OLD, NOW) if number % 2 == 0 else (NOW, OLD):
                 found = measure(trees[which], asked) if asked else commands(trees[which], place)

@@ -46,8 +46,8 @@ class NoisedFamily(FewFamily):
 
     def rows(self, x: np.ndarray, w: np.ndarray, y: np.ndarray, u: np.ndarray, index: int, added: float = 0.0,
              cluster: np.ndarray | None = None, time: np.ndarray | None = None) -> Rows:
-        """σ² is the variance of what is told of an outcome, that of the noise on outcomes in it: products are told once,
-        over σ̂² of the prior, and those over σ̂² + added would be no multiple of those over σ² + added."""
+        """σ² is the variance of what is told of an outcome, that of its noise in it: products are told once, over σ̂² of
+        the prior, and those over σ̂² + added would be no multiple of those over σ² + added."""
         return super().rows(x, w, y, u, index, 0.0, cluster, time)
 
     @property

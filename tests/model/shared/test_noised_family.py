@@ -59,13 +59,15 @@ def test_slopes_of_the_effect_are_found(under_standard):
 
 
 def test_the_average_is_known_as_well_as_noise_on_outcomes_lets_it():
-    """Its sd grows by √(1 + δ² Var y/σ²), σ = 0.5 of these people; with sums all but exact. To the size of sites' own
-    levels, which chance moves."""
-    those, _ = sites(3000)
+    """Its sd grows by √(1 + δ² Var y/σ²), also where σ² is far from the prior's; with sums all but exact. To what the
+    prior of the sites' own levels makes of it: some per cent."""
+    rng = np.random.default_rng(0)
+    those = [Source(one.name, one.data.assign(y=one.data.y + 3.0 * rng.standard_normal(len(one.data))))
+             for one in sites(3000)[0]]
     outcomes = np.concatenate([one.data.y for one in those])
-    policy = plan(NONE).policy.model_dump() | {"name": "custom", "moment_digits": 4, "max_rounds": 50}
-    quiet, loud = (FedCI(standard(policy=policy | {"outcome_noise": delta})).fit(those).ate() for delta in (0.0, 0.5))
-    assert loud.sd / quiet.sd == pytest.approx(np.sqrt(1 + outcomes.var()), rel=0.05)
+    policies = [{"name": "custom", "sum_noise": NONE, "outcome_noise": delta} for delta in (0.0, 0.5)]
+    quiet, loud = (FedCI(standard(policy=policy)).fit(those).ate() for policy in policies)
+    assert loud.sd / quiet.sd == pytest.approx(np.sqrt(1.0 + 0.25 * outcomes.var() / 9.25), rel=0.03)
 
 
 def test_a_small_study_is_refused_with_what_would_do():

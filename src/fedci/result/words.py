@@ -299,8 +299,8 @@ def _sensitivity(result: Result, alpha: float) -> list[str]:
 
 def warnings(study: Study, outcome: Outcome, diagnostics: Diagnostics | None) -> tuple[str, ...]:
     """Everything a reader of the effects should know before trusting them."""
-    return (*outcome.warnings, *_of_diagnostics(diagnostics), *_of_the_fit(study, outcome), *_of_linkage(outcome),
-            *_of_jitters(outcome), *_of_sizes(study, outcome))
+    return (*outcome.warnings, *_of_diagnostics(diagnostics), *_of_the_fit(study, outcome), *_of_straightness(study),
+            *_of_linkage(outcome), *_of_jitters(outcome), *_of_sizes(study, outcome))
 
 
 def _of_diagnostics(diagnostics: Diagnostics | None) -> Iterator[str]:
@@ -316,6 +316,13 @@ def _of_the_fit(study: Study, outcome: Outcome) -> Iterator[str]:
     if verdict != optimise.CONVERGED:
         yield (f"the fit {'has ' if verdict == optimise.DIVERGED else 'was '}{verdict} after "
                f"{len(outcome.fit.rounds)} rounds: effects may still move. Raise optimiser.rounds or lower the rate.")
+
+
+def _of_straightness(study: Study) -> Iterator[str]:
+    if study.noises_sums:
+        yield ("sums have noise (policy.sum_noise), so outcome and effect were fitted as straight in every covariate: "
+               "intervals of people's effects say how well that straight effect is known, and miss "
+               "people where the true one bends. Those of averages over everybody do not rest on it as much.")
 
 
 def _of_linkage(outcome: Outcome) -> Iterator[str]:

@@ -306,7 +306,7 @@ def _noised_effects(run: Run, ready: Prepared, ask: Ask, noise: SumNoise) -> tup
     t, s = run.table, ready.units.y_sd
     x, y = ready.model.clipped(ready.units.filled(t.x), ready.units.outcome(t.y))
     draw = noise.drawn("effects", digest_of_numbers(*_units(ready)))
-    sums = ready.model.noised_effects(ask.arrays, x, t.w, y, t.added / s**2, draw)
+    sums = ready.model.noised_effects(ask.arrays, x, t.w, y, draw)
     told = {name: part * s ** POWERS[name] for name, part in sums.items()}
     posterior = Posterior(*ready.model.received(ask.arrays, int(ready.rows.index)), ready.model.options.jitter)
     return replace(run, posterior=posterior), Part(told | {"people": population_sizes(t.by_arm)})

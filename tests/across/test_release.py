@@ -66,7 +66,7 @@ def test_the_sbom_names_all_that_the_package_needs_and_is_the_same_again():
 
 
 def test_one_version_stands_everywhere():
-    """In the package, the citation, the R package, the changelog's first heading and the upgrade notes; with its day."""
+    """In the package, the citation, the R package, the changelog's heading and the upgrade notes; with its day."""
     cited = (ROOT / "CITATION.cff").read_text()
     assert f"\nversion: {__version__}\n" in cited
     assert f"\nVersion: {__version__}\n" in (ROOT / "r" / "DESCRIPTION").read_text()

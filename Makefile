@@ -153,11 +153,11 @@ bench-scale: .venv .venv-benchmark
 	.venv-benchmark/bin/python -m fedci.benchmark.cost.hot --out benchmarks/results/scale
 	$(BIN)/python -m fedci.benchmark.pages.scale_page benchmarks/results/scale docs/performance.md
 
-# Attacks, faults, fuzzers, protections taken out and a soak of 1000 rounds; their table in docs/assurance.md. About three quarters
-# of an hour.
+# Attacks, faults, fuzzers, protections taken out and a soak of 1000 rounds, JOBS rows at a time; their table in docs/assurance.md.
+# Cut, it goes on with `python assurance/run.py --missing`.
 assurance: .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[assurance]'
-	$(BIN)/python assurance/run.py
+	$(BIN)/python assurance/run.py --jobs $(JOBS)
 
 # Style, and types: mypy reads the package in half a minute, and again in seconds.
 lint: .venv

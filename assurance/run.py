@@ -1,22 +1,27 @@
 """`make assurance`: attacks, faults, fuzzers, protections taken out and the soak; their table in docs/assurance.md.
 
-    python assurance/run.py [--seconds 30] [--soak 1000] [--only WORD] [--missing] [--quick] [--out FILE]
+    python assurance/run.py [--seconds 30] [--soak 1000] [--only WORD] [--missing] [--jobs 2] [--quick] [--out FILE]
 
 A row: what was tried, how often, how often it was survived, and how often something was lost (must be 0). The page has
 the tree that its rows are of (what git has of its code): a run of some rows leaves those of the same
-tree as they are, and marks others; `--missing` runs what the page has not of this tree.
+tree as they are, and marks others; `--missing` runs what the page has not of this tree. The page is written after
+each row: a run that is cut leaves whole ones, and `--missing` goes on from there.
 """
 
 from __future__ import annotations
 
 import argparse
 import hashlib
+import itertools
 import json
+import os
 import re
 import subprocess
 import sys
 import tempfile
 import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -230,6 +235,7 @@ def main() -> None:
     parser.add_argument("--soak", type=int, default=1000, help="rounds of the soak; 0: none")
     parser.add_argument("--only", default="", help="rows with this word in their names; the others stay")
     parser.add_argument("--missing", action="store_true", help="rows that the page has not of this tree")
+    parser.add_argument("--jobs", type=int, default=1, help="rows at a time, each on a core of its own")
     parser.add_argument("--quick", action="store_true", help="people: fewer starts, lies and jobs")
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "assurance.md")
     how = parser.parse_args()
@@ -242,11 +248,46 @@ def main() -> None:
     tries |= {SOAK: lambda: soaked(how.soak)} if how.soak else {}
     rows = written(how.out) if how.only or how.missing else {}
     done = {what for what, row in rows.items() if how.missing and not row.note.endswith(EARLIER)}
-    for what in [what for what in tries if how.only in what and what not in done]:
-        rows[what] = tries[what]()
-        print(*rows[what], sep=" | ", flush=True)
-        how.out.write_text(page([rows[name] for name in (*SUITES, *tries) if name in rows]), encoding="utf-8")
+    todo = {what: attempt for what, attempt in tries.items() if how.only in what and what not in done}
+    for row in made(todo, how.jobs):
+        rows[row.what] = row
+        print(*row, sep=" | ", flush=True)
+        kept(how.out, page([rows[name] for name in (*SUITES, *tries) if name in rows]))
     raise SystemExit(any(row.lost for row in rows.values()))
+
+
+def made(todo: dict[str, Callable[[], Row]], jobs: int) -> Iterator[Row]:
+    """Rows as they come to an end, `jobs` at a time: each is a process of its own. The longest begins first."""
+    threads = itertools.count()
+    with ThreadPoolExecutor(jobs, initializer=lambda: on_core(next(threads), jobs)) as pool:
+        rows = [pool.submit(tried, what, todo[what]) for what in sorted(todo, key=lambda what: what != SOAK)]
+        try:
+            for row in as_completed(rows):
+                yield row.result()
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def on_core(number: int, jobs: int) -> None:
+    """What this thread starts computes there: two rows that share two cores wait for each other's threads."""
+    if jobs > 1 and hasattr(os, "sched_setaffinity"):
+        known = sorted(os.sched_getaffinity(0))
+        os.sched_setaffinity(0, {known[number % len(known)]})
+
+
+def tried(what: str, attempt: Callable[[], Row]) -> Row:
+    """A row that comes to no end is one that lost, and keeps no other from being run."""
+    try:
+        return attempt()
+    except Exception as error:  # whatever a script left unsaid
+        return Row(what, 1, 0, ended_early(f"{type(error).__name__}: {error}"))
+
+
+def kept(path: Path, text: str) -> None:
+    """The whole page or the one before."""
+    part = path.with_name(f"{path.name}.part")
+    part.write_text(text, encoding="utf-8")
+    part.replace(path)
 
 
 def tree() -> str:

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from fedci.version import __version__
+
 ROOT = Path(__file__).parents[2]
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
 
@@ -61,6 +63,17 @@ def test_the_sbom_names_all_that_the_package_needs_and_is_the_same_again():
     assert {one["ref"] for one in made["dependencies"]} == refs
     assert all(set(one["dependsOn"]) <= refs for one in made["dependencies"])
     assert json.dumps(made) == json.dumps(sbom.sbom("fedci", frozenset()))
+
+
+def test_one_version_stands_everywhere():
+    """In the package, the citation, the R package, the changelog's heading and the upgrade notes; with its day."""
+    cited = (ROOT / "CITATION.cff").read_text()
+    assert f"\nversion: {__version__}\n" in cited
+    assert f"\nVersion: {__version__}\n" in (ROOT / "r" / "DESCRIPTION").read_text()
+    heading = re.search(r"^## (\S+) \((\d{4}-\d\d-\d\d)\)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert heading[1] == __version__
+    assert f'\ndate-released: "{heading[2]}"\n' in cited
+    assert (ROOT / "docs" / "upgrading.md").read_text().startswith(f"# Upgrading from 0.1.0 to {__version__}\n")
 
 
 def test_the_readmes_commands_are_found():

@@ -168,9 +168,8 @@ def _effects(result: Result, data: Any, site: str | None, outcome_noise: bool,
         rows = len(next(iter(chunk.values())).cells)
         if rows == 0:
             continue
-        place = "new people" if start == 0 else f"new people from row {start + 1} on"
-        x = design_chunk(study, chunk, place)
-        with told_of(place):
+        x = design_chunk(study, chunk, "new people", start)
+        with told_of("new people"):
             carried = [_cells(chunk[f"={name}"]) for name in keep]
         effects, more = _at(result, _same_shape(x, start), site, outcome_noise)
         effects = [Effect(effect.means[:, :rows], effect.variances[:, :rows]) for effect in effects]
@@ -185,8 +184,7 @@ def designs(result: Result, data: Any) -> Iterator[np.ndarray]:
     for chunk in coded_chunks(data, study, wanted, (), ROWS, own_columns("new", study)):
         rows = len(next(iter(chunk.values())).cells)
         if rows:
-            place = "new people" if start == 0 else f"new people from row {start + 1} on"
-            yield design_chunk(study, chunk, place)
+            yield design_chunk(study, chunk, "new people", start)
         start += rows
     if not start:
         raise UsageError("the table of people has no rows: give at least one person")

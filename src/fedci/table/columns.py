@@ -244,7 +244,9 @@ def _parquet_chunks(path: Path, wanted: Sequence[str], rows: int) -> Iterator[di
 
 def _csv_names(path: Path) -> list[str]:
     with path.open("rb") as file:
-        return _header(file.read(STREAM_BLOCK_BYTES).removeprefix(b"\xef\xbb\xbf").decode(errors="replace").encode())
+        start = file.read(STREAM_BLOCK_BYTES)
+    _check_not_utf16(start)
+    return _header(start.removeprefix(b"\xef\xbb\xbf").decode(errors="replace").encode())
 
 
 def _csv_chunks(path: Path, wanted: Sequence[str], rows: int) -> Iterator[dict[str, Column]]:
@@ -310,8 +312,7 @@ def _bytes(path: Path) -> bytes:
 
 def _check_text(data: bytes) -> None:
     """UTF-8, and quotation marks in pairs around whole cells: else rows would vanish into one cell."""
-    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise SourceError("the file is UTF-16. Save it as UTF-8")
+    _check_not_utf16(data)
     if (place := data.find(b"\0")) >= 0:
         raise SourceError(f"line {_line(data, place)} holds a NUL byte: the file is damaged, or UTF-16. "
                           "Export it as CSV in UTF-8")
@@ -323,6 +324,11 @@ def _check_text(data: bytes) -> None:
     if (stray := _stray_quote(data)) is not None:
         raise SourceError(f"line {_line(data, stray)} has a quotation mark that does not close, or opens no "
                           "whole cell. Quote whole cells, and double the marks inside")
+
+
+def _check_not_utf16(data: bytes) -> None:
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise SourceError("the file is UTF-16. Save it as UTF-8")
 
 
 def _line(data: bytes, place: int) -> int:

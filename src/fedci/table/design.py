@@ -15,6 +15,7 @@ from fedci.table.recode import coded
 from fedci.table.values import (
     SAY_VALUES,
     Column,
+    after_rows,
     count,
     level_codes,
     numbers,
@@ -41,9 +42,10 @@ def design_columns(study: Study) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return names, kinds
 
 
-def design_chunk(study: Study, columns: Mapping[str, Column], place: str) -> np.ndarray:
-    """x [n, d] from columns that were read; `place` stands before every error."""
-    with told_of(place):
+def design_chunk(study: Study, columns: Mapping[str, Column], place: str, before: int = 0) -> np.ndarray:
+    """x [n, d] from columns that were read; `place` stands before every error. `before`: how many rows of the table
+    came in earlier chunks."""
+    with told_of(place), after_rows(before):
         return design(study, columns)[0]
 
 

@@ -184,9 +184,22 @@ def refuse_rows(column: Column, values: np.ndarray, bad: np.ndarray, what: str, 
     return spared(values, bad)
 
 
+_BEFORE: ContextVar[int] = ContextVar("rows before", default=0)
+
+
+@contextmanager
+def after_rows(rows: int) -> Iterator[None]:
+    """While it lasts, so many rows of the table stand before those that are looked at: messages number the table's."""
+    token = _BEFORE.set(rows)
+    try:
+        yield
+    finally:
+        _BEFORE.reset(token)
+
+
 def row_list(bad: np.ndarray) -> str:
     """'3 rows (first: row 17)': how many, and where to look."""
-    return f"{count(bad.sum(), 'row')} (first: row {int(np.argmax(bad)) + 1})"
+    return f"{count(bad.sum(), 'row')} (first: row {int(np.argmax(bad)) + _BEFORE.get() + 1})"
 
 
 def count(number: int, noun: str) -> str:

@@ -74,6 +74,27 @@ def test_columns_that_no_study_could_use_are_left_out_with_the_reason():
     assert "some cells with text" in why["lab"]
 
 
+@pytest.mark.parametrize(("arms", "found"), [
+    (["aspirin", "placebo"], {"treated": ("aspirin",), "untreated": ("placebo",)}),
+    (["A", "B"], "none says 'untreated'"), ([1, 2], "neither 0 and 1 nor a few words")])
+def test_a_column_that_is_called_the_treatment_is_no_covariate_for_its_words(arms, found):
+    """Another column of 0 and 1 is not taken in its place."""
+    table = hospital().drop(columns="treated").assign(arm=arms * 40)
+    if isinstance(found, str):
+        with pytest.raises(DataError, match=f"column 'arm' .*{found}"):
+            propose(table)
+    else:
+        study = propose(table).study
+        assert (study.treatment, study.coding["arm"].plain()) == ("arm", found)
+        assert "sex" in [one.name for one in study.covariates]
+
+
+def test_codes_with_zeros_in_front_are_no_numbers():
+    table = hospital().assign(district=["01069", "04109"] * 40)
+    why = {guess.look.name: guess.why for guess in propose(table).guesses if guess.role == "left out"}
+    assert "codes" in why["district"]
+
+
 def test_words_for_unknown_among_numbers_are_missing_codes():
     table = hospital().astype({"age": object})
     table.loc[[3, 9], "age"] = ["unknown", "?"]

@@ -43,14 +43,15 @@ AFTER = re.compile(r"death|dead|died|mortal|surviv|event|complic|recur|relaps|re
 """Names of what happens after a treatment."""
 BEFORE = 3
 """Columns that stand before the treatment in a table whose order says something."""
-YES, NO = ("y", "yes", "ja", "oui", "si", "true"), ("n", "no", "nein", "non", "false", "none", "control", "placebo")
+YES, NO = ("y", "yes", "ja", "oui", "si", "true"), ("n", "no", "nein", "non", "false", "none", "control", "placebo",
+                                                     "sham", "usual care", "standard care", "untreated", "unexposed")
 UNKNOWN = ("u", "unk", "unknown", "?", "9", "99")
 """Words of columns of yes and no, and of arms, in small letters."""
 NOT_KNOWN = (*UNKNOWN, "-", "--", "missing", "not known", "not done", "n.d.", "nd", "n.k.", "nk", "k.a.", "inconnu")
 """Words among numbers."""
 LEFT_OUT = {"text": "text of many kinds", "constant": "one value only", "empty": "no values",
             "dates": "dates: make days of them by date and since", "numbering": "it numbers the rows of this file",
-            "mixed": "numbers, and some cells with text"}
+            "mixed": "numbers, and some cells with text", "codes": "codes: numbers that begin with 0"}
 """Why a column has no role, by what its cells look like."""
 FEW_CANDIDATES = 6
 """Among more columns of two values, none of which is named so, nobody guesses the treatment."""
@@ -66,6 +67,7 @@ HORIZON = 0.8
 """Of the time that nine of ten are followed no longer than: a first guess of where curves are compared."""
 FEW_LEVELS = 12
 """Words of more kinds than this are text, not levels; whoever knows better writes them in."""
+LEADING_ZERO = r"^\s*0\d+\s*$"
 RARE = 10
 """A level that fewer people have is named in a remark."""
 
@@ -89,6 +91,8 @@ class Look:
     """Of numbers that are never negative, their 90% quantile."""
     counts: bool = False
     """Whether they are few whole numbers from 0 on."""
+    two: bool = False
+    """Whether they are two numbers."""
     whole: bool = False
     """Whether they are whole numbers from 0 on: how often something happened, if the name says so too."""
 
@@ -197,7 +201,7 @@ def propose(data: Any, name: str = "study", policy: str = "standard", roles: Rol
 
 def _look(column: Column) -> Look:
     with told_of(f"column {column.name!r}"):
-        for read in (_as_binary, _as_numeric, _as_numeric_but_unknown, _as_words):
+        for read in (_as_binary, _as_codes, _as_numeric, _as_numeric_but_unknown, _as_words):
             try:
                 if (look := read(column)) is not None:
                     return look
@@ -214,6 +218,15 @@ def _as_binary(column: Column) -> Look | None:
     return Look(name=column.name, kind="binary", missing=_share(values)) if np.ptp(known) else None
 
 
+def _as_codes(column: Column) -> Look | None:
+    """Of postal codes and the like the zeros in front would be lost."""
+    text = words(column)
+    if not pc.any(pc.match_substring_regex(text, LEADING_ZERO)).as_py():
+        return None
+    return Look(name=column.name, kind="unique" if len(pc.unique(text)) == len(text) else "codes",
+                missing=float(text.null_count / max(len(text), 1)))
+
+
 def _as_numeric(column: Column) -> Look | None:
     values = numbers(column, "look again")
     known = values[~np.isnan(values)]
@@ -225,7 +238,8 @@ def _as_numeric(column: Column) -> Look | None:
     if whole and len(np.unique(known)) == len(values) and IDENTITY.search(column.name):
         return Look(name=column.name, kind="unique", missing=0.0)
     counts = whole and known.min() == 0 and len(np.unique(known)) <= FEW_LEVELS
-    return Look(name=column.name, kind="numeric", missing=_share(values), range=_round_range(known.min(), known.max()),
+    return Look(name=column.name, kind="numeric", missing=_share(values), two=len(np.unique(known)) == 2,
+                range=_round_range(known.min(), known.max()),
                 positive=float(np.quantile(known, 0.9)) if known.min() >= 0 else None, counts=counts,
                 whole=whole and known.min() == 0)
 
@@ -351,7 +365,11 @@ def _beside(look: Look, type: str) -> Guess:
 
 def _guessed_treatment(looks: Sequence[Look]) -> Look:
     fits = [look for look in looks if look.kind == "binary"]
-    if len(fits) > FEW_CANDIDATES and not any(TREATMENT.search(look.name) for look in fits):
+    named = [look for look in looks if TREATMENT.search(look.name) and (
+        look.kind in ("binary", "categorical") or look.two)]
+    if named and not any(look.kind == "binary" for look in named):
+        return _arms(named[0])
+    if len(fits) > FEW_CANDIDATES and not named:
         raise DataError(f"{len(fits)} columns hold two values, and no name says which is the treatment. Say it with "
                         f"--treatment NAME")
     return _arms(_chosen(looks, TREATMENT, ("binary",), "the treatment: a column of 0 and 1"))

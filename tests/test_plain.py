@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 import pytest
 
-from fedci import FedCI, Risks, UsageError, compare, release
+from fedci import FedCI, Query, Rates, Risks, Survival, UsageError, compare, release
 from fedci.errors import SiteError
 from fedci.plain import LONGEST, MOST, all_plain, plain, printable
 from tests_support import fit, frame, hospitals, study
@@ -31,6 +31,20 @@ def test_length_and_number_are_bounded():
     assert all_plain(["a"] * (MOST + 7)) == ["a"] * MOST + ["and 7 more"]
 
 
+CURVES = Survival(np.array([90.0, 180.0]), np.full((4, 2), 0.8), np.full((4, 2), 0.9))
+
+
+@pytest.mark.parametrize(("one", "words"), [
+    (Rates(np.full(4, 1.5), np.full(4, 1.25)), "Rates: untreated 1.5, treated 1.25; difference -0.25 ("),
+    (Risks(np.full(4, 0.2), np.full(4, 0.3)), "Risks: untreated 0.2, treated 0.3; difference 0.1 ("),
+    (Rates(np.ones((4, 3)), np.ones((4, 3))), "Rates of 3 people"),
+    (CURVES, "Survival at 2 times up to 180: at the last untreated 0.8, treated 0.9; difference 0.1 ("),
+    (CURVES.rmst(), "Mean times: untreated "),
+    (Query("SELECT 1\n" * 99, "lyon", "query a.sql"), "Query of site 'lyon': query a.sql, 99 lines")])
+def test_what_is_compared_says_what_it_is(one, words):
+    assert words in repr(one)
+
+
 def test_what_people_look_at_is_within_a_screen_and_shows_no_row():
     """Every public object that somebody may leave at the end of a cell."""
     sources = hospitals(40, 37)
@@ -40,7 +54,9 @@ def test_what_people_look_at_is_within_a_screen_and_shows_no_row():
     table = sources[0].read(result.study)
     frozen = [sources[0], table, result.study, result, result.ate(), people, result.diagnostics, FedCI(result.study),
               release(result.study, table), compare(result, result),
-              Risks(np.full(4, 0.2), np.full(4, 0.3)), Risks(np.zeros((4, 3)), np.ones((4, 3)))]
+              *(kind(np.full(4, 0.2), np.full(4, 0.3)) for kind in (Risks, Rates)), CURVES, CURVES.rmst(),
+              Risks(np.zeros((4, 3)), np.ones((4, 3))), Survival(CURVES.times, np.ones((4, 3, 2)), np.ones((4, 3, 2)))]
+    assert [type(one).__name__ for one in frozen if "array(" in repr(one)] == []
     for one in frozen:
         text = repr(one)
         assert len(text.splitlines()) <= 24, text

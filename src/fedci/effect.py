@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy.special import expit, logit, ndtr, ndtri
@@ -153,12 +153,14 @@ class Rates(Shown):
 
     untreated: np.ndarray
     treated: np.ndarray
+    called: ClassVar[str] = "Rates"
 
     def shown(self) -> str:
         if self.untreated.ndim > 1:
-            return f"Risks of {self.untreated.shape[-1]} people: .of_untreated, .of_treated and .difference have each"
-        return (f"Risks: untreated {self.of_untreated.mean:.4g}, treated {self.of_treated.mean:.4g}; difference "
-                f"{self.difference.shown().removeprefix('Effect ')}")
+            return (f"{self.called} of {self.untreated.shape[-1]} people: .of_untreated, .of_treated and .difference "
+                    f"have each")
+        return (f"{self.called}: untreated {self.of_untreated.mean:.4g}, treated {self.of_treated.mean:.4g}; "
+                f"difference {self.difference.shown().removeprefix('Effect ')}")
 
     @property
     def of_untreated(self) -> Effect:
@@ -183,9 +185,11 @@ class Rates(Shown):
         return np.maximum(value, 1e-12)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Risks(Rates):
     """Risks of an outcome of 0 and 1, in the same form."""
+
+    called: ClassVar[str] = "Risks"
 
     @property
     def odds_ratio(self) -> Effect:

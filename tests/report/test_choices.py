@@ -33,6 +33,11 @@ def test_the_first_screen_answers_four_questions(result):
     assert not any(sign in words for sign in ("()", "result.", "print"))
 
 
+def test_how_sure_it_is_tells_of_clusters(result):
+    by_ward = choices.glance(replace(result, study=result.study.changed(cluster="ward")), 0.05)
+    assert by_ward.rows[1][1].endswith("; people who share ward at a site count as alike, not as apart")
+
+
 def test_means_of_the_arms_differ_by_the_effect(result):
     """Those of numbers are made of the arms' own means and the effects over the treated and the untreated."""
     known = Described(people=(40, 37), columns=(), outcome=Crude(untreated=5.0, treated=7.0, sd=0.2))

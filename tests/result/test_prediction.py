@@ -71,7 +71,9 @@ def test_people_elsewhere_need_no_rows(place, tmp_path):
     np.testing.assert_allclose(pd.read_csv(tmp_path / "x.csv").effect, whole.effect(people), rtol=1e-8)
 
 
-def test_a_failed_prediction_leaves_no_file_and_names_the_row(place, tmp_path, capsys):
+def test_a_failed_prediction_leaves_no_file_and_names_the_row(place, tmp_path, capsys, monkeypatch):
+    """The table's own row, of whatever chunk."""
+    monkeypatch.setattr("fedci.result.prediction.ROWS", 500)
     people = pd.read_csv(place / "new.csv")
     people["age"] = people.age.astype(object)
     people.loc[700, "age"] = "old"
@@ -79,5 +81,5 @@ def test_a_failed_prediction_leaves_no_file_and_names_the_row(place, tmp_path, c
     code, _, err = told(capsys, "predict", place / "result", tmp_path / "new.csv", "--out", tmp_path / "x.csv",
                         "--quiet")
     assert code == 2
-    assert "'age' holds text" in err
+    assert "'age' holds text in 1 row (first: row 701)" in err
     assert sorted(path.name for path in tmp_path.iterdir()) == ["new.csv"]

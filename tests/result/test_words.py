@@ -23,6 +23,13 @@ def test_whom_linkage_left_out(excluded, keep, said):
     assert words.linkage(excluded, keep) == said
 
 
+def test_that_people_are_alike_within_clusters_is_said_at_once(result):
+    assert "cluster" not in result.summary()
+    by_ward = replace(result, study=result.study.changed(cluster="ward"))
+    third = by_ward.summary().splitlines()[2]
+    assert third.startswith("People of a site who share 'ward' count as a cluster")
+
+
 def test_what_carries_the_outcome(result):
     parts = result.outcome.layout.model.driver_parts
     table = pd.DataFrame({"part": ["lines", "direction 1", "direction 2", "products and thresholds", "sites' own"],

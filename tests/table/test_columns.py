@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from fedci.errors import FedciError, SourceError
 from fedci.study.study import Study
+from fedci.table.columns import read_columns
 from fedci.table.source import Source
 from fedci.table.table import Table
 from support.tables import ROWS, SMALL, as_csv, read, study, told
@@ -66,6 +67,31 @@ def test_a_first_line_that_is_no_header_is_not_shown(frame, tmp_path):
     message = told(path, covariates=["age"])
     assert "ages" not in message
     assert "header" in message
+
+
+@pytest.mark.parametrize(("change", "fragment"), [
+    (lambda text: text.upper(), "it writes 'W', and the study 'w'"),
+    (lambda text: "Report of the ward\n" + text, "Is there a header in the first line"),
+    (lambda text: text.replace("age,bmi", "Age,BMI", 1), "columns 'age', 'bmi' are missing, did you mean 'Age'?")])
+def test_a_header_of_other_names_is_told_with_its_remedy(frame, tmp_path, change, fragment):
+    path = as_csv(frame[["w", "y", "age", "bmi"]], tmp_path / "lyon.csv")
+    path.write_text(change(path.read_text()))
+    message = told(path, covariates=["age", "bmi"])
+    assert fragment in message
+    assert "columns.toml" in message
+
+
+@pytest.mark.parametrize(("change", "fragment"), [
+    (lambda text: text.replace(",", ";"), "semicolons"), (lambda text: text.replace(",", "\t"), "tabs"),
+    (lambda text: "Report of the ward\n" + text, "line 2 has 4 cells, the header has 1. Remove what stands above"),
+    (lambda text: "sep=,\n" + text, "line 2 has 4 cells, the header has 2. Remove what stands above")])
+def test_all_columns_of_a_file_that_is_no_table(frame, tmp_path, change, fragment):
+    """As `fedci init` reads it, which knows no names yet."""
+    path = as_csv(frame[["w", "y", "age", "bmi"]], tmp_path / "lyon.csv")
+    assert list(read_columns(path, None, 10**9)) == ["w", "y", "age", "bmi"]
+    path.write_text(change(path.read_text()))
+    with pytest.raises(SourceError, match=fragment):
+        read_columns(path, None, 10**9)
 
 
 # ── properties ──────────────────────────────────────────────────────────────────────────────────────────────

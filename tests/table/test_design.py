@@ -36,6 +36,12 @@ def test_an_array_cannot_say_levels():
         design_from(study(), np.ones((2, 4)), "lyon")
 
 
+def test_one_person_is_a_table_of_one_row(frame):
+    for person, way in ((frame.iloc[0], "to_frame"), (frame.iloc[0].to_dict(), r"pd.DataFrame\(\[X\]\)")):
+        with pytest.raises(UsageError, match=way):
+            design_from(study(), person, "lyon")
+
+
 def test_new_patients_meet_the_same_checks(frame):
     with pytest.raises(DataError, match=r"site 'new': column 'age' .* range \[0, 120\]"):
         design_from(study(), frame.assign(age=121), "new")

@@ -46,10 +46,18 @@ def test_fit_of_one_table_is_fit_of_its_sites():
 
 @pytest.mark.parametrize(("table", "column", "words"), [
     ([1, 2], "a", "pass a DataFrame"), (pd.DataFrame({"country": ["a"]}), "counry", "did you mean 'country'"),
-    (pd.DataFrame({"country": ["a", None]}), "country", "1 rows name no site")])
+    (pd.DataFrame({"country": ["a", None]}), "country", "1 row of the table names no"),
+    (pd.DataFrame([["a", "b"]], columns=["country", "country"]), "country", "more than once"),
+    (pd.DataFrame({"country": ["St. Mary", "St-Mary", "St--Mary"]}), "country", "two of its sites"),
+    (pd.DataFrame({"country": ["Ö", "Ä"]}), "country", "would both be called '-'")])
 def test_what_cannot_be_parted_is_told(table, column, words):
     with pytest.raises(UsageError, match=words):
         parted(table, column)
+
+
+def test_blanks_and_capitals_make_no_site_of_their_own():
+    sources = parted(pd.DataFrame({"country": ["UK", "uk ", 7, 7.0], "a": range(4)}), "country")
+    assert [(source.name, len(source.data)) for source in sources] == [("7", 2), ("uk", 2)]
 
 
 def test_names_of_sites():

@@ -18,6 +18,18 @@ def test_all_problems_are_told_and_each_once(frame):
     assert all(one.startswith("site 'lyon'") for one in found)
 
 
+def test_semicolons_are_told_and_not_a_lost_header(frame, tmp_path):
+    path = tmp_path / "lyon.csv"
+    frame.to_csv(path, index=False, sep=";", decimal=",")
+    [found] = problems(study(), Source("lyon", path))
+    assert "separated by semicolons" in str(found)
+
+
+def test_where_no_row_is_left_the_columns_are_asked_after(frame):
+    [found] = problems(study(rows_without="drop"), Source("lyon", frame.assign(y=None)))
+    assert "no row has both its treatment and its outcome" in str(found)
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_no_problems_is_the_same_as_a_table_that_can_be_read(seed):
     """On tables damaged at random, `problems` is empty exactly where `Source.read` works."""

@@ -62,6 +62,55 @@ def test_init_leaves_out_what_no_study_can_name(tmp_path, capsys):
     assert "no name for a study" in (tmp_path / "s.toml").read_text()
 
 
+def test_columns_that_no_study_could_use_are_left_out_with_the_reason():
+    days = pd.date_range("2020-01-01", periods=80)
+    table = hospital().assign(admitted=days.astype(str), born=days, number=range(1, 81), **{"Unnamed: 0": range(80)})
+    table["lab"] = ["<3", *(f"{k / 7:.3f}" for k in range(79))]
+    why = {guess.look.name: guess.why for guess in propose(table).guesses if guess.role == "left out"}
+    assert "dates" in why["admitted"]
+    assert "dates" in why["born"]
+    assert "numbers the rows" in why["number"]
+    assert "numbers the rows" in why["Unnamed: 0"]
+    assert "some cells with text" in why["lab"]
+
+
+@pytest.mark.parametrize(("arms", "found"), [
+    (["aspirin", "placebo"], {"treated": ("aspirin",), "untreated": ("placebo",)}),
+    (["A", "B"], "none says 'untreated'"), ([1, 2], "neither 0 and 1 nor a few words")])
+def test_a_column_that_is_called_the_treatment_is_no_covariate_for_its_words(arms, found):
+    """Another column of 0 and 1 is not taken in its place."""
+    table = hospital().drop(columns="treated").assign(arm=arms * 40)
+    if isinstance(found, str):
+        with pytest.raises(DataError, match=f"column 'arm' .*{found}"):
+            propose(table)
+    else:
+        study = propose(table).study
+        assert (study.treatment, study.coding["arm"].plain()) == ("arm", found)
+        assert "sex" in [one.name for one in study.covariates]
+
+
+def test_codes_with_zeros_in_front_are_no_numbers():
+    table = hospital().assign(district=["01069", "04109"] * 40)
+    why = {guess.look.name: guess.why for guess in propose(table).guesses if guess.role == "left out"}
+    assert "codes" in why["district"]
+
+
+def test_words_for_unknown_among_numbers_are_missing_codes():
+    table = hospital().astype({"age": object})
+    table.loc[[3, 9], "age"] = ["unknown", "?"]
+    found = propose(table, policy="simulation")
+    assert found.study.coding["age"].missing_codes == ("?", "unknown")
+    assert next(one for one in found.study.covariates if one.name == "age").missing == "impute"
+    assert problems(found.study, Source("lyon", table)) == []
+
+
+def test_an_outcome_that_is_named_so_is_taken_though_some_lack_it():
+    table = hospital().assign(weight=np.arange(80.0) ** 1.5)
+    table.loc[5, "ldl_change"] = np.nan
+    study = propose(table).study
+    assert (study.outcome, study.rows_without) == ("ldl_change", "drop")
+
+
 def test_init_without_a_treatment_says_what_is_needed(tmp_path, capsys):
     pd.DataFrame({"age": [1.5, 2.5, 3.5], "y": [1.0, 2.0, 3.5]}).to_csv(tmp_path / "a.csv", index=False)
     code, _, err = told(capsys, "init", tmp_path / "a.csv", "--out", tmp_path / "s.toml")

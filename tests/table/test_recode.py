@@ -254,3 +254,13 @@ def test_clusters_are_numbered_and_travel_with_their_people():
         Source("lyon", table.fillna("a")).read(few)
     with pytest.raises(StudyError, match="knows no clusters"):
         Study(treatment="w", outcome="y", covariates=["a"], cluster="school", preset="classic")
+
+
+def test_a_chunk_tells_of_rows_by_the_tables_own_numbers(tmp_path):
+    """Of what a coding does not expect, and of what a covariate cannot be."""
+    table = raw().rename(columns=str.strip).assign(SEX="M")
+    for column, cell in (("SEX", "?"), ("weight", "heavy")):
+        spoilt = table.astype({column: object})
+        spoilt.loc[44, column] = cell
+        with pytest.raises(DataError, match=r"\(first: row 45\)"):
+            list(coded_chunks(as_csv(spoilt, tmp_path / "a.csv"), STUDY, ["SEX", "index"], (), 7))

@@ -22,6 +22,24 @@ def test_a_number_is_read_as_python_reads_it(value, form):
     assert table.y[1] == float(text)
 
 
+@pytest.mark.parametrize("word", ["", " ", "NA", "#N/A", "#NV", "NaT", "NULL", "."])
+def test_words_of_programs_for_no_value(word):
+    frame = pd.DataFrame({"w": [0, 1], "y": [0.0, 2.0], "a": ["1", word], "s": "A", "i": "0"})
+    assert Source("lyon", frame).read(SMALL).missing[:, 0].tolist() == [False, True]
+
+
+@pytest.mark.parametrize(("cell", "fragment"), [
+    ("2020-01-31", "holds dates in 1 row (first: row 2); make days of them"), ("31.1.2020", "holds dates"),
+    ("1/31/20 00:00", "holds dates"), ("1,5", "decimals with a comma"), ("1,234.5", "parts thousands by a comma"),
+    ("80%", "no unit, % or <"), ("unknown", "missing_codes"), (pd.Timestamp("2020-01-31"), "since = another column")])
+def test_what_a_cell_holds_instead_of_a_number_is_told(cell, fragment):
+    column = ["1", cell] if isinstance(cell, str) else [cell, cell]
+    frame = pd.DataFrame({"w": [0, 1], "y": [0.0, 2.0], "a": column, "s": "A", "i": "0"})
+    with pytest.raises(DataError) as problem:
+        Source("lyon", frame).read(SMALL)
+    assert fragment in problem.value.message
+
+
 @settings(max_examples=200, deadline=None)
 @given(text=st.text(min_size=1, max_size=8))
 def test_text_is_a_number_missing_or_an_error_that_does_not_show_it(text):

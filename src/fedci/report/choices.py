@@ -25,6 +25,8 @@ def glance(result: Result, alpha: float) -> Table:
     low, high = ate.interval(alpha)
     sure = (f"{level} interval {_between(result, low, high)}: " + (
         "no effect lies outside it" if low > 0 or high < 0 else "no effect is within it, so the direction is open"))
+    if result.study.cluster is not None:
+        sure += f"; people who share {result.study.label(result.study.cluster)} at a site count as alike, not as apart"
     rows = [["What is the effect?", _effect(result, ate.mean)], *_arms(result), ["How sure is it?", sure],
             ["In whom?", _in_whom(result, alpha)], *_whom(result), ["Can it be trusted?", _trust(result)]]
     return Table(["", "at a glance"], rows)

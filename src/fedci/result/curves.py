@@ -8,21 +8,38 @@ Curves are known at the ends of intervals. Within one the hazard is taken to be 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from fedci.effect import Effect, Rates, Risks
 from fedci.errors import UsageError
+from fedci.plain import Shown
 
 
-@dataclass(frozen=True)
-class Survival:
+@dataclass(frozen=True, repr=False)
+class MeanTimes(Rates):
+    """Mean times without the event, up to some time, in the form of rates."""
+
+    called: ClassVar[str] = "Mean times"
+
+
+@dataclass(frozen=True, repr=False)
+class Survival(Shown):
     """Averages over people (curves [L, J]), or of each person ([L, n, J])."""
 
     times: np.ndarray
     """[J], where intervals end; the last is the last horizon."""
     untreated: np.ndarray
     treated: np.ndarray
+
+    def shown(self) -> str:
+        """By the last horizon; of many people that there are."""
+        last = f"Survival at {len(self.times)} times up to {self.times[-1]:g}"
+        if self.untreated.ndim > 2:
+            return f"{last}, of {self.untreated.shape[1]} people: .of_untreated, .of_treated and .rmst() have each"
+        return (f"{last}: at the last untreated {self.untreated[:, -1].mean():.4g}, treated "
+                f"{self.treated[:, -1].mean():.4g}; difference {self.difference().shown().removeprefix('Effect ')}")
 
     @property
     def of_untreated(self) -> Effect:
@@ -43,10 +60,10 @@ class Survival:
         risks = self.risks(time)
         return Risks(risks.treated, risks.untreated).difference
 
-    def rmst(self, time: float | None = None) -> Rates:
+    def rmst(self, time: float | None = None) -> MeanTimes:
         """Restricted mean survival times: `.of_untreated`, `.of_treated`, `.difference`, `.ratio`."""
         until = self._checked(time)
-        return Rates(*(_mean_time(self.times, curve, until) for curve in (self.untreated, self.treated)))
+        return MeanTimes(*(_mean_time(self.times, curve, until) for curve in (self.untreated, self.treated)))
 
     def _checked(self, time: float | None) -> float:
         last = float(self.times[-1])

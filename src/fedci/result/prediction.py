@@ -25,6 +25,7 @@ from fedci.files import plain_cell, private_file
 from fedci.result.result import Result
 from fedci.result.storage import fitted_people
 from fedci.site.people import SIZES, lines_of
+from fedci.study.options import nearest
 from fedci.table import small_cells
 from fedci.table.columns import ANY_SIZE, column_names
 from fedci.table.design import design_chunk
@@ -95,8 +96,8 @@ def check_site(result: Result, site: str | None) -> None:
     if site is None or site in result.people:
         return
     if site not in result.sites:
-        raise UsageError(f"there is no site {site!r} in this study: it has {', '.join(result.sites)}. Leave --site out "
-                         f"for people at another hospital")
+        raise UsageError(f"there is no site {site!r} in this study{nearest(site, result.sites) or '.'} It has "
+                         f"{', '.join(result.sites)}. Leave --site out for people at another hospital")
     raise UsageError(f"effects at site '{site}' need its rows, and this result does not hold them. At the site, add "
                      f"--rows TABLE (the table it took part with); elsewhere, leave --site out: effects are then those "
                      f"at a hospital outside the study, with wider intervals")
@@ -167,9 +168,8 @@ def _effects(result: Result, data: Any, site: str | None, outcome_noise: bool,
         rows = len(next(iter(chunk.values())).cells)
         if rows == 0:
             continue
-        place = "new people" if start == 0 else f"new people from row {start + 1} on"
-        x = design_chunk(study, chunk, place)
-        with told_of(place):
+        x = design_chunk(study, chunk, "new people", start)
+        with told_of("new people"):
             carried = [_cells(chunk[f"={name}"]) for name in keep]
         effects, more = _at(result, _same_shape(x, start), site, outcome_noise)
         effects = [Effect(effect.means[:, :rows], effect.variances[:, :rows]) for effect in effects]
@@ -184,8 +184,7 @@ def designs(result: Result, data: Any) -> Iterator[np.ndarray]:
     for chunk in coded_chunks(data, study, wanted, (), ROWS, own_columns("new", study)):
         rows = len(next(iter(chunk.values())).cells)
         if rows:
-            place = "new people" if start == 0 else f"new people from row {start + 1} on"
-            yield design_chunk(study, chunk, place)
+            yield design_chunk(study, chunk, "new people", start)
         start += rows
     if not start:
         raise UsageError("the table of people has no rows: give at least one person")

@@ -26,6 +26,7 @@ from fedci.result.habits import HABITS
 from fedci.result.subgroup_effects import Subgroups, subgroups_of
 from fedci.result.versions import versions
 from fedci.site.people import PAIR, Pair, People
+from fedci.study.options import nearest
 from fedci.study.study import Study
 from fedci.table.design import design_from
 from fedci.table.source import Source
@@ -300,7 +301,8 @@ class Result(Shown):
 
     def _known(self, site: str) -> str:
         if site not in self.sites:
-            raise UsageError(f"there is no site {site!r} in this study: it has {', '.join(self.sites)}")
+            raise UsageError(f"there is no site {site!r} in this study{nearest(str(site), self.sites) or '.'} It has "
+                             f"{', '.join(self.sites)}")
         return site
 
     # --- effects for people: only where their rows, or their site's, are

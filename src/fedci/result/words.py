@@ -39,6 +39,7 @@ def summary(result: Result, alpha: float) -> str:
         f"'{study.label(study.outcome)}', {_people_at_sites(outcome)}.",
         *linkage(outcome.excluded, study.linkage.keep),
         told[0],
+        *clustered(study),
         f"The fit {outcome.fit.verdict}: {len(outcome.fit.rounds)} rounds, objective {outcome.fit.objective:.3f}, "
         f"{sum(outcome.seconds.values()):.1f} s, seed {outcome.seed}.",
         "",
@@ -83,6 +84,14 @@ def _of_arms(result: Result, alpha: float) -> tuple[str, list[str]]:
         _aligned(table[(table.estimand == "ATE") & (table.site == "all")][names]), "",
         "What is expected if everybody got the arm:", _aligned(everybody[["arm", "mean", "sd", "low", "high"]]), "",
         *drivers(result.outcome.layout.model.driver_parts, result.drivers()), *_abrupt(result, alpha)]
+
+
+def clustered(study: Study) -> list[str]:
+    """Of a study with clusters, what its intervals know of them."""
+    if study.cluster is None:
+        return []
+    return [f"People of a site who share '{study.label(study.cluster)}' count as a cluster, alike in what nobody "
+            f"measured: the intervals take account of it."]
 
 
 def average(result: Result, alpha: float) -> str:

@@ -156,7 +156,8 @@ def _check_completed(study: Study) -> None:
                              f'"refuse" may stand beside it')
     if study.outcome_type != "numeric":
         raise StudyError(f'missing = "model": what is missing is drawn given the outcome, and of a '
-                         f'{study.outcome_type} outcome no law is known yet. Write missing = "impute"')
+                         f'{study.outcome_type} outcome no law is known yet. Write missing = "impute" (the mean, and a '
+                         f'mark of where), or "refuse" and drop the column that lacks values from the covariates')
     if study.policy.epsilon is not None:
         raise StudyError('missing = "model": the sums that what is missing is learnt from would have to have '
                          'noise, and none is known. Write missing = "refuse", or leave policy.epsilon out')

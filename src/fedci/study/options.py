@@ -110,8 +110,10 @@ def _expect(tokens: Tokens, token: str) -> Tokens:
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """', did you mean …?' when a known word is near, else nothing."""
-    hits = difflib.get_close_matches(word, list(known), n=1)
+    """', did you mean …?' when a known word is near, or the same in other letters, else nothing."""
+    listed = list(known)
+    same = [one for one in listed if one.casefold() == word.casefold() != one]
+    hits = same or difflib.get_close_matches(word, listed, n=1)
     return f", did you mean {hits[0]!r}?" if hits else ""
 
 
@@ -346,7 +348,9 @@ def validated(cls: type[M], data: dict[str, Any], where: str) -> M:
 
 def first_problem(cls: type[BaseModel], problem: ValidationError) -> str:
     """The first thing wrong with the data of `cls`, in one line that names the key."""
-    first = problem.errors(include_url=False, include_context=False)[0]
+    all_told = problem.errors(include_url=False, include_context=False)
+    unknown = [one for one in all_told if one["type"] == "extra_forbidden"]  # a slip of a key leaves another missing
+    first = (unknown or all_told)[0]
     path, known = _path(cls, [str(part) for part in first["loc"]])
     key = ".".join(path)
     if first["type"] == "extra_forbidden":

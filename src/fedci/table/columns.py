@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 BESIDE_QUOTES = np.frombuffer(b',\r\n"', np.uint8)
 """What may stand outside a quotation mark: the cell's border, or another mark where one inside is doubled."""
+IS_THERE_A_HEADER = ("Is there a header in the first line, with the names that the study has? What a site calls its "
+                     "own it can say in columns.toml")
+RENAME = "Rename {0} in the table, name {0} in the site's columns.toml, or correct the study"
 EMPTY = "the file is empty. Export the table again, with a header"
 CSV_BLOCK_BYTES = 16 * 2**20
 """Rows longer than this cannot be read."""
@@ -73,15 +76,19 @@ def read_chunks(data: Any, wanted: Sequence[str], rows: int = 4096) -> Iterator[
             yield from read(path, wanted, rows)
 
 
-def column_names(data: Any, max_bytes: int) -> list[str]:
-    """The names in the header, in its order."""
+def column_names(data: Any, max_bytes: int, wanted: Sequence[str] = ()) -> list[str]:
+    """The names in the header, in its order; of a file with other delimiters than commas, judged by the names that are
+    wanted, an error."""
     if isinstance(data, Asked):
         return data.names()
     if not isinstance(data, str | os.PathLike):
         return trimmed([str(name) for name in data.columns])
     path, read = _readable(data, max_bytes, {".csv": _csv_names, ".parquet": _parquet_names})
     with told_of(str(path)):
-        return trimmed(read(path))
+        names = read(path)
+        if read is _csv_names:
+            _check_delimiter(names, wanted)
+        return trimmed(names)
 
 
 def trimmed(header: Sequence[Any]) -> list[Any]:
@@ -237,7 +244,9 @@ def _parquet_chunks(path: Path, wanted: Sequence[str], rows: int) -> Iterator[di
 
 def _csv_names(path: Path) -> list[str]:
     with path.open("rb") as file:
-        return _header(file.read(STREAM_BLOCK_BYTES).removeprefix(b"\xef\xbb\xbf").decode(errors="replace").encode())
+        start = file.read(STREAM_BLOCK_BYTES)
+    _check_not_utf16(start)
+    return _header(start.removeprefix(b"\xef\xbb\xbf").decode(errors="replace").encode())
 
 
 def _csv_chunks(path: Path, wanted: Sequence[str], rows: int) -> Iterator[dict[str, Column]]:
@@ -266,7 +275,7 @@ def _from_csv(path: Path, wanted: Sequence[str] | None) -> dict[str, Column]:
     data = _bytes(path)
     _check_text(data)
     header = _header(data)
-    _check_delimiter(header, wanted or ())
+    _check_delimiter(header, wanted)
     named = spelt(header, wanted)
     check_cells(data.count(b"\n") or data.count(b"\r"), len(named))
     if b"\n" not in data and b"\r" not in data:  # a header alone, which Arrow takes for a broken block
@@ -303,8 +312,7 @@ def _bytes(path: Path) -> bytes:
 
 def _check_text(data: bytes) -> None:
     """UTF-8, and quotation marks in pairs around whole cells: else rows would vanish into one cell."""
-    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise SourceError("the file is UTF-16. Save it as UTF-8")
+    _check_not_utf16(data)
     if (place := data.find(b"\0")) >= 0:
         raise SourceError(f"line {_line(data, place)} holds a NUL byte: the file is damaged, or UTF-16. "
                           "Export it as CSV in UTF-8")
@@ -316,6 +324,11 @@ def _check_text(data: bytes) -> None:
     if (stray := _stray_quote(data)) is not None:
         raise SourceError(f"line {_line(data, stray)} has a quotation mark that does not close, or opens no "
                           "whole cell. Quote whole cells, and double the marks inside")
+
+
+def _check_not_utf16(data: bytes) -> None:
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise SourceError("the file is UTF-16. Save it as UTF-8")
 
 
 def _line(data: bytes, place: int) -> int:
@@ -346,11 +359,13 @@ def _header(data: bytes) -> list[str]:
         raise SourceError("the first line is no header. Export the file as CSV, with a header") from None
 
 
-def _check_delimiter(header: list[str], wanted: Sequence[str]) -> None:
-    matching = len(set(trimmed(header)) & set(wanted))
+def _check_delimiter(header: list[str], wanted: Sequence[str] | None) -> None:
+    """By the wanted columns; where none are said, by how many cells the header has."""
     for delimiter, name in ((";", "semicolons"), ("\t", "tabs"), ("|", "bars")):
-        split = {cell.strip().strip('"') for cell in ",".join(header).split(delimiter)}
-        if len(split & set(wanted)) > matching:
+        split = [cell.strip().strip('"') for cell in ",".join(header).split(delimiter)]
+        found, matching = ((len(split), len(header)) if wanted is None else
+                           (len(set(split) & set(wanted)), len(set(trimmed(header)) & set(wanted))))
+        if found > matching:
             raise SourceError(f"the columns are separated by {name}. Export with commas and decimal points")
 
 
@@ -366,12 +381,21 @@ def check_header(header: Sequence[Any], wanted: Sequence[str] | None) -> Sequenc
     if repeated:
         raise SourceError(f"column {quoted(repeated)} stands more than once. Rename or remove the copies")
     if len(absent) == len(wanted):
-        raise DataError(f"none of the columns {quoted(absent)} is in the table. Is there a header?")
+        raise DataError(f"none of the columns {quoted(absent)} is in the table{_other_letters(header, absent)}. "
+                        f"{IS_THERE_A_HEADER}")
     if absent:
         unused = [str(name) for name in header if name not in wanted]
-        raise DataError(f"column {quoted(absent)} is missing{nearest(absent[0], unused) or '.'} "
-                        "Rename it in the table, or correct the study")
+        named, it = ((f"column {quoted(absent)} is", "it") if len(absent) == 1 else
+                     (f"columns {quoted(absent)} are", "them"))
+        raise DataError(f"{named} missing{nearest(absent[0], unused) or '.'} {RENAME.format(it)}")
     return wanted
+
+
+def _other_letters(header: Sequence[Any], absent: Sequence[str]) -> str:
+    """Said where the header has the names but for capital letters: then it is one."""
+    written = {str(name).casefold(): str(name) for name in header}
+    name = next((name for name in absent if name.casefold() in written), None)
+    return "" if name is None else f": it writes {written[name.casefold()]!r}, and the study {name!r}"
 
 
 def _parsed_csv(data: bytes, wanted: Sequence[str]) -> pa.Table:
@@ -410,5 +434,7 @@ def _why_not_csv(ragged: list[Any]) -> str:
     if not ragged:
         return "the file cannot be read as CSV. Export it again"
     row = ragged[0]
-    return (f"line {row.number} has {row.actual_columns} cells, the header has {row.expected_columns}. "
-            "Quote cells that hold a comma, and write decimals with a point")
+    told = f"line {row.number} has {row.actual_columns} cells, the header has {row.expected_columns}. "
+    if row.number == 2 and row.expected_columns <= 2 < row.actual_columns:
+        return told + "Remove what stands above the names of the columns (a title, 'sep=,'): the first line is theirs"
+    return told + "Quote cells that hold a comma, and write decimals with a point"

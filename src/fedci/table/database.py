@@ -26,7 +26,7 @@ import pyarrow as pa
 from fedci.errors import SizeError, SourceError, UsageError
 from fedci.table.columns import ANY_SIZE, check_cells, check_header, trimmed
 from fedci.table.statement import POSTGRES_SETTINGS, REMEDY, check_postgres, check_select, check_shown, read_only
-from fedci.table.values import Column, told_of
+from fedci.table.values import Column, count, told_of
 
 if TYPE_CHECKING:
     import sqlite3
@@ -61,6 +61,9 @@ class Query:
     site: str
     place: str
     """Where the query stands, for messages."""
+
+    def __repr__(self) -> str:
+        return f"Query of site '{self.site}': {self.place}, {count(len(self.text.splitlines()), 'line')}"
 
     def shown(self) -> str:
         """What the operator reads before the database is asked."""

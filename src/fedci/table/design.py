@@ -12,10 +12,26 @@ from fedci.study.covariate import Covariate
 from fedci.study.study import Study
 from fedci.table.columns import from_frame
 from fedci.table.recode import coded
-from fedci.table.values import Column, count, level_codes, numbers, quoted, refuse, refuse_rows, told_of, zeros_and_ones
+from fedci.table.values import (
+    SAY_VALUES,
+    Column,
+    after_rows,
+    count,
+    level_codes,
+    numbers,
+    quoted,
+    refuse,
+    refuse_rows,
+    told_of,
+    zeros_and_ones,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+NUMERIC = ("the study says it is numeric. Leave numbers alone in the cells (no unit, % or <), name words for 'unknown' "
+           "in missing_codes, or declare it categorical")
 
 
 def design_columns(study: Study) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -26,9 +42,10 @@ def design_columns(study: Study) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return names, kinds
 
 
-def design_chunk(study: Study, columns: Mapping[str, Column], place: str) -> np.ndarray:
-    """x [n, d] from columns that were read; `place` stands before every error."""
-    with told_of(place):
+def design_chunk(study: Study, columns: Mapping[str, Column], place: str, before: int = 0) -> np.ndarray:
+    """x [n, d] from columns that were read; `place` stands before every error. `before`: how many rows of the table
+    came in earlier chunks."""
+    with told_of(place), after_rows(before):
         return design(study, columns)[0]
 
 
@@ -47,6 +64,9 @@ def design_from(study: Study, X: Any, site: str) -> tuple[np.ndarray, np.ndarray
     if isinstance(X, pd.DataFrame):
         return design_matrix(study, X, site)
     names = [c.name for c in study.covariates]
+    if isinstance(X, pd.Series | Mapping):
+        raise UsageError(f"X is a {type(X).__name__}, not a table. Of one person pass a DataFrame of one row: "
+                         f"{'X.to_frame().T' if isinstance(X, pd.Series) else 'pd.DataFrame([X])'}")
     coded = [c.name for c in study.covariates if c.type == "categorical"]
     if coded:
         raise UsageError(f"X is an array, but {quoted(coded)} is categorical. "
@@ -87,8 +107,8 @@ def _block(column: Column, covariate: Covariate) -> np.ndarray:
         indicators = (codes == np.arange(1, len(levels))).astype(float)
         return np.where(np.isnan(codes), np.nan, indicators)
     if covariate.type == "binary":
-        return zeros_and_ones(column, "code it 1 for yes and 0 for no")[:, None]
-    values = numbers(column, "the study says it is numeric. Correct the cells, or declare it categorical")
+        return zeros_and_ones(column, f"code it 1 for yes and 0 for no, or {SAY_VALUES}")[:, None]
+    values = numbers(column, NUMERIC)
     if covariate.range:
         low, high = covariate.range
         values = refuse_rows(column, values, (values < low) | (values > high), f"outside the range [{low:g}, {high:g}]",

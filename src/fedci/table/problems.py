@@ -30,7 +30,7 @@ def problems(study: Study, source: Source) -> list[FedciError]:
     wanted = sources(source.columns, study.reads())
     tried(study.check_site, source.name)
     tried(origin.check, study, source._origins(study))
-    names = tried(column_names, source.data, most)
+    names = tried(column_names, source.data, most, wanted)
     if names is not None:
         tried(check_header, names, wanted)
     present = [name for name in wanted if (names or ()).count(name) == 1]
@@ -89,7 +89,7 @@ def _try_columns(study: Study, columns: Mapping[str, Column],
         y = y if tried.clean else None
     kept = roles.kept_rows(rows, w, y) if drop else np.arange(rows)
     if drop and len(kept) < rows:
-        tried(roles.check_rows, study.policy, len(kept))
+        tried(roles.check_kept, study.policy, len(kept))
     if w is not None and len(kept):
         tried(roles.check_arms, study, w[kept])
     if y is not None and len(kept):
@@ -102,7 +102,8 @@ def _try_columns(study: Study, columns: Mapping[str, Column],
             tried(roles.control_of, columns[control], study.outcome_type, kept)
     if study.cluster is not None and study.cluster in columns:
         tried(roles.clusters, study, columns, kept)
-    tried(roles.check_level_shares, study, len(kept))
+    if len(kept):
+        tried(roles.check_level_shares, study, len(kept))
     covariates = [covariate for covariate in study.covariates if covariate.name in columns]
     blocks = {covariate: block for covariate in covariates
               if (block := tried(checked_block, study, columns[covariate.name], covariate, kept)) is not None

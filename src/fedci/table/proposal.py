@@ -16,11 +16,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from fedci.errors import DataError, FedciError
 from fedci.plain import printable
-from fedci.study.coding import MAX_NAME, is_name
+from fedci.study.coding import MAX_NAME, coding_of, is_name
 from fedci.study.covariate import Covariate
 from fedci.study.omop import Omop
 from fedci.study.options import nearest
@@ -29,7 +30,8 @@ from fedci.study.study import Study
 from fedci.table.cdm import common_of
 from fedci.table.columns import ANY_SIZE, read_columns
 from fedci.table.database import Query, kind_at
-from fedci.table.values import Column, numbers, told_of, words, zeros_and_ones
+from fedci.table.recode import coded
+from fedci.table.values import A_DATE, NUMBER, Column, numbers, told_of, without_missing_words, words, zeros_and_ones
 
 TREATMENT = re.compile(r"treat|^trt|^arm$|expos|^drug|interven|^w$|^z$|^rx|random|alloc|assign|^group$", re.I)
 OUTCOME = re.compile(r"outcome|response|change|score|^y$|_y$|result|endpoint|death|died|dead|mortal|surviv|readmi|"
@@ -41,9 +43,16 @@ AFTER = re.compile(r"death|dead|died|mortal|surviv|event|complic|recur|relaps|re
 """Names of what happens after a treatment."""
 BEFORE = 3
 """Columns that stand before the treatment in a table whose order says something."""
-YES, NO = ("y", "yes", "ja", "oui", "si", "true"), ("n", "no", "nein", "non", "false", "none", "control", "placebo")
+YES, NO = ("y", "yes", "ja", "oui", "si", "true"), ("n", "no", "nein", "non", "false", "none", "control", "placebo",
+                                                     "sham", "usual care", "standard care", "untreated", "unexposed")
 UNKNOWN = ("u", "unk", "unknown", "?", "9", "99")
 """Words of columns of yes and no, and of arms, in small letters."""
+NOT_KNOWN = (*UNKNOWN, "-", "--", "missing", "not known", "not done", "n.d.", "nd", "n.k.", "nk", "k.a.", "inconnu")
+"""Words among numbers."""
+LEFT_OUT = {"text": "text of many kinds", "constant": "one value only", "empty": "no values",
+            "dates": "dates: make days of them by date and since", "numbering": "it numbers the rows of this file",
+            "mixed": "numbers, and some cells with text", "codes": "codes: numbers that begin with 0"}
+"""Why a column has no role, by what its cells look like."""
 FEW_CANDIDATES = 6
 """Among more columns of two values, none of which is named so, nobody guesses the treatment."""
 NOT_ASKED = "not among --covariates"
@@ -58,6 +67,7 @@ HORIZON = 0.8
 """Of the time that nine of ten are followed no longer than: a first guess of where curves are compared."""
 FEW_LEVELS = 12
 """Words of more kinds than this are text, not levels; whoever knows better writes them in."""
+LEADING_ZERO = r"^\s*0\d+\s*$"
 RARE = 10
 """A level that fewer people have is named in a remark."""
 
@@ -68,7 +78,7 @@ class Look:
 
     name: str
     kind: str
-    """binary, numeric, categorical, unique, text, constant or empty."""
+    """binary, numeric, categorical, unique, or one of LEFT_OUT."""
     missing: float
     """Share of cells without a value."""
     levels: tuple[str, ...] = ()
@@ -81,6 +91,8 @@ class Look:
     """Of numbers that are never negative, their 90% quantile."""
     counts: bool = False
     """Whether they are few whole numbers from 0 on."""
+    two: bool = False
+    """Whether they are two numbers."""
     whole: bool = False
     """Whether they are whole numbers from 0 on: how often something happened, if the name says so too."""
 
@@ -189,7 +201,7 @@ def propose(data: Any, name: str = "study", policy: str = "standard", roles: Rol
 
 def _look(column: Column) -> Look:
     with told_of(f"column {column.name!r}"):
-        for read in (_as_binary, _as_numeric, _as_words):
+        for read in (_as_binary, _as_codes, _as_numeric, _as_numeric_but_unknown, _as_words):
             try:
                 if (look := read(column)) is not None:
                     return look
@@ -206,18 +218,43 @@ def _as_binary(column: Column) -> Look | None:
     return Look(name=column.name, kind="binary", missing=_share(values)) if np.ptp(known) else None
 
 
+def _as_codes(column: Column) -> Look | None:
+    """Of postal codes and the like the zeros in front would be lost."""
+    text = words(column)
+    if not pc.any(pc.match_substring_regex(text, LEADING_ZERO)).as_py():
+        return None
+    return Look(name=column.name, kind="unique" if len(pc.unique(text)) == len(text) else "codes",
+                missing=float(text.null_count / max(len(text), 1)))
+
+
 def _as_numeric(column: Column) -> Look | None:
     values = numbers(column, "look again")
     known = values[~np.isnan(values)]
     if np.ptp(known) == 0:
         return Look(name=column.name, kind="constant", missing=_share(values))
     whole = bool((known == np.round(known)).all())
+    if np.array_equal(values, values[0] + np.arange(len(values))) and values[0] in (0, 1):
+        return Look(name=column.name, kind="numbering", missing=0.0)
     if whole and len(np.unique(known)) == len(values) and IDENTITY.search(column.name):
         return Look(name=column.name, kind="unique", missing=0.0)
     counts = whole and known.min() == 0 and len(np.unique(known)) <= FEW_LEVELS
-    return Look(name=column.name, kind="numeric", missing=_share(values), range=_round_range(known.min(), known.max()),
+    return Look(name=column.name, kind="numeric", missing=_share(values), two=len(np.unique(known)) == 2,
+                range=_round_range(known.min(), known.max()),
                 positive=float(np.quantile(known, 0.9)) if known.min() >= 0 else None, counts=counts,
                 whole=whole and known.min() == 0)
+
+
+def _as_numeric_but_unknown(column: Column) -> Look | None:
+    """Numbers among which some words say 'unknown'."""
+    text = pc.utf8_trim_whitespace(words(column))
+    others = pc.unique(text.filter(pc.fill_null(pc.invert(pc.match_substring_regex(text, NUMBER)), False))).to_pylist()
+    codes = sorted(word for word in others if word.lower() in NOT_KNOWN)
+    if not codes:
+        return None
+    coding = {"missing_codes": codes}
+    look = _as_numeric(coded({column.name: coding_of(column.name, coding)}, {column.name: column}, (column.name,))[
+        column.name])
+    return None if look is None or look.kind != "numeric" else replace(look, coding=coding)
 
 
 def _share(values: np.ndarray) -> float:
@@ -237,6 +274,8 @@ def _as_words(column: Column) -> Look | None:
     counted = pc.value_counts(pc.drop_null(pc.utf8_trim_whitespace(text)).combine_chunks())
     levels_counted = sorted((entry["values"], entry["counts"]) for entry in counted.to_pylist())
     missing = float(text.null_count / max(len(text), 1))
+    if (kind := _of_another_kind(text)) is not None:
+        return Look(name=column.name, kind=kind, missing=missing)
     if (found := _yes_and_no(levels_counted)) is not None:
         gone = missing + sum(n for word, n in levels_counted if word in found.get("missing_codes", ())) / len(text)
         return Look(name=column.name, kind="binary", missing=gone, coding=found)
@@ -248,6 +287,15 @@ def _as_words(column: Column) -> Look | None:
     levels = (common, *(word for word, _ in levels_counted if word != common))
     return Look(name=column.name, kind="categorical", missing=missing, levels=levels,
                 rare=tuple(word for word, count in levels_counted if count < RARE))
+
+
+def _of_another_kind(text: pa.ChunkedArray) -> str | None:
+    """Whether words are dates, or numbers for the most part."""
+    known = pc.drop_null(without_missing_words(text))
+    for form, least, kind in ((A_DATE, 1.0, "dates"), (NUMBER, 0.5, "mixed")):
+        if len(known) and pc.mean(pc.match_substring_regex(known, form).cast(pa.float64())).as_py() >= least:
+            return kind
+    return None
 
 
 def _yes_and_no(levels_counted: Sequence[tuple[str, int]]) -> dict[str, Any] | None:
@@ -317,7 +365,11 @@ def _beside(look: Look, type: str) -> Guess:
 
 def _guessed_treatment(looks: Sequence[Look]) -> Look:
     fits = [look for look in looks if look.kind == "binary"]
-    if len(fits) > FEW_CANDIDATES and not any(TREATMENT.search(look.name) for look in fits):
+    named = [look for look in looks if TREATMENT.search(look.name) and (
+        look.kind in ("binary", "categorical") or look.two)]
+    if named and not any(look.kind == "binary" for look in named):
+        return _arms(named[0])
+    if len(fits) > FEW_CANDIDATES and not named:
         raise DataError(f"{len(fits)} columns hold two values, and no name says which is the treatment. Say it with "
                         f"--treatment NAME")
     return _arms(_chosen(looks, TREATMENT, ("binary",), "the treatment: a column of 0 and 1"))
@@ -333,8 +385,9 @@ def _arms(look: Look) -> Look:
             word for word, arm in values.items() if not arm]}
         return replace(look, coding={key: part for key, part in look.coding.items() if key != "values"} | arms)
     if look.kind != "categorical":
-        raise DataError(f"column {look.name!r} cannot be the treatment: it holds neither 0 and 1 nor a few words. Cut "
-                        f"numbers in the study, or choose another")
+        raise DataError(f"column {look.name!r} cannot be the treatment: it holds neither 0 and 1 nor a few words. "
+                        f"Choose another, or write in the study which of its cells are which: treatment = {{ name = …, "
+                        f"treated = …, untreated = … }}")
     untreated = [word for word in look.levels if word.lower() in NO]
     unknown = [word for word in look.levels if word.lower() in UNKNOWN]
     if not untreated:
@@ -348,12 +401,12 @@ def _arms(look: Look) -> Look:
 
 def _chosen(looks: Sequence[Look], named: re.Pattern[str], kinds: Sequence[str], needed: str) -> Look:
     """A column whose name says so and whose cells fit (kinds in order of preference), else the last that fits."""
-    fits = [look for kind in kinds for look in looks if look.kind == kind and not look.missing]
-    fits = fits or [look for kind in kinds for look in looks if look.kind == kind]
-    if not fits:
+    some = [look for kind in kinds for look in looks if look.kind == kind]
+    if not some:
         raise DataError(f"no column can be {needed}. Code it so in the table, or write the study by hand")
+    fits = [look for look in some if not look.missing] or some
     last = [look for look in fits if look.kind == fits[0].kind][-1]
-    return next((look for look in fits if named.search(look.name)), last)
+    return next((look for look in (*fits, *some) if named.search(look.name)), last)
 
 
 def _role(look: Look, treatment: Look, outcome: Asked, roles: Roles, later: bool) -> Guess:
@@ -368,9 +421,8 @@ def _role(look: Look, treatment: Look, outcome: Asked, roles: Roles, later: bool
         return Guess(look, "outcome", outcome.why + ("" if outcome.type == "survival" else unnamed) + dropped)
     if roles.covariates is not None and look.name not in roles.covariates:
         return Guess(look, "left out", NOT_ASKED)
-    if look.kind in ("text", "constant", "empty"):
-        why = {"text": "text of many kinds, or dates", "constant": "one value only", "empty": "no values"}[look.kind]
-        return Guess(look, "left out", why)
+    if look.kind in LEFT_OUT:
+        return Guess(look, "left out", LEFT_OUT[look.kind])
     if roles.covariates is not None:
         return Guess(look, "covariate", _covariate_remark(look, later))
     if look.kind == "unique" or (IDENTITY.search(look.name) and look.kind != "binary"):
@@ -396,10 +448,10 @@ def _covariate_remark(look: Look, later: bool) -> str:
         parts.append(f"fewer than {RARE} people each: {', '.join(look.rare)}")
     if look.missing:
         parts.append(f"about {max(round(100 * look.missing), 1)}% missing: impute, or refuse")
-    if look.coding:
+    if "values" in look.coding:
         parts[0] = ", ".join(f"{word} is {value}" for word, value in look.coding["values"].items())
-        if "missing_codes" in look.coding:
-            parts.append(f"{', '.join(look.coding['missing_codes'])}: unknown")
+    if "missing_codes" in look.coding:
+        parts.append(f"{', '.join(look.coding['missing_codes'])}: unknown")
     asked = "it stands behind the treatment in the table: measured before it? " if later else ""
     return (asked or "measured before the treatment? ") + "; ".join(parts)
 

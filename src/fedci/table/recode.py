@@ -24,6 +24,7 @@ from fedci.study.study import Study
 from fedci.table.columns import read_chunks, read_columns
 from fedci.table.values import (
     Column,
+    after_rows,
     numbers,
     refuse,
     refuse_rows,
@@ -61,9 +62,12 @@ def coded_chunks(data: Any, study: Study, names: Sequence[str], keep: Sequence[s
     """As `read_coded`, about so many rows at a time; columns in `keep` come along as they stand, under '=NAME'."""
     own = own or {}
     wanted = tuple(dict.fromkeys((*sources(own, study.reads(names)), *keep)))
+    start = 0
     for chunk in read_chunks(data, wanted, rows):
-        made = coded(study.coding, coded(own, chunk, study.reads(names)), names)
+        with after_rows(start):
+            made = coded(study.coding, coded(own, chunk, study.reads(names)), names)
         yield made | {f"={name}": chunk[name] for name in keep}
+        start += len(next(iter(chunk.values())).cells)
 
 
 def coded(codings: Codings, read: Mapping[str, Column], names: Sequence[str]) -> dict[str, Column]:

@@ -17,6 +17,7 @@ from fedci.table.repeats import copies
 from fedci.table.times import checked_count, without_time
 from fedci.table.values import (
     MISSING_WORDS,
+    SAY_VALUES,
     Column,
     count,
     level_codes,
@@ -121,10 +122,21 @@ def check_rows(policy: Policy, rows: int) -> None:
                         f"{policy.min_rows}. Add rows, or leave the site out")
 
 
+def check_kept(policy: Policy, rows: int) -> None:
+    """Of a table some of whose rows are dropped."""
+    if rows == 0:
+        raise SizeError('no row has both its treatment and its outcome, and rows_without = "drop" leaves none. Are '
+                        "they the right columns, and no missing_codes among their values?")
+    with told_of("without the rows that are dropped"):
+        check_rows(policy, rows)
+
+
 def treatment(study: Study, column: Column, drop: bool = False) -> np.ndarray:
     """[n]; NaN where it is missing and such rows are dropped."""
+    two = (f'code the treatment 1 for treated and 0 for not, or say which of its cells are: treatment = {{ name = '
+           f'"{column.name}", treated = … }}, or of more arms than two arms = [reference, …]')
     w = (level_codes(column, study.arms, "an arm", "name it in arms, or drop its rows (values = …, missing_codes = …)")
-         if study.arms else zeros_and_ones(column, "code the treatment 1 for treated and 0 for not"))
+         if study.arms else zeros_and_ones(column, two))
     if not drop:
         _check_known(column, np.isnan(w), "treatment")
     return w
@@ -168,8 +180,9 @@ def known_outcome(study: Study, columns: Mapping[str, Column], drop: bool) -> np
 
 
 def finite_outcome(column: Column, kind: str, drop: bool = False) -> np.ndarray:
-    y = (zeros_and_ones(column, "code a binary outcome 1 where it happened and 0 where it did not")
-         if kind in ("binary", "survival") else numbers(column, "the outcome must be numeric. Correct the cells"))
+    y = (zeros_and_ones(column, f"code a binary outcome 1 where it happened and 0 where it did not, or {SAY_VALUES}")
+         if kind in ("binary", "survival") else numbers(column, f"the outcome must be numeric. Correct the cells, or "
+                                                        f'{SAY_VALUES}, type = "binary"'))
     if not drop:
         _check_known(column, np.isnan(y), "outcome")
     return checked_count(column, y) if kind == "count" else y

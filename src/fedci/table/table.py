@@ -9,7 +9,6 @@ the first row of data), and never show a cell: whoever reads a log may not be al
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -150,8 +149,8 @@ def table_of(study: Study, site: str, columns: dict[str, Column]) -> Table:
     kept = roles.kept_rows(rows, w, y)
     dropped = roles.dropped_of(w, y)
     w, y = w[kept], y[kept]
-    with told_of("without the rows that are dropped") if len(kept) < rows else nullcontext():
-        roles.check_rows(study.policy, len(kept))
+    if len(kept) < rows:
+        roles.check_kept(study.policy, len(kept))
     arm_warnings = roles.check_arms(study, w)
     roles.check_outcome(columns[study.outcome], study.outcome_type, y)
     y = within_horizon(study, columns, y, kept)

@@ -17,10 +17,15 @@ import pyarrow.compute as pc
 
 from fedci.errors import DataError, FedciError, SizeError
 
-MISSING_WORDS = ("", ".", "na", "n/a", "<na>", "nan", "null", "none")
-"""Cells that mean 'no value', in any case of letters: what R, SAS, Stata, pandas and SQL write."""
+MISSING_WORDS = ("", ".", "na", "n/a", "<na>", "nan", "nat", "null", "none", "#n/a", "#na", "#nv")
+"""Cells that mean 'no value', in any case of letters: what R, SAS, Stata, pandas, SQL and spreadsheets write."""
 NUMBER = r"^[+-]?(\d+\.?\d*([eE][+-]?\d+)?|\.\d+([eE][+-]?\d+)?|(?i:inf|infinity|nan))$"
 DECIMAL_COMMA = r"^[+-]?\d*,\d+$"
+THOUSANDS = r"^[+-]?\d{1,3}(,\d{3})+\.\d+$"
+A_DATE = r"^(\d{4}-\d{1,2}-\d{1,2}|\d{1,2}[./-]\d{1,2}[./-]\d{2,4})([ T].*)?$"
+OF_DATES = ("make days of them in the study, by the column's keys date = \"%Y-%m-%d\" (as they are written) and "
+            "since = another column of dates")
+SAY_VALUES = "say in the study what its cells mean, values = { yes = 1, no = 0 }"
 LARGEST = 1e75
 """Largest magnitude of a value: its fourth power, which the kurtosis needs, must stay a float64."""
 
@@ -87,7 +92,8 @@ def numbers(column: Column, remedy: str, truth_words: bool = False) -> np.ndarra
     elif _is_number(kind):
         values = column.cells.cast(pa.float64(), safe=False)
     else:
-        raise column.error(f"holds {_kind_of(kind)} where numbers are needed; {remedy}")
+        of_dates = pa.types.is_date(kind) or pa.types.is_timestamp(kind)
+        raise column.error(f"holds {_kind_of(kind)} where numbers are needed; {OF_DATES if of_dates else remedy}")
     values = values.to_numpy()
     return refuse_rows(column, values, np.abs(values) > LARGEST, f"that are infinite or beyond ±{LARGEST:g}",
                        "leave unknown values empty, or change the unit")
@@ -100,6 +106,8 @@ def _is_number(kind: pa.DataType) -> bool:
 
 def _kind_of(kind: pa.DataType) -> str:
     """In one word: the full name of a nested type can hold keys, which are data."""
+    if pa.types.is_duration(kind) or pa.types.is_time(kind):
+        return "durations"
     return "dates" if pa.types.is_temporal(kind) else f"the type {str(kind).partition('<')[0]}"
 
 
@@ -130,9 +138,12 @@ def without_missing_words(cells: pa.ChunkedArray, levels: Sequence[str] = ()) ->
 
 
 def _unread(column: Column, text: pa.ChunkedArray, unread: pa.ChunkedArray, remedy: str) -> DataError:
-    rows = row_list(unread.to_numpy())
-    if pc.all(pc.match_substring_regex(text.filter(unread), DECIMAL_COMMA)).as_py():
-        return column.error(f"writes decimals with a comma in {rows}. Export it with decimal points")
+    rows, cells = row_list(unread.to_numpy()), text.filter(unread)
+    for form, problem in ((DECIMAL_COMMA, "writes decimals with a comma in {}. Export it with decimal points"),
+                          (THOUSANDS, "parts thousands by a comma in {}. Export it without"),
+                          (A_DATE, f"holds dates in {{}}; {OF_DATES}")):
+        if pc.all(pc.match_substring_regex(cells, form)).as_py():
+            return column.error(problem.format(rows))
     return column.error(f"holds text in {rows}; {remedy}")
 
 
@@ -144,7 +155,8 @@ def zeros_and_ones(column: Column, remedy: str) -> np.ndarray:
 
 
 def level_codes(column: Column, levels: Sequence[str], what: str = "a level",
-                remedy: str = "Recode the cells, or add the level") -> np.ndarray:
+                remedy: str = "Recode the cells (values or merge, of the study or the site's columns.toml), or add the "
+                              "level; letters count, capital or small") -> np.ndarray:
     """[n] float64: position among the study's levels (or arms), NaN where missing."""
     text = without_missing_words(words(column), levels=levels)
     codes = pc.index_in(text, pa.array(levels, text.type))
@@ -172,9 +184,22 @@ def refuse_rows(column: Column, values: np.ndarray, bad: np.ndarray, what: str, 
     return spared(values, bad)
 
 
+_BEFORE: ContextVar[int] = ContextVar("rows before", default=0)
+
+
+@contextmanager
+def after_rows(rows: int) -> Iterator[None]:
+    """While it lasts, so many rows of the table stand before those that are looked at: messages number the table's."""
+    token = _BEFORE.set(rows)
+    try:
+        yield
+    finally:
+        _BEFORE.reset(token)
+
+
 def row_list(bad: np.ndarray) -> str:
     """'3 rows (first: row 17)': how many, and where to look."""
-    return f"{count(bad.sum(), 'row')} (first: row {int(np.argmax(bad)) + 1})"
+    return f"{count(bad.sum(), 'row')} (first: row {int(np.argmax(bad)) + _BEFORE.get() + 1})"
 
 
 def count(number: int, noun: str) -> str:

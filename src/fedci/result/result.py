@@ -520,7 +520,7 @@ class Result(Shown):
         self._check_open()
         if not self.study.subgroups:
             raise UsageError("the study names no subgroups: write them under [subgroups] (docs/decisions.md)")
-        found = subgroups_of(self.study.groups, self.outcome.effects.subgroups)
+        found = subgroups_of(self.study.groups, self.outcome.effects.subgroups, self.of_rates)
         if found is None:
             raise UsageError("the study's subgroups were not told: print(result.diagnostics) says why")
         return found

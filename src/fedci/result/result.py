@@ -381,8 +381,13 @@ class Result(Shown):
         """[L, p] effects at rows of the design by each draw of what all sites share, without what is a site's own."""
         if self.of_numbers:
             return self.effects_at(x).means
-        risks = elsewhere.rates(self.study, self.outcome, x, self._pair, drawn=False)
-        return risks.treated - risks.untreated
+        rates = self.shared_rates_at(x)
+        return rates.treated - rates.untreated
+
+    def shared_rates_at(self, x: np.ndarray) -> Rates:
+        """Likewise the risks (of a time by the last horizon), or rates, of what is no number."""
+        self._check_open()
+        return elsewhere.rates(self.study, self.outcome, x, self._pair, drawn=False)
 
     def effect_bounds(self, X: Any, strength: float, site: str) -> tuple[np.ndarray, np.ndarray]:
         """([p] lower, [p] upper) of the expected effect for each row of X, if unmeasured confounding is at most

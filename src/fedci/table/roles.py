@@ -124,7 +124,9 @@ def check_rows(policy: Policy, rows: int) -> None:
 def treatment(study: Study, column: Column, drop: bool = False) -> np.ndarray:
     """[n]; NaN where it is missing and such rows are dropped."""
     w = (level_codes(column, study.arms, "an arm", "name it in arms, or drop its rows (values = …, missing_codes = …)")
-         if study.arms else zeros_and_ones(column, "code the treatment 1 for treated and 0 for not"))
+         if study.arms else zeros_and_ones(column, "code the treatment 1 for treated and 0 for not; or say in the "
+                                                   'study which words these are: treatment = { name = …, treated = '
+                                                   '"…", untreated = "…" }'))
     if not drop:
         _check_known(column, np.isnan(w), "treatment")
     return w
@@ -168,7 +170,8 @@ def known_outcome(study: Study, columns: Mapping[str, Column], drop: bool) -> np
 
 
 def finite_outcome(column: Column, kind: str, drop: bool = False) -> np.ndarray:
-    y = (zeros_and_ones(column, "code a binary outcome 1 where it happened and 0 where it did not")
+    y = (zeros_and_ones(column, "code a binary outcome 1 where it happened and 0 where it did not; or say in the study "
+                                "what each cell means: outcome = { …, values = { yes = 1, no = 0 } }")
          if kind in ("binary", "survival") else numbers(column, "the outcome must be numeric. Correct the cells"))
     if not drop:
         _check_known(column, np.isnan(y), "outcome")

@@ -251,7 +251,8 @@ def _check_variation(contract: Contract, columns: Moments, outcome: tuple[float,
             raise DataError(f"column '{name}' is constant {where}: it cannot explain anything. "
                             f"Remove it from the covariates of the study.")
     timed = contract.study.outcome_type == "survival"
-    if not outcome[1] > 0 and not (timed and outcome[0] > 0):  # where all have the event, its times differ
+    over = timed or contract.study.exposure is not None  # where all have the event, or as many, times may differ
+    if not outcome[1] > 0 and not (over and outcome[0] > 0):
         within = " within the last horizon" if timed else ""
         raise DataError(f"the outcome '{contract.study.outcome}' is constant {where}{within}: there is no effect to "
                         f"estimate.")

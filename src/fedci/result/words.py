@@ -129,7 +129,7 @@ def subgroups(result: Result, alpha: float) -> list[str]:
     """Of a study that names some."""
     if not result.study.subgroups:
         return []
-    found = subgroups_of(result.study.groups, result.outcome.effects.subgroups)
+    found = subgroups_of(result.study.groups, result.outcome.effects.subgroups, result.of_rates)
     return grouped.in_words(found, len(result.sites), alpha)
 
 

@@ -34,6 +34,8 @@ SECONDS = 180.0
 FAILED = 1
 """Status of pytest where tests ran, and some failed; any other is no answer."""
 
+NOT_PASSED = "its test does not pass with it, or is not run here"
+
 
 class Protection(NamedTuple):
     """A protection, and how it is taken out."""
@@ -561,7 +563,7 @@ def main() -> None:
     missed = []
     for one in chosen:
         begun = time.monotonic()
-        found, words = (False, "its test does not pass with it, or is not run here") if one.test in failing else noticed(one)
+        found, words = (False, NOT_PASSED) if one.test in failing else noticed(one)
         print(f"{'noticed' if found else 'NOT NOTICED'} | {time.monotonic() - begun:.0f} s | {one.what} | {one.test} | "
               f"{words}", file=sys.stderr, flush=True)
         missed += [] if found else [one.what]

@@ -34,6 +34,8 @@ SECONDS = 180.0
 FAILED = 1
 """Status of pytest where tests ran, and some failed; any other is no answer."""
 
+NOT_PASSED = "its test does not pass with it, or is not run here"
+
 
 class Protection(NamedTuple):
     """A protection, and how it is taken out."""
@@ -234,7 +236,7 @@ PROTECTIONS = (
     Protection("a small outcome is looked for in the true one, not in that with noise", "site/describing.py",
                "small_cells.is_small_outcome(true_outcomes(party, run), t.w, least)",
                "small_cells.is_small_outcome(t.y, t.w, least)",
-               "across/attacks/test_foreseen.py::test_a_small_cell_of_a_two_valued_outcome_is_refused"),
+               "site/test_describing.py::test_a_small_outcome_is_looked_for_before_noise_flips_it"),
     Protection("of a withheld column nothing is summed", "site/describing.py",
                '"total": np.where(stays, x_total, 0.0),', '"total": x_total,',
                "site/test_describing.py::test_of_a_withheld_column_nothing_is_summed"),
@@ -278,7 +280,7 @@ PROTECTIONS = (
                "site/test_grouping.py::test_what_earlier_studies_told_counts"),
     Protection("a curve of a rule has all its points or none", "site/targeting.py",
                "    of_above = _all_or_none(of_above)\n", "",
-               "site/test_targeting.py::test_a_curve_has_all_its_points_or_none"),
+               "site/test_targeting.py::test_of_a_curve_with_a_point_that_tells_of_few_nothing_is_told"),
 
     # --- noise and clips
     Protection("noise on outcomes", "site/outcome_noise.py",
@@ -461,7 +463,7 @@ PROTECTIONS = (
                "result/test_replacement.py::test_an_altered_byte_is_found_and_its_file_named"),
     Protection("a letter bears its sender's signature", "mail/letter.py",
                "        sender.identity.verify(data[end:], data[:end])\n", "        pass\n",
-               "mail/test_letter.py::test_a_letter_signed_anew_in_another_name_does_not_open"),
+               "mail/test_letter.py::test_a_letter_that_another_wrote_in_a_partys_name_does_not_open"),
     Protection("nobody is left out of a linkage without proof", "privacy/tokens.py",
                "return bool(proven and (nonces[:, 1:] != nonces[:, :-1]).all())", "return True",
                "privacy/test_tokens.py::test_who_is_left_out_has_the_witnesses_of_where_they_stay_and_no_others"),
@@ -472,7 +474,7 @@ PROTECTIONS = (
                "network/test_signals.py::test_a_signal_that_the_shell_ignored_ends_the_command_all_the_same"),
     Protection("a worker ends with its command, though that was killed", "network/tether.py",
                'Thread(target=self._outlive_command, args=(self.lock,), daemon=True, name="command").start()', "pass",
-               "network/test_tether.py::test_however_a_command_ends_what_is_below_it_has_ended"),
+               "network/test_processes.py::test_released_by_its_command_a_process_ends_by_itself"),
     Protection("a worker looks for its command before an answer leaves", "network/tether.py",
                "        if self.gone():\n            os._exit(ENDED)\n", "        pass\n",
                "network/test_tether.py::test_without_a_thread_that_watches_the_look_before_an_answer_is_enough"),
@@ -561,8 +563,7 @@ def main() -> None:
     missed = []
     for one in chosen:
         begun = time.monotonic()
-        unfit = False, "its test does not pass with it, or is not run here"
-        found, words = unfit if one.test in failing else noticed(one)
+        found, words = (False, NOT_PASSED) if one.test in failing else noticed(one)
         print(f"{'noticed' if found else 'NOT NOTICED'} | {time.monotonic() - begun:.0f} s | {one.what} | {one.test} | "
               f"{words}", file=sys.stderr, flush=True)
         missed += [] if found else [one.what]

@@ -172,26 +172,29 @@ def effects_of_sums(heard: Heard, ask: Ask, colluding: Sequence[str]) -> tuple[n
 # --- a study that `standard` lets through
 
 
-def table(treated: int, untreated: int, seed: int) -> pd.DataFrame:
-    """Columns with normal, heavy and skewed tails, one of 0 and 1; somebody far out in all of them in each arm."""
+def table(treated: int, untreated: int, seed: int, far: bool = True) -> pd.DataFrame:
+    """Columns with normal, heavy and skewed tails, one of 0 and 1; somebody `far` out in all of them in each arm."""
     rng, n = np.random.default_rng((seed, 29)), treated + untreated
     w = np.repeat([0, 1], [untreated, treated])
     x = np.column_stack([rng.standard_normal((n, 2)), rng.standard_t(2, n), np.exp(rng.standard_normal(n)),
                          rng.random(n) < 0.3])
     y = 0.6 * x[:, 0] + 0.3 * np.clip(x[:, 2], -3, 3) + 0.5 * w + 0.5 * rng.standard_t(3, n)
-    x[[0, -1], :4], y[[0, -1]] = 10.0, 10.0
+    if far:
+        x[[0, -1], :4], y[[0, -1]] = 10.0, 10.0
     return pd.DataFrame(x, columns=[*COVARIATES]).assign(w=w, y=y)
 
 
-def tables(treated: int, untreated: int, sites: int = 3, seed: int = 0) -> dict[str, pd.DataFrame]:
-    """No two of one size: else nobody could tell their sums apart."""
-    return {f"site-{k}": table(treated + 5 * k, untreated + 3 * k, 10 * seed + k) for k in range(sites)}
+def tables(treated: int, untreated: int, sites: int = 3, seed: int = 0,
+           more: tuple[int, int] = (5, 3), far: bool = True) -> dict[str, pd.DataFrame]:
+    """No two of one size, but each larger than the last: else nobody could tell their sums apart."""
+    return {f"site-{k}": table(treated + more[0] * k, untreated + more[1] * k, 10 * seed + k, far)
+            for k in range(sites)}
 
 
 def planned(sites: Sequence[str], **changes: Any) -> Study:
-    given: dict[str, Any] = {"treatment": "w", "outcome": "y", "covariates": COVARIATES, "sites": tuple(sites),
-                             "policy": "standard", "preset": "few", "options": {"prediction": {"draws": DRAWS}}}
-    return Study(**(given | changes))
+    given: dict[str, Any] = {"treatment": "w", "outcome": "y", "covariates": COVARIATES, "policy": "standard",
+                             "preset": "few", "options": {"prediction": {"draws": DRAWS}}}
+    return Study(**(given | {"sites": tuple(sites)} | changes))
 
 
 @contextmanager

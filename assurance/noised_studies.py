@@ -141,7 +141,7 @@ def of_more_studies(quick: bool) -> Row:
     """After a study under `standard` another of the same people: one patient more, other columns, seed, options, a new
     kit. Numbers that were not told before count."""
     rows, more = noised_doors.tables(*LARGE), noised_doors.tables(*LARGE)
-    more["site-0"] = pd.concat([more["site-0"], noised_doors.table(1, 0, 999)], ignore_index=True)
+    more["site-0"] = pd.concat([more["site-0"], somebody()], ignore_index=True)
     ways: dict[str, tuple[Mapping[str, Any], dict[str, Any]]] = {
         "one patient more": (more, {}), "and another seed": (more, {"seed": 1}), "another seed": (rows, {"seed": 1}),
         "one column less": (rows, {"covariates": {"a": {}}}), "a column more": (rows, {"covariates": TWO | {"l": {}}}),
@@ -159,20 +159,25 @@ def of_more_studies(quick: bool) -> Row:
     return {"tries": len(ways), "recovered": new, "note": "; ".join(words)}
 
 
+def somebody() -> pd.DataFrame:
+    """One patient, who stands nowhere special."""
+    return noised_doors.table(2, 1, 999).iloc[1:2]
+
+
 def told_parts(parties: Parties) -> set[tuple[str, str, str, bytes]]:
-    """(site, step, name, bytes) of every part that a site masked."""
+    """(site, step, name, bytes) of every part that a site masked after the flags of which columns it may tell of."""
     totals: dict[str, Any] = {}
     own: dict[tuple[str, str], Any] = {}
     with noised_doors.recording(totals, own):
         _tried(lambda: run_study(parties, parties.study))
     return {(site, step, name, np.asarray(part).tobytes()) for (site, step), parts in own.items()
-            for name, part in parts.items()}
+            if step != "AskColumns" for name, part in parts.items()}
 
 
 def of_difference(quick: bool) -> Row:
     """Control: no noise and no accountant, one patient more: the difference of the sums is the row."""
     rows, more = noised_doors.tables(*LARGE), noised_doors.tables(*LARGE)
-    person = noised_doors.table(1, 0, 999)
+    person = somebody()
     more["site-0"] = pd.concat([more["site-0"], person], ignore_index=True)
     found, policy = [], {"name": "simulation", "secure_sum": "auto", "sum_noise": LITTLE}
     for table in (rows, more):
@@ -250,7 +255,7 @@ def differences(policy: dict[str, Any], tries: int) -> tuple[int, int, int]:
     """(jobs that were answered, pairs of them, pairs whose difference is a person's row to 0.1 sd)."""
     key, rng = bytes(range(32)), np.random.default_rng(1)
     table = noised_doors.table(PEOPLE // 2, PEOPLE // 2, 5).assign(id=[f"p{k}" for k in range(PEOPLE)])
-    study = planned({"a": table}, sites=(), policy=policy, ids=("id",), runs=1000)
+    study = planned({}, policy=policy, ids=("id",), runs=1000)
     answered, told, pairs, found = 0, {}, 0, 0
     unit = table[["a", "b"]].std().to_numpy()
     with tempfile.TemporaryDirectory() as folder:
@@ -300,10 +305,14 @@ def _job(study: Study, table: pd.DataFrame, folder: Path, key: bytes, run: str,
 # --- memberships
 
 
+SAME = 1e-2
+"""Of a number's variance: told twice, or off by what each site's own means take, it is known no better than that."""
+
+
 def of_members(quick: bool) -> Row:
     """Whoever has a person's whole row and knows the population, but nobody else of the study."""
     wrong = 1e-3
-    heard = admitted()
+    heard = admitted(far=False)
     inside, out = likelihoods(heard, material(heard), 8000 if quick else 40000)
     named, hundredth = (int((inside > np.quantile(out, 1 - rate)).sum()) for rate in (wrong, 0.01))
     expected = wrong * len(inside)
@@ -317,7 +326,7 @@ def of_members(quick: bool) -> Row:
 
 def of_control_members(quick: bool) -> Row:
     """Without noise, of few people: numbers of whom there are as many as people."""
-    heard = from_doors(20, 20, LITTLE * SUM_NOISE)
+    heard = from_doors(20, 20, LITTLE * SUM_NOISE, far=False)
     inside, out = likelihoods(heard, material(heard), 8000)
     right = float(np.mean(np.searchsorted(np.sort(out), inside) / len(out)))
     return {"tries": 1, "recovered": int(right < 0.7),
@@ -329,7 +338,7 @@ def likelihoods(heard: Heard, task: Material, strangers: int) -> tuple[np.ndarra
     the arm's do on average, Σ = Σ_arms n cov(m) + noise²; both from people of the population who are in no study."""
     honest = heard.honest(WORKS_WITH)
     shape = (strangers, strangers)
-    outside, reference = (_in_units(heard, noised_doors.table(*shape, seed)) for seed in (501, 502))
+    outside, reference = (_in_units(heard, noised_doors.table(*shape, seed, far=False)) for seed in (501, 502))
     model, whom = task.model, task.whom
     counts = np.array([(whom.arms == arm).sum() for arm in (0, 1)])
     parts, means = each(model, *reference), []
@@ -342,7 +351,10 @@ def likelihoods(heard: Heard, task: Material, strangers: int) -> tuple[np.ndarra
     told = np.append(task.numbers[:summed], task.numbers[summed:].reshape(len(honest), -1).sum(0))
     noise = np.append(task.noise[:summed], np.full(OF_ARMS, len(honest) ** 0.5))
     away = told - expected(model, heard, reference)
-    whitened = np.linalg.solve(covariance + np.diag(noise**2), away)
+    varies = np.diag(covariance) > 1e-12 * np.median(np.diag(covariance))  # levels do not, but for the arm's own
+    heavy = covariance + np.diag(noise**2 + SAME * np.diag(covariance))
+    whitened = np.zeros(len(away))
+    whitened[varies] = np.linalg.solve(heavy[np.ix_(varies, varies)], away[varies])
 
     def scores(rows: np.ndarray, arms: np.ndarray) -> np.ndarray:
         return (each(model, rows, arms) - np.array(means)[arms.astype(int)]) @ whitened
@@ -351,8 +363,6 @@ def likelihoods(heard: Heard, task: Material, strangers: int) -> tuple[np.ndarra
 
 
 def _in_units(heard: Heard, table: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
-    """Those who stand far out by design left away."""
-    table = table.iloc[1:-1]
     return ((table[[*noised_doors.COVARIATES, "y"]].to_numpy() - heard.centre) / heard.unit, table.w.to_numpy(float))
 
 

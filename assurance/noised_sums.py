@@ -51,8 +51,8 @@ CLOSE, WIDER = 0.1, 0.5
 """Sds of a column within which a person counts as found; of whole rows, from nothing, within more too."""
 SUM_NOISE = POLICIES["standard"].sum_noise
 NAMES = ("normal", "normal", "t with 2 degrees", "lognormal", "0/1", "outcome")
-LITTLE = 1e-6
-"""Of the noise, in a control."""
+LITTLE = 1e-4
+"""Of the noise, in a control: less would be below the jitter of the package's own sums."""
 WORKS_WITH = ("site-0",)
 """The site that works with the coordinator."""
 LIMIT = 6.0
@@ -82,12 +82,18 @@ def told(model: Any, x: Any, w: Any, y: Any, cut: Any = FARTHEST) -> Any:
     """[K] all that a site's people add to what is told, each number in sds of the noise that is owed; last the sums of
     its arms. `cut`: of squares, in the column's sd at the site; products and arms have the model's own cuts."""
     both, arms = jnp.column_stack([x, y]), jnp.stack([1.0 - w, w])
-    x, y = jnp.clip(x, -sum_noise.CLIP_X, sum_noise.CLIP_X), jnp.clip(y, -sum_noise.CLIP_Y, sum_noise.CLIP_Y)
-    squares = jnp.sum(jnp.clip(both, -cut, cut) ** 2, 0) / squares_owed(model)
+    x, y = cut_at(x, sum_noise.CLIP_X), cut_at(y, sum_noise.CLIP_Y)
+    edge = jnp.broadcast_to(jnp.asarray(cut), both.shape)
+    squares = jnp.sum(cut_at(both, edge) ** 2, 0) / squares_owed(model)
     means = jnp.concatenate([jnp.sum(both[:, :-1], 0), arms @ both[:, -1]]) / owed(model, "means")
     by_arm = arms @ jnp.column_stack([x, y]) / owed(model, "effects")
     point = Point(model.ravel(model.ridge))
     return jnp.concatenate([means, squares, _products(model, point, x, arms, y), by_arm.ravel()])
+
+
+def cut_at(values: Any, most: Any) -> Any:
+    """Whoever stands at a cut still moves with it: else half of what is told of him would be lost."""
+    return jnp.clip(values, -most - 1e-9, most + 1e-9)
 
 
 OF_ARMS = 2 * (COLUMNS + 1)
@@ -225,9 +231,10 @@ def noise_on(heard: Heard, sds: np.ndarray) -> np.ndarray:
     return np.concatenate([means[:-1], [means[-1]] * 2, squares, products])
 
 
-def from_doors(treated: int, untreated: int, noise: float = SUM_NOISE, sites: int = SITES, seed: int = 7) -> Heard:
+def from_doors(treated: int, untreated: int, noise: float = SUM_NOISE, sites: int = SITES, seed: int = 7,
+               **more: Any) -> Heard:
     """A whole study under `standard`; with another noise one that nobody would let through."""
-    rows = noised_doors.tables(treated, untreated, sites, seed)
+    rows = noised_doors.tables(treated, untreated, sites, seed, **more)
     as_it_is = noise == SUM_NOISE
     policy = "standard" if as_it_is else {"name": "simulation", "sum_noise": noise, "secure_sum": "auto"}
     study = noised_doors.planned(tuple(rows), policy=policy)
@@ -235,12 +242,12 @@ def from_doors(treated: int, untreated: int, noise: float = SUM_NOISE, sites: in
         return noised_doors.overheard(parties)
 
 
-def admitted(sites: int = SITES, seed: int = 7) -> Heard:
+def admitted(sites: int = SITES, seed: int = 7, far: bool = True) -> Heard:
     """As small as sites may be: as few treated as the noise is measured for, as many others as it asks for in all."""
     options = with_noise(preset("few"), SUM_NOISE, True).model
     model = model_of(options, COLUMNS, COLUMNS, sites)
     treated, people = model.arm_needed, -(-model.people_needed // sites)
-    return from_doors(treated, people - treated, sites=sites, seed=seed)
+    return from_doors(treated, people - treated, sites=sites, seed=seed, far=far)
 
 
 def sums(model: Any, whom: People, rows: Any) -> Any:
@@ -355,7 +362,8 @@ def attack_from_nothing(task: Material, starts: int, others: Sequence[np.ndarray
 
 def attack_each(task: Material, of: int, starts: int, noise: float = 1.0, seed: int = 7) -> Found:
     """Of each of some people the whole row, all others' known."""
-    whom, places = task.whom, np.linspace(0, len(task.whom.rows) - 1, of).astype(int)
+    whom = task.whom
+    places = np.linspace(1, len(whom.rows) - 2, of).astype(int)  # whoever is beyond all cuts is nowhere
     found, looked = whom.rows.copy(), np.zeros(whom.rows.shape, bool)
     for place in places:  # what is left when the others' sums are taken away is of this person's site alone
         site = int(np.searchsorted(whom.ends, place, side="right"))
@@ -460,7 +468,7 @@ def of_control_person(quick: bool) -> dict[str, Any]:
 
 def of_control_column(quick: bool) -> dict[str, Any]:
     """Some eighteen numbers hold the column: of so many people they tell everybody's, of thousands averages."""
-    found = attack(material(from_doors(2, 2, LITTLE * SUM_NOISE)), 8, noise=LITTLE)
+    found = attack(material(from_doors(3, 3, LITTLE * SUM_NOISE, more=(1, 0), far=False)), 8, noise=LITTLE)
     return {"tries": 1, "recovered": int(found.near < found.people or found.chance > found.people / 2),
             "note": f"noise off, {found.people} people: {found.near} within {CLOSE:g} sd (shuffled {found.chance:.0f})"}
 

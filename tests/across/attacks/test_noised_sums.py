@@ -11,9 +11,12 @@ import pytest
 sys.path.append(str(Path(__file__).parents[3] / "assurance"))
 
 import noised_doors  # noqa: E402
+import noised_studies  # noqa: E402
 import noised_sums as attack  # noqa: E402
+import people  # noqa: E402
+import run  # noqa: E402
 
-FEW = 1e-6
+FEW = 1e-4
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +47,7 @@ def test_what_the_attacker_has_is_what_the_sites_sent(heard, step):
     total, alone = heard.left(step, ()), heard.left(step, heard.sites[1:])
     for name, part in heard.own[heard.sites[0], step].items():
         every = sum(np.asarray(heard.own[site, step][name], float) for site in heard.sites)
-        size = np.abs(every).max() + 1e-9
+        size = np.abs(every).max(initial=1e-9)
         np.testing.assert_allclose(total[name], every, rtol=0, atol=1e-9 * size)
         np.testing.assert_allclose(alone[name], part, rtol=0, atol=1e-9 * size)
 
@@ -104,3 +107,8 @@ def test_people_of_an_arm_and_site_are_paired_and_others_are_not():
     free[:, 1:] = False
     assert attack.score(whom, whom.rows, free).near == 24
     assert attack.score(whom, turned, free, regression=False).near < 24  # whose value it is is known here
+
+
+def test_every_row_of_the_page_is_one_of_its_script():
+    for rows, script in ((run.PEOPLE, people), (run.NOISED, attack), (run.STUDIES, noised_studies)):
+        assert rows.keys() == script.ROWS.keys()

@@ -41,7 +41,7 @@ def test_the_page_says_what_the_cells_say(folder):
     assert text.startswith("# Privacy\n\n")
     assert text.endswith("\n\nAfter.\n")
     assert "old" not in text
-    assert "| DATA-1 | 5 sites, 1,000 | `simulation` | 2 | 1 | 1 | 1 | 1 | 0.90 | 1 | 0.25 |" in text
+    assert "| DATA-1 | 5 sites, 1,000 | `simulation` | 2 | 1 | 1 | 1 | 1 | 2 of 2 | 0.90 | 1 | 0.25 |" in text
     assert "| **`standard`**: both | 2 | 3.3 (× 3.30) | 3.3 (× 3.30) | 3.3 (× 3.30) | 3.3 (× 3.30) |" in text
     assert {path.stem for path in (folder / "figures").glob("*.svg")} == {
         "privacy-noise-on-sums", "privacy-noise-on-outcomes"}
@@ -59,8 +59,8 @@ def test_a_ratio_is_over_the_replications_that_both_have(folder):
 
 def test_of_the_trial_the_average_has_moved(folder):
     text = write(folder, [cell(STROKE_TRIAL, 0, SIMULATION, 0.5), cell(STROKE_TRIAL, 0, STANDARD, 0.6, 2.1)])
-    assert "| `simulation` | 1 | – | – | 2 itself | 0.5 | 0.90 |" in text
-    assert "| **`standard`**: both | 1 | – | – | 2.1 itself, +0.20 sd | 0.6 (× 1.20) | 0.90 |" in text
+    assert "| `simulation` | 1 | – | – | 2 itself | 0.5 | – | 0.90 |" in text
+    assert "| **`standard`**: both | 1 | – | – | 2.1 itself, +0.20 sd | 0.6 (× 1.20) | – | 0.90 |" in text
     assert not (folder / "figures").exists()
 
 

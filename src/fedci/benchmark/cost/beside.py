@@ -96,10 +96,11 @@ def commands(tree: Path, folder: Path) -> dict[str, Any]:
     _run(tree, None, "fedci", "report", str(out))
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     facts = json.loads((out / "result.json").read_text(encoding="utf-8"))
+    rounds = len((out / "trace.csv").read_text(encoding="utf-8").splitlines()) - 1
     told = sum(seen["sent"] + seen["received"] for seen in facts["traffic"].values())
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return {"version": facts["versions"]["fedci"], "cold": time.perf_counter() - start, "cold_cpu": cpu,
-            "MB": told / CLI_SITES / 1e6}
+            "MB": told / CLI_SITES / 1e6, "rounds": rounds}
 
 
 def cli_study(folder: Path) -> None:

@@ -37,7 +37,8 @@ S, DELTA = 0.5, 0.1
 SUM_NOISE, OUTCOME_NOISE = (NONE, 0.25, 0.5, 1.0), (0.0, 0.05, 0.1, 0.2, 0.3, 0.5)
 MAKERS: dict[str, tuple[Callable[[int, Sizes], list[Split]], int]] = {
     "DATA-1": (lambda r, sizes: datasets.synthetic("DATA-1", r, sizes=sizes), 1950),
-    "heterogeneous": (lambda r, sizes: datasets.heterogeneous(r, sizes=sizes), 1200)}
+    "heterogeneous": (lambda r, sizes: datasets.heterogeneous(r, sizes=sizes), 1200),
+    "linear": (lambda r, sizes: datasets.linear(r, sizes=sizes), 1200)}
 """And people of a site: the least that five sites like it are admitted with, and some more."""
 STROKE_TRIAL = "stroke trial"
 BINARY = ("female", "drowsy", "unconscious", "atrial", "visible")

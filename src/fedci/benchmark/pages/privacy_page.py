@@ -17,16 +17,17 @@ import numpy as np
 from fedci.benchmark.cost import kept
 from fedci.benchmark.cost.noise_cost import NONE
 from fedci.benchmark.cost.standard_cost import DELTA, SIMULATION, STANDARD, Cell, Way
-from fedci.benchmark.pages.figures import BLUE, GREEN, ORANGE, STYLE
+from fedci.benchmark.pages.figures import BLUE, GREEN, ORANGE, PURPLE, STYLE
 from fedci.errors import UsageError
 
 BEGIN, END = "<!-- privacy: begin -->", "<!-- privacy: end -->"
-COLOURS = (BLUE, ORANGE, GREEN)
+COLOURS = (BLUE, ORANGE, GREEN, PURPLE)
+Z95 = 1.959963984540054
 SHOWN = {SIMULATION: "`simulation`", STANDARD._replace(s=NONE, delta=0.0): "straight, no noise",
          STANDARD._replace(s=NONE): "straight, noise on outcomes", STANDARD._replace(delta=0.0): "noise on sums",
          STANDARD: "**`standard`**: both"}
-HEAD = ("data", "people", "policy", "fits", "√PEHE", "of the own averages", "of the average", "its sd", "coverage",
-        "rounds", "MB a site")
+HEAD = ("data", "people", "policy", "fits", "√PEHE", "of the own averages", "of the average", "its sd", "it held",
+        "coverage", "rounds", "MB a site")
 Line = tuple[str, list[float], list[float]]
 """A name, places, values."""
 
@@ -45,7 +46,7 @@ def of(cells: Sequence[Cell], data: str) -> dict[Way, list[Cell]]:
 
 def table(cells: Sequence[Cell]) -> list[str]:
     """Means over replications; × the mean of `simulation` on the same people."""
-    lines = ["| " + " | ".join(HEAD) + " |", "|---|---|---|---:|---:|---:|---:|---:|---:|---:|---:|"]
+    lines = ["| " + " | ".join(HEAD) + " |", "|---|---|---|" + "---:|" * (len(HEAD) - 3)]
     for data in dict.fromkeys(cell.data for cell in cells):
         ways = of(cells, data)
         for one, words in SHOWN.items():
@@ -59,8 +60,8 @@ def _row(words: str, some: Sequence[Cell], base: Sequence[Cell]) -> str:
     errors = [_beside(some, base, field) for field in ("pehe", "own")]
     average = _beside(some, base, "ate_error") if np.isfinite(first.ate_error) else _moved(some, base)
     cells = (first.data, f"{first.sites} sites, {first.people:,}", words, str(len(some)), *errors, average,
-             _beside(some, base, "ate_sd"), _mean(some, "covered", "{:.2f}"), _mean(some, "rounds", "{:.0f}"),
-             _mean(some, "MB", "{:.2g}"))
+             _beside(some, base, "ate_sd"), _held(some), _mean(some, "covered", "{:.2f}"),
+             _mean(some, "rounds", "{:.0f}"), _mean(some, "MB", "{:.2g}"))
     return "| " + " | ".join(cells) + " |"
 
 
@@ -80,6 +81,13 @@ def _moved(some: Sequence[Cell], base: Sequence[Cell]) -> str:
     if not base or way(some[0]) == SIMULATION:
         return f"{some[0].ate:.3g} itself"
     return f"{some[0].ate:.3g} itself, {(some[0].ate - base[0].ate) / base[0].ate_sd:+.2f} sd"
+
+
+def _held(some: Sequence[Cell]) -> str:
+    """In how many replications the average's interval held the truth."""
+    if not np.isfinite([cell.ate_error for cell in some]).all():
+        return "–"
+    return f"{sum(cell.ate_error <= Z95 * cell.ate_sd for cell in some)} of {len(some)}"
 
 
 def _mean(some: Sequence[Cell], field: str, form: str) -> str:

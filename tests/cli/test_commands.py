@@ -71,7 +71,7 @@ def test_what_a_newcomer_types_wrongly_is_answered_with_what_would_be_right(word
     Path("study.toml").write_text('treatment = "w"\noutcome = "y"\ncovariates = ["age"]\npolicy = "simulation"\n')
     code, _, err = told(capsys, *words)
     assert code == 2
-    assert err.startswith("error: ") or err.startswith("\nerror: ")
+    assert err.startswith("error: ")
     assert said in " ".join(err.split())
     assert len(err.strip().splitlines()) == 1
 

@@ -11,6 +11,7 @@ from fedci.diagnostics.sameness import Sameness
 from fedci.diagnostics.verdict import Verdict
 from fedci.report import choices, documents
 from fedci.report.forest import Row
+from fedci.report.svg import number
 from tests_support import frame, made_result, study
 
 
@@ -31,6 +32,18 @@ def test_the_first_screen_answers_four_questions(result):
     assert "clearly differs between subgroups: sex = 1 against sex = 0 (1, " in words
     assert "ran without diagnostics" in words
     assert not any(sign in words for sign in ("()", "result.", "print"))
+
+
+@pytest.mark.parametrize("alpha", [0.5, 0.05, 1e-9])
+def test_the_first_screen_says_the_results_own_numbers_and_whether_zero_is_among_them(result, alpha):
+    """The words agree with the interval at every level, and with the sentence below."""
+    low, high = result.ate().interval(alpha)
+    rows = dict(choices.glance(result, alpha).rows)
+    assert rows["What is the effect?"].startswith(f"y: {number(abs(result.ate().mean))} ")
+    assert (" higher " in rows["What is the effect?"]) is (result.ate().mean > 0)
+    assert f"interval {number(low)} to {number(high)}" in rows["How sure is it?"]
+    assert ("zero, no effect, is within it" in rows["How sure is it?"]) is (low <= 0 <= high)
+    assert ("zero, no effect, lies outside it" in rows["How sure is it?"]) is not (low <= 0 <= high)
 
 
 def test_means_of_the_arms_differ_by_the_effect(result):

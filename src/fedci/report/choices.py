@@ -24,7 +24,8 @@ def glance(result: Result, alpha: float) -> Table:
     ate, level = result.ate(), f"{100 * (1 - alpha):g}%"
     low, high = ate.interval(alpha)
     sure = (f"{level} interval {_between(result, low, high)}: " + (
-        "no effect lies outside it" if low > 0 or high < 0 else "no effect is within it, so the direction is open"))
+        "zero, no effect, lies outside it" if low > 0 or high < 0 else
+        "zero, no effect, is within it, so the direction is open"))
     rows = [["What is the effect?", _effect(result, ate.mean)], *_arms(result), ["How sure is it?", sure],
             ["In whom?", _in_whom(result, alpha)], *_whom(result), ["Can it be trusted?", _trust(result)]]
     return Table(["", "at a glance"], rows)

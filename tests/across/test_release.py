@@ -83,6 +83,19 @@ def test_the_readmes_commands_are_found():
 
 
 @pytest.mark.slow
+def test_a_newcomers_first_hour_ends_with_a_report(tmp_path):
+    """Four parties of a study by files, each command a process of its own."""
+    program = tmp_path / "bin" / "fedci"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nPYTHONPATH="{ROOT / "src"}" exec "{sys.executable}" -m fedci "$@"\n')
+    program.chmod(0o755)
+    (tmp_path / "hour").mkdir()
+    script("first_hour").walk(tmp_path / "hour", program.parent)
+    assert len(list((tmp_path / "hour" / "answers").iterdir())) > 3 * 10
+    assert {"report.html", "result.json"} <= {path.name for path in (tmp_path / "hour" / "result").iterdir()}
+
+
+@pytest.mark.slow
 def test_the_wheel_holds_every_file_that_the_package_reads(tmp_path):
     """Built from the tree as it stands, without isolation."""
     pytest.importorskip("build")

@@ -144,6 +144,8 @@ def test_a_browser_shows_every_plot_offline(browser, folder, page, width, height
         assert len(boxes) == 16  # ten of the result's own, six of the diagnostics
         assert all(0 < wide <= width and marks > 0 for wide, marks in boxes)
         assert tab.evaluate("document.documentElement.scrollWidth") <= width
+        glance = tab.locator("#answer table").first.bounding_box()
+        assert glance["y"] + glance["height"] <= height  # the four questions are answered on the first screen
         mark = tab.locator("#sites .dot").first
         mark.scroll_into_view_if_needed()
         mark.hover()

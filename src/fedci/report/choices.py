@@ -35,7 +35,7 @@ def glance(result: Result, alpha: float) -> Table:
 def _direction(low: float, high: float) -> str:
     """What an interval says of it."""
     if low > 0 or high < 0:
-        return f"all values in it are {'increases' if low > 0 else 'decreases'}, so no effect at all is implausible"
+        return f"all values in it are {'increases' if low > 0 else 'decreases'}: that it has no effect is implausible"
     return "it holds 0, so the data do not settle whether treatment raises or lowers it"
 
 

@@ -14,6 +14,7 @@ import pytest
 
 from fedci import FedCI
 from fedci.study.omop import Omop
+from fedci.study.sections import SharedQuery
 from fedci.study.study import Study
 from fedci.table.cdm import Attrition, attrition_of, common_of, select_of
 from fedci.table.database import ADDRESS
@@ -63,6 +64,13 @@ def test_attrition_is_counted_and_shown_at_the_site(database, tmp_path, capsys):
     code, out, _ = told(capsys, "check", tmp_path / "study.toml", "sql:", "--site", "lyon")
     assert code == 0
     assert f"attrition: {treated + 1} people in the target cohort" in out
+
+
+def test_a_cohort_of_nobody_is_told(database):
+    plan = STUDY.changed(source=SharedQuery(omop=SPEC | {"target": 7}))
+    told = attrition(plan, Source.at(plan, "lyon", "sql:")).in_words()
+    assert told.startswith("0 people in the target cohort")
+    assert told.endswith("a cohort that holds nobody: is its id right, and the table cohort filled?")
 
 
 def test_init_proposes_a_study_that_the_model_passes(database, tmp_path, capsys):

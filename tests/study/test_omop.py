@@ -27,6 +27,10 @@ def test_the_file_says_all_of_it_and_the_hash_is_of_it():
     ({"features": FEATURES | {"a": {"table": "drug", "take": "mean", "concepts": [1]}}}, "holds no numbers"),
     ({"features": FEATURES | {"a": {"table": "drug"}}}, "concepts is empty"),
     ({"features": FEATURES | {"a": {"table": "notes", "concepts": [1]}}}, "table"),
+    ({"features": FEATURES | {"a": {"table": "person", "tkae": "age"}}}, "did you mean 'take'"),
+    ({"outcomes": 3}, "'omop.outcomes', did you mean 'outcome'"), ({"outcome": "3"}, "omop.outcome"),
+    ({"outcome": FEATURES["b"] | {"window": [9, 1]}}, "'omop.outcome': 'window': needs .first day, last day"),
+    ({"outcome": FEATURES["b"] | {"takes": "last"}}, "unknown key 'takes', did you mean 'take'"),
     ({"cdm": "cdm; DROP TABLE person"}, "cdm")])
 def test_what_does_not_fit_is_told(changes, told):
     with pytest.raises(StudyError, match=told):

@@ -14,6 +14,7 @@ import pytest
 
 from fedci import FedCI
 from fedci.study.omop import Omop
+from fedci.study.sections import SharedQuery
 from fedci.study.study import Study
 from fedci.table.cdm import Attrition, attrition_of, common_of, select_of
 from fedci.table.database import ADDRESS
@@ -31,9 +32,14 @@ SYNTHEA = Path(os.environ.get("FEDCI_OMOP", SHARED)) / "Synthea27Nj_5.4.zip"
 @pytest.fixture(params=["sqlite", "duckdb"])
 def database(request, tmp_path, monkeypatch):
     """The address of a database with the model in it."""
-    tables = cdm(people(3))
-    path = tmp_path / f"cdm.{request.param}"
-    if request.param == "sqlite":
+    monkeypatch.setenv(ADDRESS, stored(request.param, tmp_path / f"cdm.{request.param}", 3))
+    return request.param
+
+
+def stored(kind: str, path: Path, seed: int) -> str:
+    """The tables of a model in a file of SQLite or DuckDB; its address."""
+    tables = cdm(people(seed))
+    if kind == "sqlite":
         with sqlite3.connect(path) as connection:
             for name, rows in tables.items():
                 rows.to_sql(name, connection, index=False)
@@ -44,8 +50,7 @@ def database(request, tmp_path, monkeypatch):
                 connection.register("rows", rows)
                 dates = ", ".join(f"CAST({column} AS DATE) AS {column}" for column in rows if column.endswith("_date"))
                 connection.execute(f"CREATE TABLE {name} AS SELECT * {f'REPLACE ({dates})' if dates else ''} FROM rows")
-    monkeypatch.setenv(ADDRESS, f"{request.param}:///{path}")
-    return request.param
+    return f"{kind}:///{path}"
 
 
 def test_the_same_table_as_from_csv(database, tmp_path):
@@ -63,6 +68,13 @@ def test_attrition_is_counted_and_shown_at_the_site(database, tmp_path, capsys):
     code, out, _ = told(capsys, "check", tmp_path / "study.toml", "sql:", "--site", "lyon")
     assert code == 0
     assert f"attrition: {treated + 1} people in the target cohort" in out
+
+
+def test_a_cohort_of_nobody_is_told(database):
+    plan = STUDY.changed(source=SharedQuery(omop=SPEC | {"target": 7}))
+    told = attrition(plan, Source.at(plan, "lyon", "sql:")).in_words()
+    assert told.startswith("0 people in the target cohort")
+    assert told.endswith("a cohort that holds nobody: is its id right, and the table cohort filled?")
 
 
 def test_init_proposes_a_study_that_the_model_passes(database, tmp_path, capsys):
@@ -126,15 +138,11 @@ def test_sql_servers_words():
 
 
 def test_fits_from_models_are_those_of_their_tables(tmp_path, monkeypatch):
-    """Over three sites, each with a database of its own: the same bits."""
+    """Over three sites, each with a database of its own, of either kind: the same bits."""
     plan, sources = STUDY.changed(options=SMALL | {"optimiser": {"rounds": 2, "draws": 4}}), []
-    for number, name in enumerate(("lyon", "oslo", "turin")):
-        table, path = people(number), tmp_path / f"{name}.db"
-        with sqlite3.connect(path) as connection:
-            for title, rows in cdm(table).items():
-                rows.to_sql(title, connection, index=False)
-        monkeypatch.setenv(f"{ADDRESS}_{name.upper()}", f"sqlite:///{path}")
-        sources.append((Source.at(plan, name, "sql:"), Source(name, table)))
+    for number, (name, kind) in enumerate((("lyon", "sqlite"), ("oslo", "duckdb"), ("turin", "sqlite"))):
+        monkeypatch.setenv(f"{ADDRESS}_{name.upper()}", stored(kind, tmp_path / f"{name}.db", number))
+        sources.append((Source.at(plan, name, "sql:"), Source(name, people(number))))
     by_model, by_table = (FedCI(plan).fit([pair[which] for pair in sources]) for which in (0, 1))
     np.testing.assert_array_equal(by_model.ate().means, by_table.ate().means)
     np.testing.assert_array_equal(by_model.effect(people(0), "lyon"), by_table.effect(people(0), "lyon"))

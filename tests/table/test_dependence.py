@@ -9,6 +9,8 @@ from support.tables import ROWS, read, told
 def test_a_constant_covariate_is_a_warning_at_one_site(frame):
     table = read(frame.assign(bmi=0.1 + 0.2, stage="II"))
     assert table.warnings[0] == "site 'lyon': column 'bmi' is constant here"
+    lacking = read(frame.assign(bmi=np.nan), missing="impute")
+    assert lacking.warnings[0] == "site 'lyon': column 'bmi' has no value here"
 
 
 def test_coinciding_indicators_are_a_warning(frame):

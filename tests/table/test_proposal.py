@@ -89,6 +89,13 @@ def test_a_column_that_is_called_the_treatment_is_no_covariate_for_its_words(arm
         assert "sex" in [one.name for one in study.covariates]
 
 
+def test_whether_people_are_alive_is_nothing_to_adjust_for():
+    found = propose(hospital().assign(status=["alive", "dead"] * 40, vital_sign=np.arange(80.0) ** 2))
+    names = {one.name for one in found.study.covariates}
+    assert "vital_sign" in names
+    assert "status" not in names
+
+
 def test_codes_with_zeros_in_front_are_no_numbers():
     table = hospital().assign(district=["01069", "04109"] * 40)
     why = {guess.look.name: guess.why for guess in propose(table).guesses if guess.role == "left out"}

@@ -16,7 +16,7 @@ from fedci.site.limits import check_floors, check_memory, check_noise, check_rou
 from fedci.site.linking import begin_linkage
 from fedci.site.run import Party, Run, after_linkage, reply_to, required, with_rows
 from fedci.table import small_cells
-from fedci.table.dependence import COINCIDE, IS_CONSTANT
+from fedci.table.dependence import COINCIDE, IS_CONSTANT, NO_VALUE
 from fedci.table.roles import ONE_OUTCOME
 from fedci.table.table import Table
 from fedci.table.values import told_of
@@ -69,10 +69,10 @@ def _dropped(table: Table, least: int) -> list[str]:
 
 
 def _without_few(run: Run, warnings: Sequence[str]) -> list[str]:
-    """Without those that a single person could change, but where the policy hides no small cells."""
-    hides = run.study.policy.min_cell > 0
-    return [words for words in warnings if not (hides and words.endswith((IS_CONSTANT, COINCIDE, ONE_OUTCOME,
-                                                                                     small_cells.MERGED)))]
+    """Without those that a single person could change, but where the policy hides no small cells; and without what
+    `_lacking` says at more length."""
+    few = (IS_CONSTANT, COINCIDE, NO_VALUE, ONE_OUTCOME, small_cells.MERGED) if run.study.policy.min_cell > 0 else ()
+    return [words for words in warnings if not words.endswith((*few, *([NO_VALUE] if run.study.completes else [])))]
 
 
 def _cohort(party: Party, request: Hello) -> tuple[str, ...]:

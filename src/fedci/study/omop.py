@@ -8,12 +8,13 @@ It is data, like the rest of the study: `table.cdm` makes the one SELECT of it t
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from fedci.study.coding import Name
-from fedci.study.options import Options
+from fedci.study.options import Options, first_problem
 
 Id = Annotated[int, Field(strict=True, ge=0, lt=2**63)]
 Day = Annotated[int, Field(strict=True, ge=-36525, le=36525)]
@@ -77,6 +78,17 @@ class Omop(Options):
     """Schema of the tables."""
     results: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,62}$")] | None = None
     """Schema of the table `cohort`, where it is another."""
+
+    @field_validator("outcome", mode="before")
+    @classmethod
+    def _one_reading(cls, outcome: Any) -> Any:
+        """What is wrong with a table is told of the table, not of an id."""
+        if not isinstance(outcome, Mapping):
+            return outcome
+        try:
+            return Feature.model_validate(outcome)
+        except ValidationError as problem:
+            raise ValueError(first_problem(Feature, problem)) from None
 
     @field_validator("window")
     @classmethod

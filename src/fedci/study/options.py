@@ -375,8 +375,19 @@ def _path(cls: type[BaseModel], parts: list[str]) -> tuple[list[str], list[str]]
             continue
         path, holder = [*path, part], kind
         fields = getattr(kind, "model_fields", {})
-        kind = fields[part].annotation if part in fields else None
+        kind = _alone(fields[part].annotation) if part in fields else _of_each(kind)
     return path, list(getattr(holder, "model_fields", {}))
+
+
+def _alone(kind: Any) -> Any:
+    """The one model of a union with others that are none, such as None."""
+    models = [one for one in get_args(kind) if hasattr(one, "model_fields")]
+    return models[0] if len(models) == 1 and get_origin(kind) in (Union, UnionType) else kind
+
+
+def _of_each(kind: Any) -> Any:
+    """What a table of many holds; None of what is no such table."""
+    return get_args(kind)[1] if get_origin(kind) is dict else None
 
 
 def _families(kind: Any) -> dict[str, type[BaseModel]]:

@@ -35,8 +35,10 @@ class Attrition(NamedTuple):
     both: int
 
     def in_words(self) -> str:
+        empty = ("" if self.target and self.comparator else
+                 "; a cohort that holds nobody: is its id right, and the table cohort filled?")
         return (f"{self.target} people in the target cohort, {self.comparator} in the comparator, {self.both} in both, "
-                f"who are left out")
+                f"who are left out{empty}")
 
 
 def select_of(omop: Omop, treatment: str, outcome: str, kind: str) -> str:

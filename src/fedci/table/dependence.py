@@ -18,7 +18,7 @@ DEPENDENT = 1e-12
 """Columns depend linearly when an eigenvalue of their correlation matrix is below this."""
 CONSTANT = 1e-12
 """A column is constant when its spread, relative to its largest magnitude, is rounding."""
-IS_CONSTANT, COINCIDE = "is constant here", "coincide here"
+IS_CONSTANT, COINCIDE, NO_VALUE = "is constant here", "coincide here", "has no value here"
 """Said at the site alone: where it is not said, somebody stands apart, perhaps one person."""
 SCALE_RATIO = 1e8
 """Standard deviations further apart than this are a mistake in units."""
@@ -33,7 +33,8 @@ def check_design(x: np.ndarray, names: Sequence[str], kinds: Sequence[str]) -> l
     many_valued = numeric & ~two_valued
     _check_scales(Picked(x, numeric), _picked(names, numeric))
     _check_dependence(Picked(x, many_valued), _picked(names, many_valued))
-    return [f"column {name!r} {IS_CONSTANT}" for name in _picked(names, constant)] + [
+    said = [NO_VALUE if np.isnan(smallest) else IS_CONSTANT for smallest in low]
+    return [f"column {name!r} {words}" for name, words, alike in zip(names, said, constant, strict=True) if alike] + [
         f"columns {first!r} and {second!r} {COINCIDE}"
         for first, second in _coinciding(correlation(Picked(x, two_valued), CONSTANT), _picked(names, two_valued))]
 

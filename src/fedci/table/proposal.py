@@ -38,7 +38,7 @@ OUTCOME = re.compile(r"outcome|response|change|score|^y$|_y$|result|endpoint|dea
                      r"relaps", re.I)
 IDENTITY = re.compile(r"(^|_|\b)(id|ids|nid|pid|mrn|ssn|nhs|uuid|person|patient|subject)(_|$|\b|no$|nr$)|(_id|Id|ID)$")
 AFTER = re.compile(r"death|dead|died|mortal|surviv|event|complic|recur|relaps|readm|adverse|endpoint|outcome|discharg|"
-                   r"follow|(^|_)(post|after|fu|fup|los)(_|\d|$)|_(d|day|m|month|w|week|y|year)_?\d+$|"
+                   r"alive|vital_?stat|^status$|follow|(^|_)(post|after|fu|fup|los)(_|\d|$)|_(d|day|m|month|w|week|y|year)_?\d+$|"
                    r"\d_?(d|days?|m|mo|months?|w|weeks?|y|years?)$", re.I)
 """Names of what happens after a treatment."""
 BEFORE = 3

@@ -326,6 +326,10 @@ def fit_theta(talk: Talk, contract: Contract, opened: Opening, progress: Callabl
             standing.write()
         if progress:
             progress(rounds[-1])
+    if not np.isfinite(state.best_objective) and np.isfinite(state.before):
+        raise NumericalError(f"in round {state.round} the objective was no longer finite. Look for values of the "
+                             f"outcome that are far larger than all others, set optimiser.rounds to fewer, or raise "
+                             f"model.jitter.")
     if not np.isfinite(state.best_objective):
         raise NumericalError("the objective is not finite at the starting values. Look for extreme values in the "
                              "covariates, set model.standardise = true, or raise model.jitter.")

@@ -87,7 +87,8 @@ def _block(column: Column, covariate: Covariate) -> np.ndarray:
         indicators = (codes == np.arange(1, len(levels))).astype(float)
         return np.where(np.isnan(codes), np.nan, indicators)
     if covariate.type == "binary":
-        return zeros_and_ones(column, "code it 1 for yes and 0 for no")[:, None]
+        return zeros_and_ones(column, "code it 1 for yes and 0 for no; or say in the study what each cell means: "
+                                      "values = { yes = 1, no = 0 }")[:, None]
     values = numbers(column, "the study says it is numeric. Correct the cells, or declare it categorical")
     if covariate.range:
         low, high = covariate.range

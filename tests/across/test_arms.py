@@ -258,7 +258,7 @@ def of_kinds(site: int, n: int = 48) -> pd.DataFrame:
 
 
 @pytest.mark.parametrize("kind", list(KINDS))
-def test_every_type_of_outcome_has_its_contrasts(kind):
+def test_every_type_of_outcome_has_its_contrasts(kind, tmp_path):
     """One fit of three arms; what is asked of a pair is of the type: risks, curves or rates."""
     result = FedCI(plan(outcome=KINDS[kind])).fit([Source(f"s{k}", of_kinds(k)) for k in range(3)])
     low, high, between = (result.ate(contrast=pair).mean for pair in (("low", "none"), ("high", "none"),
@@ -274,8 +274,18 @@ def test_every_type_of_outcome_has_its_contrasts(kind):
     arms = result.arm_table()
     means = arms[(arms.over == "all") & (arms.site == "all")].set_index("arm")["mean"]
     assert means["high"] - means["none"] == pytest.approx(high, rel=1e-6)
-    assert compare(result, result).same_question
     assert "high compared with none" in result.summary()
+    result.save(tmp_path / "result")
+    back = Result.load(tmp_path / "result")
+    assert back.contrasts().equals(result.contrasts())
+    assert compare(result, back).same_question
+    page = write_report(tmp_path / "result").read_text(encoding="utf-8")
+    assert "high compared with none" in page
+    new = of_kinds(5).head(4)
+    predict_file(back, new, tmp_path / "effects.csv", site="s0")
+    found = pd.read_csv(tmp_path / "effects.csv")
+    np.testing.assert_allclose(found["effect high"], result.effect(new, "s0", contrast=("high", "none")), rtol=1e-7)
+    assert transport.of_people(pair, new).effect.mean < 0
 
 
 def test_a_study_of_more_arms_by_files_gives_the_same_bits(tmp_path):

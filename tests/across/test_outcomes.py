@@ -101,6 +101,9 @@ def test_a_column_of_0_and_1_is_no_number_and_the_error_says_what_to_write():
     assert len(problems(wrong, sources()[0])) == 1
     with pytest.raises(DataError, match="holds values other than 0 and 1 in 36 rows"):
         Source("lyon", table(0).assign(died=np.arange(36) + 2)).read(plan())
+    for column in ("died", "sex"):
+        with pytest.raises(DataError, match="values = { yes = 1, no = 0 }"):
+            Source("lyon", table(0).assign(**{column: "yes"})).read(plan())
 
 
 def test_a_small_cell_of_events_is_refused():

@@ -230,6 +230,22 @@ def test_rates_are_per_unit_of_exposure(counted):
     assert rates.ratio.quantile(0.5) < 1.0
 
 
+def test_counts_of_many_thousands_keep_within_the_range_of_masked_sums():
+    """60,000 a year, Poisson: what each tells grows with r, and so does its unit. The ratio
+    of rates is e^−0.5; 180 counts of r above 30 know it to 3 % (2/√(180 · 30) = 0.027)."""
+    def many(number: int) -> pd.DataFrame:
+        rows = table(number)
+        mean = rows.years * np.exp(11.0 - 0.5 * rows.drug + 0.3 * rows.age)
+        return rows.assign(falls=np.random.default_rng(number).poisson(mean))
+
+    rounds = FEW | {"optimiser": {"rounds": 60, "draws": 4}}
+    result = FedCI(plan(COUNTED, policy=MASKED, options=rounds, decisions=None)).fit(
+        [Source(name, many(number)) for number, name in enumerate(SITES)])
+    assert result.rates().ratio.quantile(0.5) == pytest.approx(np.exp(-0.5), rel=0.03)
+    low, high = result.rates().ratio.interval()
+    assert high - low < 0.1
+
+
 # --- in whom, and whom to treat
 
 

@@ -72,6 +72,13 @@ def test_ratios_of_a_group_are_of_its_two_risks_draw_by_draw():
     assert "  –" in "\n".join(in_words(found, 2, 0.05))
 
 
+def test_of_draws_alone_p_is_no_less_than_one_of_them():
+    """400 draws of risks, all of them far from no difference: p is at most 1/400, and no less is known."""
+    told = risky(top=0.11)
+    told["effects"][:, 1, 1] += 0.5 * told["people"][1]
+    assert subgroups_of(GROUPS, told).contrasts().p[0] == 1 / 400
+
+
 def test_the_number_needed_is_told_where_the_difference_is_clear():
     told = risky(top=0.11)
     told["effects"][:, 1] += 0.25 * told["people"]

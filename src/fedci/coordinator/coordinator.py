@@ -326,6 +326,10 @@ def fit_theta(talk: Talk, contract: Contract, opened: Opening, progress: Callabl
             standing.write()
         if progress:
             progress(rounds[-1])
+    if not np.isfinite(state.best_objective) and np.isfinite(state.before):
+        raise NumericalError(f"in round {state.round} the objective was no longer finite. Look for values of the "
+                             f"outcome that are far larger than all others, set optimiser.rounds to fewer, or raise "
+                             f"model.jitter.")
     if not np.isfinite(state.best_objective):
         raise NumericalError("the objective is not finite at the starting values. Look for extreme values in the "
                              "covariates, set model.standardise = true, or raise model.jitter.")
@@ -348,14 +352,13 @@ UNITS = {"effects": 1, "effects_cov": 2, "projected": 1, "projected_cov": 2, "le
 
 def _told(talk: Talk, opened: Opening, name: str) -> dict[str, np.ndarray]:
     """In the outcome's units; nothing where it was given up."""
-    unit = float(opened.timing[0]) if opened.model.outcome == "count" else opened.scales.y_sd
-    return {key: np.asarray(part) * unit ** UNITS.get(key, 0)
+    return {key: np.asarray(part) * opened.unit ** UNITS.get(key, 0)
             for key, part in talk.totals.get(name, GIVEN_UP).sums.items()}
 
 
 def _decisions(talk: Talk, opened: Opening, drawn: course.Drawn) -> dict[str, np.ndarray]:
     """With the rule and the cutoffs, and doubly robust sums in the outcome's units."""
-    told, unit = _told(talk, opened, course.DECISIONS), opened.scales.y_sd
+    told, unit = _told(talk, opened, course.DECISIONS), opened.unit
     if not told:
         return {}
     centre = opened.scales.y_mean

@@ -123,6 +123,11 @@ class Opening:
     """Of a time to an event [J], where its intervals end; of a count [1], events per unit of exposure; else nothing."""
 
     @property
+    def unit(self) -> float:
+        """`site.prepared.Units.of_effects`."""
+        return float(self.timing[0]) if self.model.outcome == "count" else float(self.scales.y_sd)
+
+    @property
     def share(self) -> float:
         """Of the treated."""
         return self.treated / self.people
@@ -375,9 +380,8 @@ def decisions_asked(contract: Contract, opened: Opening, theta: np.ndarray, draw
     found = rules.learnt(opened.model, drawn.draws, theta, opened.u, opened.pooled_u, opened.scales[:2], moments,
                          len(opened.indicators), study.covariates, columns, cuts_of(study.groups),
                          contract.seed)
-    unit = opened.scales.y_sd
     cutoffs = np.full(1 + len(SHARES), np.inf)
-    cutoffs[0] = study.decisions.cost / unit
+    cutoffs[0] = study.decisions.cost / opened.unit
     sums = same.get("sameness")
     if sums is not None and sums[0, 0] > 0:
         n, d, dd = float(sums[0, 0]), float(sums[0, 1]), float(sums[0, 2])

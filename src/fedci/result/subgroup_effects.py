@@ -156,7 +156,8 @@ def together(effects: np.ndarray, cov: np.ndarray, rows: np.ndarray, alpha: floa
     found = {"mean": mean, "sd": sd, "low": np.asarray(low), "high": np.asarray(high),
              "all_low": np.minimum(mean - wide, low), "all_high": np.maximum(mean + wide, high)}
     if p:
-        found["p"] = np.array([max(np.mean(most >= abs(t)), 1.0 / JOINT) for t in mean / np.maximum(sd, 1e-300)])
+        least = 1.0 / (JOINT if cov.any() else len(effects))  # draws alone tell no less than one of theirs
+        found["p"] = np.array([max(np.mean(most >= abs(t)), least) for t in mean / np.maximum(sd, 1e-300)])
     return found
 
 

@@ -131,7 +131,7 @@ def judged(engine, plan, request, secure=False):
     assert len(words) < 2000
     named = f"'{BROKEN}'" in words or site == BROKEN
     # a lie that no check can know leads the course elsewhere, where the recorded answers do not fit
-    leads_on = engine.last > request.round or "not finite" in words
+    leads_on = engine.last > request.round or "not finite" in words or "are those of nobody" in words
     told = named or leads_on or "cannot be told" in words or (secure and "one of" in words)
     return "named" if named else "cannot be told", "" if told else f"{kind}: {words[:120]}"
 
@@ -312,7 +312,6 @@ def test_what_no_people_have_is_refused_in_what_came_later(later):
     assert {"withheld", "failed", "people"} <= refused
 
 
-@pytest.mark.slow
 def test_a_lie_that_no_check_can_know_ends_what_came_later_in_words_or_in_a_result(later):
     """Of the questions that only such studies have: a run of the coordinator with each false number."""
     ends, wrong = Counter(), set()

@@ -75,9 +75,9 @@ ALLOWED: dict[str, Any] = {"name": "custom", "numbers_per_person": 0.3}
 """`standard` admits no fit of exact sums: what every site would have to allow for the smallest one."""
 
 
-def allowed_size(sites: int, **how: Any) -> int:
+def allowed_size(sites: int) -> int:
     """The people a site needs until the smallest fit tells 0.3 numbers for each at most, as `fedci check` advises."""
-    study = planned(tables((SMALL[0],) * sites), **({"covariates": AGE, "policy": ALLOWED} | how))
+    study = planned(tables((SMALL[0],) * sites), covariates=AGE, policy=ALLOWED)
     asked = admission.situation(study, Source("site-0", people(SMALL[0], 0)).read(study), sites)
     return next(one.then.rows for one in admission.advice(asked) if one.then.rows > asked.rows) + 20
 
@@ -145,20 +145,6 @@ def everything(quick: bool) -> Row:
     return _fitted(listener, _known(parties), quick)
 
 
-FEW_ALLOWED: dict[str, Any] = {"preset": "few", "policy": ALLOWED | {"sum_noise": 0.0}, "options": {
-    "model": {"knots": 1, "directions": 0, "landmarks": 0, "inducing": 16}, "optimiser": {"rounds": 2},
-    "prediction": {"draws": 8}}}
-"""The smallest fit of the preset `few`, without noise."""
-
-
-def few_masked(quick: bool) -> Row:
-    """The same of products of a dictionary: fewer messages, of more columns than the features are."""
-    rows = tables((allowed_size(3, **FEW_ALLOWED),) * 3)
-    with met(planned(rows, covariates=AGE, **FEW_ALLOWED), rows) as parties:
-        listener = followed(parties)[1]
-    return _fitted(listener, _known(parties), quick)
-
-
 def _known(parties: Parties) -> np.ndarray:
     """[n, 2] arm and outcome, as the sums have it."""
     sites = [parties.site(name).party.noisy for name in parties.sites]
@@ -176,7 +162,7 @@ def _fitted(who: Listener, known: np.ndarray, quick: bool) -> Row:
     begin = [np.zeros(len(guess)), guess, *rng.standard_normal((max(0, starts - 2), len(guess)))]
     found = []
     for k, start in enumerate(begin[:starts]):
-        found.append(attack.by_descent(who, start, 60) if k % 3 == 2 else attack.by_least_squares(who, start, 6))
+        found.append(attack.by_descent(who, start, 40) if k % 3 == 2 else attack.by_least_squares(who, start, 6))
     near, chance = max((attack.near(one.values, who.truth) for one in found), key=lambda one: one[0] - one[1])
     averages = int(np.count_nonzero(np.abs(guess - who.truth) < 0.1))
     return Row("", len(left), beyond(near, max(chance, averages)),
@@ -510,8 +496,7 @@ def _job(study: Study, table: pd.DataFrame, folder: Path, key: bytes, run: str,
 
 
 ROWS: dict[str, Callable[[bool], Row]] = {
-    "refused": refused, "nothing": from_nothing, "column": from_a_column, "few-masked": few_masked,
-    "everything": everything,
+    "refused": refused, "nothing": from_nothing, "column": from_a_column, "everything": everything,
     "members": members, "control-column": control_column, "control-everything": control_everything,
     "colluding": colluding, "lying": lying, "one-more": one_more, "jobs": jobs,
     "outcomes": outcome_attack, "outcomes-admitted": outcomes_admitted, "two-values": two_values,

@@ -75,9 +75,9 @@ ALLOWED: dict[str, Any] = {"name": "custom", "numbers_per_person": 0.3}
 """`standard` admits no fit of exact sums: what every site would have to allow for the smallest one."""
 
 
-def allowed_size(sites: int, **how: Any) -> int:
+def allowed_size(sites: int) -> int:
     """The people a site needs until the smallest fit tells 0.3 numbers for each at most, as `fedci check` advises."""
-    study = planned(tables((SMALL[0],) * sites), **({"covariates": AGE, "policy": ALLOWED} | how))
+    study = planned(tables((SMALL[0],) * sites), covariates=AGE, policy=ALLOWED)
     asked = admission.situation(study, Source("site-0", people(SMALL[0], 0)).read(study), sites)
     return next(one.then.rows for one in admission.advice(asked) if one.then.rows > asked.rows) + 20
 
@@ -145,20 +145,6 @@ def everything(quick: bool) -> Row:
     return _fitted(listener, _known(parties), quick)
 
 
-FEW_ALLOWED: dict[str, Any] = {"preset": "few", "policy": ALLOWED | {"sum_noise": 0.0}, "options": {
-    "model": {"knots": 1, "directions": 0, "landmarks": 0, "inducing": 16}, "optimiser": {"rounds": 2},
-    "prediction": {"draws": 8}}}
-"""The smallest fit of the preset `few`, without noise."""
-
-
-def few_masked(quick: bool) -> Row:
-    """The same of products of a dictionary: fewer messages, of more columns than the features are."""
-    rows = tables((allowed_size(3, **FEW_ALLOWED),) * 3)
-    with met(planned(rows, covariates=AGE, **FEW_ALLOWED), rows) as parties:
-        listener = followed(parties)[1]
-    return _fitted(listener, _known(parties), quick)
-
-
 def _known(parties: Parties) -> np.ndarray:
     """[n, 2] arm and outcome, as the sums have it."""
     sites = [parties.site(name).party.noisy for name in parties.sites]
@@ -176,7 +162,7 @@ def _fitted(who: Listener, known: np.ndarray, quick: bool) -> Row:
     begin = [np.zeros(len(guess)), guess, *rng.standard_normal((max(0, starts - 2), len(guess)))]
     found = []
     for k, start in enumerate(begin[:starts]):
-        found.append(attack.by_descent(who, start, 60) if k % 3 == 2 else attack.by_least_squares(who, start, 6))
+        found.append(attack.by_descent(who, start, 40) if k % 3 == 2 else attack.by_least_squares(who, start, 6))
     near, chance = max((attack.near(one.values, who.truth) for one in found), key=lambda one: one[0] - one[1])
     averages = int(np.count_nonzero(np.abs(guess - who.truth) < 0.1))
     return Row("", len(left), beyond(near, max(chance, averages)),
@@ -210,7 +196,7 @@ def control_everything(quick: bool) -> Row:
     near = [attack.near(way(who, start, steps).values, who.truth)[0]
             for way, steps in ((attack.by_least_squares, 40), (attack.by_descent, 300))]
     known = int((people_told.left(who.parts(who.truth)) < 0.1).sum())
-    return Row("", 1, int(not beyond(max(near), before)),
+    return Row("", 1, int(not beyond(max(near), before) or 2 * max(near) < len(start)),
                f"limit off, {len(who.told())} numbers of {len(start)} people, ages known to 0.3 sd: within 0.1 sd were "
                f"{before}, then {near[0]} by least squares, {near[1]} by gradient descent; the bound has {known}")
 
@@ -242,22 +228,21 @@ def members(quick: bool) -> Row:
 
 
 def control_column(quick: bool) -> Row:
-    """The limit on numbers taken away."""
-    sizes = (20, 20, 20) if quick else (60, 60, 60)
-    policy = NO_LIMIT | {"min_rows": 20, "min_arm_rows": 5, "override_reason": "control", "statistics_per_row": 9.0,
-                         "max_parameters_per_row": 9.0, "min_cell": 0}
-    rows = tables(sizes)
+    """The limit on numbers taken away, of few people: several times as many as by chance have to be found."""
+    policy = NO_LIMIT | {"min_rows": 10, "min_arm_rows": 3, "override_reason": "control", "statistics_per_row": 99.0,
+                         "max_parameters_per_row": 99.0, "min_cell": 0}
+    rows = tables((12, 12, 12))
     with met(planned(rows, policy=policy, options=MANY), rows) as parties:
         heard = listened(parties)
     fit, rng = heard.fit, np.random.default_rng(0)
     free = np.zeros(fit.truth.shape, bool)
     free[:, 1] = True
-    draws = spread_over(len(fit.thetas), 12)
-    begin = [fit.centre + k * 0.3 * fit.spread * rng.standard_normal(fit.truth.shape) for k in range(4)]
-    ends = [attack.fitted(heard, draws, free, start, 30) for start in begin]
+    draws = spread_over(len(fit.thetas), 24)
+    begin = [fit.centre + k * 0.3 * fit.spread * rng.standard_normal(fit.truth.shape) for k in range(2 if quick else 6)]
+    ends = [attack.fitted(heard, draws, free, start, 60) for start in begin]
     best = score(min(ends, key=lambda end: end.misfit).rows, fit, free, paired=True)
     known = int((attack.bound(heard, draws, free) < 0.1).sum())
-    return Row("", 1, int(beyond_chance(best) == 0),
+    return Row("", 1, int(beyond_chance(best) == 0 or best.near < 3.0 * best.chance_near),
                f"limit off: {best.near} of {len(fit.truth)} people within 0.1 sd (shuffled {best.chance_near:.0f}), "
                f"from {len(draws)} of {len(fit.thetas)} draws; the bound has {known}: what numbers_per_person is for")
 
@@ -511,8 +496,7 @@ def _job(study: Study, table: pd.DataFrame, folder: Path, key: bytes, run: str,
 
 
 ROWS: dict[str, Callable[[bool], Row]] = {
-    "refused": refused, "nothing": from_nothing, "column": from_a_column, "few-masked": few_masked,
-    "everything": everything,
+    "refused": refused, "nothing": from_nothing, "column": from_a_column, "everything": everything,
     "members": members, "control-column": control_column, "control-everything": control_everything,
     "colluding": colluding, "lying": lying, "one-more": one_more, "jobs": jobs,
     "outcomes": outcome_attack, "outcomes-admitted": outcomes_admitted, "two-values": two_values,

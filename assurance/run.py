@@ -76,7 +76,6 @@ PEOPLE = {
     "refused": "people: a listening coordinator, three sites under standard",
     "nothing": "people: a listening coordinator that knows nobody, 0.3 numbers a person allowed by every site",
     "column": "people: the same, which knows everything but one column",
-    "few-masked": "people: the preset few without noise, masked totals of three sites: the same, all that was told",
     "everything":
         "people: the same, which fits all that was told, gradients and effects too, by least squares and by descent",
     "members": "people: the same, which has a person's whole row: was it in the study?",

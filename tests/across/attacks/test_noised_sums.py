@@ -65,11 +65,12 @@ def test_what_is_parsed_is_the_truth_but_for_the_noise(heard, bare, colluding):
 
 def test_effects_give_each_sites_sums_of_its_arms_away(heard):
     """So each has all of the noise that is owed (and a sum over sites more)."""
+    away = []
     for site, found in noised_doors.solved_sums(heard).items():
         rows = np.clip(heard.truth[site].rows, [-3.0] * 5 + [-4.0], [3.0] * 5 + [4.0])
         truth = np.stack([rows[heard.truth[site].arms == arm].sum(0) for arm in (0, 1)])
-        away = (found.sums - truth) / noised_doors.owed(heard.model, "effects")
-        assert 0.3 < np.mean(away**2) < 2.4  # χ² of 12: beyond with probability 1e-3 on either side
+        away.append((found.sums - truth) / noised_doors.owed(heard.model, "effects"))
+    assert 0.3 < np.mean(np.square(away)) < 2.4  # χ² of 36 over 36: beyond with probability 1e-5 on either side
 
 
 @pytest.mark.parametrize(("sites", "colluding", "left"), [(3, 1, 1.0), (4, 2, (2 / 3) ** 0.5), (10, 1, 1.0),
@@ -95,7 +96,8 @@ def everybody(count):
     """`count` of each arm at each of three sites, untreated and treated in turn."""
     parts = [attack.people(count, k) for k in range(3)]
     rows = np.concatenate([np.column_stack([x, y]) for x, _, y in parts])
-    return attack.People(rows, np.concatenate([w for _, w, _ in parts]), (2 * count, 4 * count), np.full((3, 6), 4.0))
+    return attack.People(rows, np.concatenate([w for _, w, _ in parts]), (2 * count, 4 * count), np.full((3, 6), 4.0),
+                         (0.0,) * 3)
 
 
 def test_people_of_an_arm_and_site_are_paired_and_others_are_not():

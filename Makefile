@@ -41,7 +41,8 @@ test-all: .venv debian lint
 	JAX_DISABLE_MOST_OPTIMIZATIONS=0 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 # Wheel and sdist into dist/, with an SBOM (CycloneDX); then, as a new user would: the wheel in an environment of its own, the
-# hashes of all that it takes compared, the README's commands run there. The version and the changelog's heading come first.
+# hashes of all that it takes compared, the README's commands and a newcomer's first hour run there. The version and the
+# changelog's heading come first.
 RELEASE = build/release
 release: .venv
 	rm -rf dist $(RELEASE)
@@ -50,6 +51,7 @@ release: .venv
 	$(RELEASE)/bin/pip install --quiet --disable-pip-version-check --require-hashes -r constraints-hashed.txt
 	$(RELEASE)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt "$$(ls dist/*.whl)[all]"
 	$(BIN)/python release/readme.py $(RELEASE)/bin
+	$(BIN)/python release/first_hour.py $(RELEASE)/bin
 	$(RELEASE)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt packaging
 	$(RELEASE)/bin/python release/sbom.py fedci all > dist/fedci.cdx.json
 	cd dist && sha256sum * > SHA256SUMS && cat SHA256SUMS
@@ -153,10 +155,11 @@ bench-scale: .venv .venv-benchmark
 	.venv-benchmark/bin/python -m fedci.benchmark.cost.hot --out benchmarks/results/scale
 	$(BIN)/python -m fedci.benchmark.pages.scale_page benchmarks/results/scale docs/performance.md
 
-# Attacks, faults, fuzzers and a soak of 1000 rounds; their table in docs/assurance.md. About half an hour.
+# Attacks, faults, fuzzers, protections taken out and a soak of 1000 rounds, JOBS rows at a time; their table in docs/assurance.md.
+# Cut, it goes on with `python assurance/run.py --missing`.
 assurance: .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[assurance]'
-	$(BIN)/python assurance/run.py
+	$(BIN)/python assurance/run.py --jobs $(JOBS)
 
 # Style, and types: mypy reads the package in half a minute, and again in seconds.
 lint: .venv

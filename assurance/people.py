@@ -25,7 +25,8 @@ import pandas as pd
 import people_attack as attack
 import people_told
 from gram_attack import score, spread_over
-from people_sites import FEW, MANY, NO_LIMIT, Heard, Parties, listened, people, planned, tables
+from people_sites import FEW, MANY, NO_LIMIT, Heard, Parties, followed, listened, people, planned, tables
+from people_told import Listener
 from run import PEOPLE
 
 from fedci import Source, Study
@@ -74,9 +75,9 @@ ALLOWED: dict[str, Any] = {"name": "custom", "numbers_per_person": 0.3}
 """`standard` admits no fit of exact sums: what every site would have to allow for the smallest one."""
 
 
-def allowed_size(sites: int) -> int:
+def allowed_size(sites: int, **how: Any) -> int:
     """The people a site needs until the smallest fit tells 0.3 numbers for each at most, as `fedci check` advises."""
-    study = planned(tables((SMALL[0],) * sites), covariates=AGE, policy=ALLOWED)
+    study = planned(tables((SMALL[0],) * sites), **({"covariates": AGE, "policy": ALLOWED} | how))
     asked = admission.situation(study, Source("site-0", people(SMALL[0], 0)).read(study), sites)
     return next(one.then.rows for one in admission.advice(asked) if one.then.rows > asked.rows) + 20
 
@@ -138,27 +139,56 @@ WHOLE = {"model": {"knots": 1, "directions": 0, "landmarks": 0, "inducing": 16},
 
 def everything(quick: bool) -> Row:
     """One who knows everything but age, and fits all that was told: the column, person by person."""
-    size = allowed_size(3)
-    rows = tables((size,) * 3)
+    rows = tables((allowed_size(3),) * 3)
     with met(planned(rows, covariates=AGE, policy=ALLOWED, options=WHOLE), rows) as parties:
-        heard = listened(parties)
-    who, rng = heard.listener, np.random.default_rng(0)
-    left = people_told.left(who.parts(who.truth))
-    ways = [(attack.by_least_squares, 10)] * (1 if quick else 4) + [(attack.by_descent, 100)] * (1 if quick else 2)
-    found = [way(who, (k > 0) * rng.standard_normal(len(who.truth)), steps) for k, (way, steps) in enumerate(ways)]
+        listener = followed(parties)[1]
+    return _fitted(listener, _known(parties), quick)
+
+
+FEW_ALLOWED: dict[str, Any] = {"preset": "few", "policy": ALLOWED | {"sum_noise": 0.0}, "options": {
+    "model": {"knots": 1, "directions": 0, "landmarks": 0, "inducing": 16}, "optimiser": {"rounds": 2},
+    "prediction": {"draws": 8}}}
+"""The smallest fit of the preset `few`, without noise."""
+
+
+def few_masked(quick: bool) -> Row:
+    """The same of products of a dictionary: fewer messages, of more columns than the features are."""
+    rows = tables((allowed_size(3, **FEW_ALLOWED),) * 3)
+    with met(planned(rows, covariates=AGE, **FEW_ALLOWED), rows) as parties:
+        listener = followed(parties)[1]
+    return _fitted(listener, _known(parties), quick)
+
+
+def _known(parties: Parties) -> np.ndarray:
+    """[n, 2] arm and outcome, as the sums have it."""
+    sites = [parties.site(name).party.noisy for name in parties.sites]
+    return np.vstack([np.column_stack([site.w, site.y]) for site in sites])
+
+
+STARTS = 12
+
+
+def _fitted(who: Listener, known: np.ndarray, quick: bool) -> Row:
+    """The best of so many starts: two thirds by least squares, the others by descent; nobody's, a regression's, random
+    ones."""
+    rng, starts = np.random.default_rng(0), 2 if quick else STARTS
+    left, guess = people_told.left(who.parts(who.truth)), regressed(known, who.truth)
+    begin = [np.zeros(len(guess)), guess, *rng.standard_normal((max(0, starts - 2), len(guess)))]
+    found = []
+    for k, start in enumerate(begin[:starts]):
+        found.append(attack.by_descent(who, start, 60) if k % 3 == 2 else attack.by_least_squares(who, start, 6))
     near, chance = max((attack.near(one.values, who.truth) for one in found), key=lambda one: one[0] - one[1])
-    guess = _guessed(heard)
-    return Row("", len(left), beyond(near, max(chance, guess)),
-               f"{len(who.told())} numbers; best of {len(ways)} starts {near} of {len(left)} within 0.1 sd (shuffled "
-               f"{chance:.0f}, a regression on what is known {guess}); {_in_words(left)}")
+    averages = int(np.count_nonzero(np.abs(guess - who.truth) < 0.1))
+    return Row("", len(left), beyond(near, max(chance, averages)),
+               f"{len(who.told())} numbers; best of {starts} starts {near} of {len(left)} within 0.1 sd (shuffled "
+               f"{chance:.0f}, a regression on what is known {averages}); {_in_words(left)}")
 
 
-def _guessed(heard: Heard) -> int:
-    """People within 0.1 sd by the regression of the column on arm and outcome: what averages tell anyway."""
-    rows = heard.fit.truth
-    known = np.column_stack([np.ones(len(rows)), rows[:, -2:], rows[:, -2] * rows[:, -1]])
-    fit = known @ np.linalg.lstsq(known, rows[:, 0], rcond=None)[0]
-    return int(np.count_nonzero(np.abs(fit - rows[:, 0]) < 0.1))
+def regressed(known: np.ndarray, column: np.ndarray) -> np.ndarray:
+    """The column from arm and outcome: what averages tell anyway."""
+    w, y = known.T
+    by = np.column_stack([np.ones(len(known)), w, y, w * y])
+    return np.asarray(by @ np.linalg.lstsq(by, column, rcond=None)[0])
 
 
 def _in_words(left: np.ndarray) -> str:
@@ -481,7 +511,8 @@ def _job(study: Study, table: pd.DataFrame, folder: Path, key: bytes, run: str,
 
 
 ROWS: dict[str, Callable[[bool], Row]] = {
-    "refused": refused, "nothing": from_nothing, "column": from_a_column, "everything": everything,
+    "refused": refused, "nothing": from_nothing, "column": from_a_column, "few-masked": few_masked,
+    "everything": everything,
     "members": members, "control-column": control_column, "control-everything": control_everything,
     "colluding": colluding, "lying": lying, "one-more": one_more, "jobs": jobs,
     "outcomes": outcome_attack, "outcomes-admitted": outcomes_admitted, "two-values": two_values,

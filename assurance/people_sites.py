@@ -112,12 +112,19 @@ class Heard:
     """All that was told, with the first covariate unknown."""
 
 
-def listened(parties: Parties) -> Heard:
-    """The whole study. FedciError where the sites refuse it."""
+def followed(parties: Parties) -> tuple[Outcome, Listener]:
+    """The whole study, and all that was told with the first covariate unknown. FedciError where the sites refuse it."""
     kept: list[Exchange] = []
     with listening(kept):
         outcome = run_study(parties, parties.study)
-    heard = [one for one in kept if one.ask.name == STATISTICS]
+    return outcome, Listener(outcome.layout.model, [_prepared(parties.site(name)) for name in parties.sites], kept, 0,
+                             parties.sites, outcome.layout.scales.y_sd)
+
+
+def listened(parties: Parties) -> Heard:
+    """A study whose rounds tell statistics of draws."""
+    outcome, listener = followed(parties)
+    heard = [one for one in listener.exchanges if one.ask.name == STATISTICS]
     scales, sites = outcome.layout.scales, [parties.site(name).party for name in parties.sites]
     rows = np.vstack([np.column_stack([site.noisy.x, site.noisy.w, site.noisy.y]) for site in sites])
     centre = np.concatenate([scales.x_mean, [0.0], [scales.y_mean]])
@@ -132,9 +139,7 @@ def listened(parties: Parties) -> Heard:
         spread=np.array([*np.ones(d), np.sqrt(share * (1 - share)), 1.0]))
     true = np.concatenate([site.whole.y for site in sites])
     return Heard(fit=fit, outcomes=(true - scales.y_mean) / scales.y_sd, told=parties.told, result=outcome,
-                 added=tuple(site.noisy.added / scales.y_sd**2 for site in sites),
-                 listener=Listener(outcome.layout.model, [_prepared(parties.site(name)) for name in parties.sites],
-                                   kept, 0, parties.sites, scales.y_sd))
+                 added=tuple(site.noisy.added / scales.y_sd**2 for site in sites), listener=listener)
 
 
 def _prepared(site: Site) -> Any:

@@ -2,6 +2,7 @@
 
     statistics   T, v, yᵀC⁻¹y, log|C| of every θ              of all sites together
     gradients    pulled back from what those sums came to     of all sites together
+    products     of the preset `few`: of a dictionary's columns, and the series of own functions, in their place
     effects      sums of effects of every draw                of all sites together
     own          averages of effects                          of each site, in the clear
     moments      mean and mean square of the column           of all sites together
@@ -32,9 +33,12 @@ from fedci.effect import REALISED, person_weights
 from fedci.model import exact
 from fedci.model.exact import ExactRows
 from fedci.model.family import Ask
-from fedci.model.shared import evidence, learnt, sparse
+from fedci.model.rows import BetaLaw
+from fedci.model.shared import dictionary, evidence, home, learnt, sparse
 from fedci.model.shared.evidence import SharedDraws, Statistics
 from fedci.model.shared.exchanges import EFFECTS, PULL_BACK, STATISTICS
+from fedci.model.shared.few_family import PRODUCTS
+from fedci.model.shared.home import OwnSeries
 from fedci.model.shared.sparse import Blocks
 
 ROUNDING = 1e-12
@@ -43,8 +47,8 @@ SPARSE_SD = 8
 """Σ_i sd(τ_i) is told from every eighth draw (`site.summing`)."""
 OWN_AVERAGES = 2 * 3 + 2 * 4 * 3 + 4
 """Means and variances of expected effects in three populations, of realised ones at four correlations; sds."""
-KINDS = ("statistics", "gradients", "effects", "own", "moments")
-NAMES = {STATISTICS: "statistics", PULL_BACK: "gradients", EFFECTS: "effects"}
+KINDS = ("statistics", "gradients", "products", "effects", "own", "moments")
+NAMES = {STATISTICS: "statistics", PULL_BACK: "gradients", PRODUCTS: "products", EFFECTS: "effects"}
 
 
 class Exchange(NamedTuple):
@@ -129,6 +133,19 @@ def _statistics(model: Any, vector: Any, site: Site, column: Any) -> Any:
 def _gradient(model: Any, vector: Any, cotangent: Statistics, site: Site, column: Any) -> Any:
     rows = site.moved(column)
     return jax.vjp(lambda v: _of_draw(model, v, rows), vector)[1](cotangent)[0]
+
+
+def _first_products(model: Any, point: Any, site: Site, column: Any) -> Any:
+    """At a point of which nothing is known yet."""
+    return jnp.concatenate([jnp.ravel(part) for part in _of_draw(dictionary.of(model, False), point,
+                                                                 site.moved(column))])
+
+
+def _products(model: Any, point: Any, law: BetaLaw, site: Site, column: Any) -> Any:
+    rows = site.moved(column)
+    total = _of_draw(dictionary.of(model, True), point, rows)
+    series = home.own_series(model, point[:model.size], law, rows, model.options.jitter)
+    return jnp.concatenate([jnp.ravel(part) for part in (*total, *series)])
 
 
 def _effects(model: Any, draws: SharedDraws, correlations: Any, weights: Any, unit: Any, site: Site,
@@ -218,6 +235,13 @@ class Listener:
             given = [(draws, correlations, _weights(site.rows), self.unit, site) for site in self.sites]
             yield Piece(kind, _effects, given, summed=-OWN_AVERAGES)
             return
+        if kind == "products":
+            known = bool(arrays["laws"])
+            law = BetaLaw(jnp.asarray(arrays["beta_mean"]), jnp.asarray(arrays["beta_root"]))
+            point = jnp.asarray(arrays["point"])
+            yield Piece(kind, _products if known else _first_products,
+                        [(point, law, site) if known else (point, site) for site in self.sites])
+            return
         for k, vector in enumerate(np.asarray(arrays["thetas"])):
             asked: tuple[Any, ...] = (vector,)
             if kind == "gradients":
@@ -283,6 +307,10 @@ class Listener:
                           for k in range(len(sums["square"]))]
             elif ask.name == PULL_BACK:
                 found += list(sums["gradient"])
+            elif ask.name == PRODUCTS:
+                series = [f"own_{name}" for name in OwnSeries._fields] if ask.arrays["laws"] else []
+                names = [*Statistics._fields, *series]
+                found.append(np.concatenate([np.ravel(sums[name]) for name in names]))
             else:
                 found += [_flat(sums), np.concatenate([_flat(total.sites[name]) for name in self.names])]
         return found

@@ -1,22 +1,27 @@
-"""`make assurance`: attacks, faults, fuzzers and the soak, and a table of them in docs/assurance.md.
+"""`make assurance`: attacks, faults, fuzzers, protections taken out and the soak; their table in docs/assurance.md.
 
-    python assurance/run.py [--seconds 30] [--soak 1000] [--only WORD] [--missing] [--quick] [--out FILE]
+    python assurance/run.py [--seconds 30] [--soak 1000] [--only WORD] [--missing] [--jobs 2] [--quick] [--out FILE]
 
 A row: what was tried, how often, how often it was survived, and how often something was lost (must be 0). The page has
 the tree that its rows are of (what git has of its code): a run of some rows leaves those of the same
-tree as they are, and marks others; `--missing` runs what the page has not of this tree.
+tree as they are, and marks others; `--missing` runs what the page has not of this tree. The page is written after
+each row: a run that is cut leaves whole ones, and `--missing` goes on from there.
 """
 
 from __future__ import annotations
 
 import argparse
 import hashlib
+import itertools
 import json
+import os
 import re
 import subprocess
 import sys
 import tempfile
 import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -71,6 +76,7 @@ PEOPLE = {
     "refused": "people: a listening coordinator, three sites under standard",
     "nothing": "people: a listening coordinator that knows nobody, 0.3 numbers a person allowed by every site",
     "column": "people: the same, which knows everything but one column",
+    "few-masked": "people: the preset few without noise, masked totals of three sites: the same, all that was told",
     "everything":
         "people: the same, which fits all that was told, gradients and effects too, by least squares and by descent",
     "members": "people: the same, which has a person's whole row: was it in the study?",
@@ -88,15 +94,34 @@ PEOPLE = {
 """What assurance/people.py tries, by the names of its rows."""
 NOISED = {
     "noised-bound": "noised sums (preset few under standard): one who knows all else, every number of every person",
-    "noised-nothing": "noised sums: a listening coordinator that works with a site and knows nobody",
+    "noised-nothing": "noised sums: a listening coordinator that works with a site and knows nobody, three real sites",
     "noised-column": "noised sums: the same, which knows everything but one column",
     "noised-outcome": "noised sums: the same, which knows everything but the outcomes",
     "noised-person": "noised sums: the same, which knows everybody but one person",
+    "noised-colluding": "noised sums: two colluding sites of four, which take their own sums and noise away",
     "control-noised-person": "control: without noise on sums the attack finds the one person's whole row",
     "control-noised-column": "control: without noise on sums, of few people the attack finds the column",
 }
 """What assurance/noised_sums.py tries."""
+STUDIES = {
+    "noised-lying": "noised sums: a coordinator that lies: answers that the honest course does not have",
+    "noised-more": "noised sums: a second study: one patient more, other columns, seed, options, a new kit",
+    "noised-again": "noised sums: the same study again and again with new kits, and what was told averaged",
+    "noised-jobs": "noised sums: 200 resubmitted jobs with other cohorts",
+    "noised-members": "noised sums: one who has a person's whole row: was it in the study?",
+    "control-noised-difference": "control: without noise and accountant one patient more is told exactly",
+    "control-noised-again": "control: of sites that lose their stores what was told is averaged",
+    "control-noised-jobs": "control: without noise and accountant jobs tell of one person each",
+    "control-noised-members": "control: without noise, of few people, members are named",
+}
+"""What assurance/noised_studies.py tries."""
+SCRIPTS = ({key: ("people", what) for key, what in PEOPLE.items()}
+           | {key: ("noised_sums", what) for key, what in NOISED.items()}
+           | {key: ("noised_studies", what) for key, what in STUDIES.items()})
+"""Row → (what has it, what it tries)."""
 GRAM = "attacks: people from Gram matrices of three masked sites of 60, policy standard (refused before a number)"
+MUTATIONS = "protections: each taken out in a copy of the tree, and its test must fail"
+"""What assurance/mutations.py tries."""
 NOTES = ROOT / "assurance" / "gram.md", ROOT / "assurance" / "cost.md"
 """What stands below the table: how near anyone could come, and at what price."""
 
@@ -175,9 +200,13 @@ def from_gram() -> Row:
 
 def of_people(key: str, quick: bool) -> Row:
     """People that an attack recovers: a row of its own."""
-    what, script = (NOISED[key], "noised_sums") if key in NOISED else (PEOPLE[key], "people")
-    command = [sys.executable, f"assurance/{script}.py", key, *["--quick"] * quick]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    script, what = SCRIPTS[key]
+    return counted(what, f"assurance/{script}.py", key, *["--quick"] * quick)
+
+
+def counted(what: str, *script: str) -> Row:
+    """What a script tells in its last line: how often it tried, and how often it was right."""
+    done = subprocess.run([sys.executable, *script], cwd=ROOT, capture_output=True, text=True, check=False)
     if not done.stdout:
         print(done.stderr[-3000:], file=sys.stderr)
         return Row(what, 1, 0, ended_early(done.stderr))
@@ -206,22 +235,59 @@ def main() -> None:
     parser.add_argument("--soak", type=int, default=1000, help="rounds of the soak; 0: none")
     parser.add_argument("--only", default="", help="rows with this word in their names; the others stay")
     parser.add_argument("--missing", action="store_true", help="rows that the page has not of this tree")
+    parser.add_argument("--jobs", type=int, default=1, help="rows at a time, each on a core of its own")
     parser.add_argument("--quick", action="store_true", help="people: fewer starts, lies and jobs")
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "assurance.md")
     how = parser.parse_args()
     tries = {what: lambda what=what, paths=paths: suite(what, paths) for what, paths in SUITES.items()}
     tries |= {f"fuzzing: {words}, coverage-guided": lambda kind=kind: fuzzed(kind, how.seconds)
               for kind, words in FUZZED.items()}
-    rows_of = PEOPLE | NOISED
-    tries |= {GRAM: from_gram} | {what: lambda key=key: of_people(key, how.quick) for key, what in rows_of.items()}
+    tries |= {GRAM: from_gram}
+    tries |= {what: lambda key=key: of_people(key, how.quick) for key, (_, what) in SCRIPTS.items()}
+    tries |= {MUTATIONS: lambda: counted(MUTATIONS, "assurance/mutations.py")}
     tries |= {SOAK: lambda: soaked(how.soak)} if how.soak else {}
     rows = written(how.out) if how.only or how.missing else {}
     done = {what for what, row in rows.items() if how.missing and not row.note.endswith(EARLIER)}
-    for what in [what for what in tries if how.only in what and what not in done]:
-        rows[what] = tries[what]()
-        print(*rows[what], sep=" | ", flush=True)
-        how.out.write_text(page([rows[name] for name in (*SUITES, *tries) if name in rows]), encoding="utf-8")
+    todo = {what: attempt for what, attempt in tries.items() if how.only in what and what not in done}
+    for row in made(todo, how.jobs):
+        rows[row.what] = row
+        print(*row, sep=" | ", flush=True)
+        kept(how.out, page([rows[name] for name in (*SUITES, *tries) if name in rows]))
     raise SystemExit(any(row.lost for row in rows.values()))
+
+
+def made(todo: dict[str, Callable[[], Row]], jobs: int) -> Iterator[Row]:
+    """Rows as they come to an end, `jobs` at a time: each is a process of its own. The longest begins first."""
+    threads = itertools.count()
+    with ThreadPoolExecutor(jobs, initializer=lambda: on_core(next(threads), jobs)) as pool:
+        rows = [pool.submit(tried, what, todo[what]) for what in sorted(todo, key=lambda what: what != SOAK)]
+        try:
+            for row in as_completed(rows):
+                yield row.result()
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def on_core(number: int, jobs: int) -> None:
+    """What this thread starts computes there: two rows that share two cores wait for each other's threads."""
+    if jobs > 1 and hasattr(os, "sched_setaffinity"):
+        known = sorted(os.sched_getaffinity(0))
+        os.sched_setaffinity(0, {known[number % len(known)]})
+
+
+def tried(what: str, attempt: Callable[[], Row]) -> Row:
+    """A row that comes to no end is one that lost, and keeps no other from being run."""
+    try:
+        return attempt()
+    except Exception as error:  # whatever a script left unsaid
+        return Row(what, 1, 0, ended_early(f"{type(error).__name__}: {error}"))
+
+
+def kept(path: Path, text: str) -> None:
+    """The whole page or the one before."""
+    part = path.with_name(f"{path.name}.part")
+    part.write_text(text, encoding="utf-8")
+    part.replace(path)
 
 
 def tree() -> str:

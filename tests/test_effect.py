@@ -53,6 +53,20 @@ def test_sums_that_are_not_independent_have_sds_that_add():
     assert average([one, one], 1).sd == pytest.approx(np.sqrt(8.0), rel=1e-15)
 
 
+@pytest.mark.parametrize("sd", [0.0, 1e-12])
+def test_ends_of_skewed_draws_are_their_own_and_not_the_least_draw(sd):
+    """A Gaussian's quantile, from which it is looked for, lies below every one of 400 ratios: each end is between the
+    two draws that have the level between them, to 1e-10 of the spread."""
+    draws = np.sort(np.exp(1.5 * np.random.default_rng(2).standard_normal(400)))
+    near = 1e-10 * np.ptp(draws)
+    ratio = Effect(draws, np.full(400, sd**2))
+    for level in (0.025, 0.1, 0.9, 0.975):
+        below = round(400 * level)
+        assert draws[below - 1] - near <= ratio.quantile(level) <= draws[below] + near
+    both = Effect(np.column_stack([draws, draws]), np.broadcast_to([0.0, 1.0], (400, 2)))
+    assert draws[9] - near <= both.quantile(0.025)[0] <= draws[10] + near
+
+
 def test_one_component_is_scipys_normal():
     one = Effect(np.array([1.3]), np.array([0.49]))
     normal = stats.norm(1.3, 0.7)

@@ -24,6 +24,9 @@ from fedci.plain import Shown
 
 ROOT_2PI = np.sqrt(2 * np.pi)
 ZERO = np.zeros(())
+STANDS = 1e-6
+"""Of a probability: a step of 1e-10 of the spread changes a smooth one by less, and a few thousand draws alone by more.
+"""
 Value = Any
 """A float, or an array with one number per person: as the effect's own means are."""
 
@@ -119,7 +122,10 @@ class Effect(Shown):
 
     def quantile(self, level: float) -> Value:
         """q with mean_l Φ((q − m_l)/√v_l) = level, to 1e-10 of the spread: Newton's steps, and where one would leave
-        the bracket, its middle. From the Gaussian's quantile on that takes five or six."""
+        the bracket, or stand still away from the level (on a draw that has next to no variance), its middle. From the
+        Gaussian's quantile on that takes five or six. Of draws alone, as of risks, the draws' own quantile."""
+        if not self.variances.any():
+            return _plain(np.quantile(self.means, level, axis=0, method="averaged_inverted_cdf"))
         sd = np.sqrt(np.maximum(self.variances, 1e-300))
         ends = self.means + sd * ndtri(level)
         low, high = ends.min(0), ends.max(0)
@@ -131,7 +137,8 @@ class Effect(Shown):
             low, high = np.where(over < 0, q, low), np.where(over < 0, high, q)
             with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
                 step = q - over * ROOT_2PI / (np.exp(-0.5 * z * z) / sd).mean(0)
-            new = np.where((step >= low) & (step <= high), step, 0.5 * (low + high))
+            still = (np.abs(step - q) <= enough) & (np.abs(over) > STANDS)
+            new = np.where((step >= low) & (step <= high) & ~still, step, 0.5 * (low + high))
             moved, q = np.abs(new - q), new
             if (moved <= enough).all():
                 break

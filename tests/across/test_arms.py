@@ -21,6 +21,7 @@ from fedci.result.comparison import compare
 from fedci.result.prediction import predict_file
 from fedci.study.options import SharedOptions
 from fedci.table import small_cells
+from support.mailed import Mailed
 
 D, SITES, ARMS, JITTER = 3, 2, 3, 1e-10
 MODEL = model_of(SharedOptions(family="shared", directions=1, knots=3, landmarks=4), D, D, SITES, arms=ARMS)
@@ -240,6 +241,61 @@ def test_under_masks_the_contrasts_are_those_in_the_clear(clear):
     for pair in (("low", "none"), ("high", "low")):
         one, other = clear.ate(contrast=pair), masked.ate(contrast=pair)
         np.testing.assert_allclose([other.mean, other.sd], [one.mean, one.sd], rtol=1e-5)  # of the sums' range
+
+
+KINDS = {"binary": {"name": "died", "type": "binary"},
+         "survival": {"time": "days", "event": "died", "type": "survival", "horizons": [2.0, 6.0]},
+         "count": {"name": "falls", "type": "count", "exposure": "years"}}
+
+
+def of_kinds(site: int, n: int = 48) -> pd.DataFrame:
+    """Events, times and counts: 'low' has fewer than 'none', 'high' fewer than 'low'."""
+    rng, rows = np.random.default_rng((site, 23)), people(site, n)
+    less = rows.w.map({"none": 0.0, "low": 0.7, "high": 1.4}).to_numpy()
+    event, end, years = rng.exponential(4.0 * np.exp(less)), rng.uniform(1.0, 12.0, n), rng.uniform(0.5, 2.0, n)
+    return rows.assign(days=np.minimum(event, end), died=(event <= end).astype(int), years=years,
+                       falls=rng.poisson(years * np.exp(1.0 - less)))
+
+
+@pytest.mark.parametrize("kind", list(KINDS))
+def test_every_type_of_outcome_has_its_contrasts(kind, tmp_path):
+    """One fit of three arms; what is asked of a pair is of the type: risks, curves or rates."""
+    result = FedCI(plan(outcome=KINDS[kind])).fit([Source(f"s{k}", of_kinds(k)) for k in range(3)])
+    low, high, between = (result.ate(contrast=pair).mean for pair in (("low", "none"), ("high", "none"),
+                                                                      ("high", "low")))
+    np.testing.assert_allclose(high - low, between, rtol=1e-9)
+    assert high < 0
+    pair = result.between("high", "none")
+    both = pair.rates() if kind == "count" else pair.risks()
+    assert both.difference.mean == pytest.approx(high, rel=1e-9)
+    assert both.ratio.quantile(0.5) < 1.0
+    if kind == "survival":
+        assert pair.survival().rmst(6.0).difference.mean > 0
+    arms = result.arm_table()
+    means = arms[(arms.over == "all") & (arms.site == "all")].set_index("arm")["mean"]
+    assert means["high"] - means["none"] == pytest.approx(high, rel=1e-6)
+    assert "high compared with none" in result.summary()
+    result.save(tmp_path / "result")
+    back = Result.load(tmp_path / "result")
+    assert back.contrasts().equals(result.contrasts())
+    assert compare(result, back).same_question
+    page = write_report(tmp_path / "result").read_text(encoding="utf-8")
+    assert "high compared with none" in page
+    new = of_kinds(5).head(4)
+    predict_file(back, new, tmp_path / "effects.csv", site="s0")
+    found = pd.read_csv(tmp_path / "effects.csv")
+    np.testing.assert_allclose(found["effect high"], result.effect(new, "s0", contrast=("high", "none")), rtol=1e-7)
+    assert transport.of_people(pair, new).effect.mean < 0
+
+
+def test_a_study_of_more_arms_by_files_gives_the_same_bits(tmp_path):
+    """Sites that start anew for every letter, under masks, and the same study in this process."""
+    agreed = plan(sites=("s0", "s1", "s2"), policy={"name": "simulation", "secure_sum": "auto"})
+    mailed = Mailed(tmp_path, agreed, {f"s{k}": people(k) for k in range(3)})
+    mailed.go()
+    found, here = mailed.found(), FedCI(agreed).fit(SOURCES)
+    assert found.outcome.fit.theta.tobytes() == here.outcome.fit.theta.tobytes()
+    assert found.contrasts().equals(here.contrasts())
 
 
 def test_interrupted_it_goes_on_to_the_same_bits(clear, tmp_path):

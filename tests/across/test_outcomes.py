@@ -16,6 +16,7 @@ from fedci.coordinator.coordinator import run_study
 from fedci.errors import DataError, DisclosureError, StudyError, UsageError
 from fedci.protocol import optimise
 from fedci.protocol.requests import REQUESTS
+from fedci.result import transport
 from fedci.site import opening
 from fedci.site.release import release
 from fedci.table.problems import problems
@@ -47,14 +48,18 @@ def plan(**changes) -> Study:
     return study(**({"outcome": BINARY, "preset": "default", "options": FEW, "sites": SITES} | changes))
 
 
+ASKED = {"diagnostics": {}, "subgroups": {"sex": "sex", "old": {"by": "age", "cuts": [60.0]}},
+         "decisions": {"along": ["age", "sex"], "better": "lower", "cost": 0.02}}
+
+
 @pytest.fixture(scope="module")
 def clear() -> Result:
-    return FedCI(plan(policy=OPEN, diagnostics={})).fit(sources())
+    return FedCI(plan(policy=OPEN, **ASKED)).fit(sources())
 
 
 @pytest.fixture(scope="module")
 def masked() -> Result:
-    return FedCI(plan(policy=MASKED, diagnostics={})).fit(sources())
+    return FedCI(plan(policy=MASKED, **ASKED)).fit(sources())
 
 
 # --- the study
@@ -71,7 +76,8 @@ def test_the_type_is_part_of_the_study_and_of_its_file(tmp_path):
 
 @pytest.mark.parametrize(("outcome", "told"), [
     ({"name": "died", "type": "binery"}, "did you mean 'binary'"), ({"type": "binary"}, "the key 'name' is missing"),
-    ({"name": "died", "kind": "binary"}, "unknown key 'kind'")])
+    ({"name": "died", "kind": "binary"}, "unknown key 'kind'"),
+    ({"time": "days", "event": "died", "type": "survival", "horizons": 30}, "'horizons': needs a list, in brackets")])
 def test_a_mistake_in_the_outcome_is_named(outcome, told):
     with pytest.raises(StudyError, match=told):
         study(outcome=outcome, preset="default")
@@ -80,6 +86,8 @@ def test_a_mistake_in_the_outcome_is_named(outcome, told):
 def test_other_presets_and_differential_privacy_refuse_it():
     with pytest.raises(StudyError, match="the preset 'classic' knows numeric outcomes only. Choose the preset"):
         study(outcome=BINARY)
+    with pytest.raises(StudyError, match="where sums have noise.*a policy of name = .custom."):
+        plan(preset="few", options={}, policy="standard")
     with pytest.raises(StudyError, match="'paper' knows numeric"):
         FedCI(plan(options={}), preset="paper")
     with pytest.raises(StudyError, match="no differential privacy of a binary outcome"):
@@ -93,6 +101,9 @@ def test_a_column_of_0_and_1_is_no_number_and_the_error_says_what_to_write():
     assert len(problems(wrong, sources()[0])) == 1
     with pytest.raises(DataError, match="holds values other than 0 and 1 in 36 rows"):
         Source("lyon", table(0).assign(died=np.arange(36) + 2)).read(plan())
+    for column in ("died", "sex"):
+        with pytest.raises(DataError, match="values = { yes = 1, no = 0 }"):
+            Source("lyon", table(0).assign(**{column: "yes"})).read(plan())
 
 
 def test_a_small_cell_of_events_is_refused():
@@ -168,7 +179,7 @@ def test_a_fit_that_was_interrupted_goes_on_to_the_same_bits(tmp_path, clear):
         if seen.number == 6:
             raise KeyboardInterrupt
 
-    agreed, path = plan(policy=OPEN, diagnostics={}), tmp_path / "kept.npz"
+    agreed, path = plan(policy=OPEN, **ASKED), tmp_path / "kept.npz"
     with pytest.raises(KeyboardInterrupt):
         FedCI(agreed).fit(sources(), progress=stop, checkpoint=path)
     again = FedCI(agreed).fit(sources(), checkpoint=path)
@@ -185,11 +196,14 @@ def test_the_state_of_the_optimiser_is_whole_on_disk():
 
 def test_a_study_by_files_gives_the_same_bits(tmp_path):
     """Sites that start anew for every letter, masks, and the in-process fit of the same study."""
-    agreed = plan(policy=MASKED, options=FEW | {"optimiser": FEW["optimiser"] | {"rounds": 4}})
+    agreed = plan(policy=MASKED, options=FEW | {"optimiser": FEW["optimiser"] | {"rounds": 4}}, **ASKED)
     mailed = Mailed(tmp_path, agreed, {site: table(number) for number, site in enumerate(SITES)})
     mailed.go()
     here = FedCI(agreed).fit(sources())
-    assert mailed.found().risks().treated.tobytes() == here.risks().treated.tobytes()
+    found = mailed.found()
+    assert found.risks().treated.tobytes() == here.risks().treated.tobytes()
+    assert found.subgroups().equals(here.subgroups())
+    assert json.dumps(found.plain()["decisions"]) == json.dumps(here.plain()["decisions"])
 
 
 def test_what_is_asked_holds_no_number_and_what_is_told_is_sums(clear):
@@ -210,6 +224,69 @@ def test_the_anchor_was_moved_and_the_objective_rose(clear):
     objectives = [one.objective for one in clear.outcome.fit.rounds]
     assert objectives[-1] > objectives[0] + 1.0
     assert clear.outcome.fit.anchor.size
+
+
+# --- in whom, and whom to treat
+
+
+def test_masked_subgroups_and_decisions_are_those_in_the_clear(clear, masked):
+    for part in ("subgroups", "decisions"):
+        told = getattr(clear.outcome.effects, part)
+        for name, numbers in getattr(masked.outcome.effects, part).items():
+            np.testing.assert_allclose(numbers, told[name], rtol=1e-3, atol=1e-3, err_msg=name)
+
+
+def test_groups_add_up_and_each_has_its_ratio_odds_ratio_and_number_needed(clear):
+    """The same function is drawn for the groups as for everybody: sums over both sexes are those over all, to the bits
+    of a sum."""
+    told = clear.outcome.effects.subgroups
+    everybody = sum(part["risks"][..., 0] for part in clear.outcome.effects.sums.values())
+    for pair in ([0, 1], [2, 3]):
+        np.testing.assert_allclose(told["effects"][:, :, pair].sum(2), everybody, rtol=1e-6)
+    table = clear.subgroups().set_index("group")
+    risks = clear.groups.risks("sex = 1")
+    assert table.ratio["sex = 1"] == pytest.approx(float(np.median(risks.treated / risks.untreated)), rel=1e-12)
+    assert table.odds_ratio["sex = 1"] == risks.odds_ratio.quantile(0.5)
+    needed = risks.number_needed()
+    assert np.isnan(table.needed["sex = 1"]) if needed is None else table.needed["sex = 1"] == needed[0]
+    assert clear.contrasts().ratio_low.notna().all()
+
+
+def test_a_policy_is_worth_the_doubly_robust_risk_under_it(clear):
+    """Of treating everybody and nobody: the difference is the pooled doubly robust effect; an average risk."""
+    found = clear.decisions
+    values = found.values().set_index("policy")
+    nobody, everybody = values.value["treat nobody"], values.value["treat everybody"]
+    assert 0 < nobody < 1
+    assert everybody - nobody == pytest.approx(clear.diagnostics.heterogeneity.pooled.mean, rel=2e-3)
+    assert values.over_nobody["treat everybody"] == pytest.approx(nobody - everybody - 0.02, rel=1e-9)
+    assert found.same == clear.diagnostics.sameness.probability
+    assert clear.plain()["decisions"]["values"]
+
+
+def test_other_people_have_the_average_of_their_risk_differences(clear):
+    there = table(7, 50)[["age", "bmi", "sex"]].assign(sex=1)
+    found = transport.of_people(clear, there)
+    assert found.effect.mean == pytest.approx(float(np.mean(clear.effect(there))), rel=1e-9)
+    assert abs(found.weighted.mean) < 1
+    assert 0 < found.worth < 108
+
+
+def test_refuters_are_of_risks_and_leave_the_study_its_bits(clear):
+    """And a study whose treatment a lot drew has the arms' plain difference of risks beside the model's."""
+    sneezed = [source.data.assign(sneezed=np.arange(36) // 3 % 2) for source in sources()]
+    refuting = ASKED | {"diagnostics": {"refute": ["placebo", "subset"], "negative_control": "sneezed"},
+                        "design": "randomised"}
+    result = FedCI(plan(policy=OPEN, **refuting)).fit(
+        [Source(site, rows) for site, rows in zip(SITES, sneezed, strict=True)])
+    assert result.risks().treated.tobytes() == clear.risks().treated.tobytes()
+    placebo, subset, control = result.diagnostics.refuters
+    assert placebo.estimate.low < 0 < placebo.estimate.high
+    assert control.estimate.low < 0 < control.estimate.high
+    assert all(-1 <= end <= 1 for row in (placebo, subset, control) for end in row.estimate.model_dump().values())
+    everybody = pd.concat([source.data for source in sources()])
+    one, none = (everybody.died[everybody.w == arm].mean() for arm in (1, 0))
+    assert result.diagnostics.trial.plain.mean == pytest.approx(one - none, abs=1e-3)
 
 
 # --- what is made of it
@@ -294,6 +371,8 @@ def test_the_report_shows_risks(tmp_path, clear):
     text = (tmp_path / "report.html").read_text() if page is None else page.read_text()
     assert "Of 100 such people" in text
     assert "number needed to treat" in text
+    assert "Risk by arm along age" in text
+    assert "Risk by arm along sex" in text
     assert "nan" not in text.lower().replace("nanny", "")
 
 

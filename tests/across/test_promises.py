@@ -64,6 +64,19 @@ def rows_of(page: str) -> list[str]:
 def test_every_promise_names_tests_and_each_of_them_exists():
     rows = rows_of((TESTS.parent / "docs" / "promises.md").read_text(encoding="utf-8"))
     assert len(rows) >= 40
+    all_exist(rows)
+
+
+def test_every_finding_of_the_review_names_tests_and_each_of_them_exists():
+    page = (TESTS.parent / "docs" / "security.md").read_text(encoding="utf-8")
+    rows = rows_of(page.partition("## The review of version 0.1.0")[2])[1:]
+    found = ", ".join(row.split("|")[1].strip() for row in rows)
+    assert found == "C1, C1b, C2, C3, C4, H1, H2, H3, H4, H5, H6, H7, M1, M2, L"
+    all_exist(rows)
+
+
+def all_exist(rows: list[str]) -> None:
+    """Of each row the tests that it names, one at least."""
     known = {}
     for row in rows:
         named = re.findall(r"`([\w/]+\.py)::(\w+)`", row)

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from fedci.version import __version__
+
 ROOT = Path(__file__).parents[2]
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
 
@@ -63,10 +65,34 @@ def test_the_sbom_names_all_that_the_package_needs_and_is_the_same_again():
     assert json.dumps(made) == json.dumps(sbom.sbom("fedci", frozenset()))
 
 
+def test_one_version_stands_everywhere():
+    """In the package, the citation, the R package, the changelog's heading and the upgrade notes; with its day."""
+    cited = (ROOT / "CITATION.cff").read_text()
+    assert f"\nversion: {__version__}\n" in cited
+    assert f"\nVersion: {__version__}\n" in (ROOT / "r" / "DESCRIPTION").read_text()
+    heading = re.search(r"^## (\S+) \((\d{4}-\d\d-\d\d)\)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert heading[1] == __version__
+    assert f'\ndate-released: "{heading[2]}"\n' in cited
+    assert (ROOT / "docs" / "upgrading.md").read_text().startswith(f"# Upgrading from 0.1.0 to {__version__}\n")
+
+
 def test_the_readmes_commands_are_found():
     lines = script("readme").commands((ROOT / "README.md").read_text(encoding="utf-8"))
     assert lines[0] == "fedci simulate --out hospitals"
     assert all(line.startswith("fedci ") and "#" not in line for line in lines)
+
+
+@pytest.mark.slow
+def test_a_newcomers_first_hour_ends_with_a_report(tmp_path):
+    """Four parties of a study by files, each command a process of its own."""
+    program = tmp_path / "bin" / "fedci"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nPYTHONPATH="{ROOT / "src"}" exec "{sys.executable}" -m fedci "$@"\n')
+    program.chmod(0o755)
+    (tmp_path / "hour").mkdir()
+    script("first_hour").walk(tmp_path / "hour", program.parent)
+    assert len(list((tmp_path / "hour" / "answers").iterdir())) > 3 * 10
+    assert {"report.html", "result.json"} <= {path.name for path in (tmp_path / "hour" / "result").iterdir()}
 
 
 @pytest.mark.slow

@@ -1,15 +1,17 @@
 """Times to an event and counts from the study file to the report: one answer however it is computed."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from fedci import FedCI, Result, Source, Study
+from fedci import FedCI, Result, Source, Study, compare
 from fedci.effect import EffectSums
 from fedci.errors import DataError, DisclosureError, StudyError, UsageError
 from fedci.report.page import write_report
+from fedci.result import transport
 from fedci.result.prediction import predict_file
 from fedci.site.admission import reasons, situation
 from fedci.table.proposal import propose
@@ -20,6 +22,7 @@ FEW = {"model": {"directions": 1, "knots": 3, "landmarks": 4, "inducing": 16}, "
        "prediction": {"draws": 32}}
 TIMED = {"time": "days", "event": "died", "type": "survival", "horizons": [2.0, 6.0]}
 COUNTED = {"name": "falls", "type": "count", "exposure": "years"}
+ASKED = {"subgroups": {"old": {"by": "age", "cuts": [0.0]}}, "decisions": {"along": ["age"], "better": "lower"}}
 
 
 def table(number: int, rows: int = 60) -> pd.DataFrame:
@@ -38,7 +41,7 @@ def sources() -> list[Source]:
 
 def plan(outcome=TIMED, **changes) -> Study:
     return Study(**{"treatment": "drug", "outcome": outcome, "covariates": ["age"], "policy": "simulation",
-                    "options": FEW} | changes)
+                    "options": FEW} | ASKED | changes)
 
 
 MASKED = {"name": "simulation", "secure_sum": True}
@@ -70,7 +73,8 @@ def test_other_presets_a_control_and_noise_are_refused():
 
 @pytest.mark.parametrize(("change", "outcome", "told"), [
     ({"days": -1.0}, TIMED, "'days' is negative"), ({"days": np.nan}, TIMED, "'days' has no value"),
-    ({"falls": 0.5}, COUNTED, "holds no counts"), ({"years": 0.0}, COUNTED, "'years' is 0")])
+    ({"falls": 0.5}, COUNTED, "holds no counts"), ({"years": 0.0}, COUNTED, "'years' is 0"),
+    ({"died": "dead"}, TIMED, "values = { yes = 1, no = 0 }"), ({"drug": "given"}, TIMED, 'treated = "…"')])
 def test_columns_that_do_not_fit_are_named(change, outcome, told):
     with pytest.raises(DataError, match=told):
         Source("lyon", table(0).assign(**change)).read(plan(outcome))
@@ -120,6 +124,10 @@ def test_masked_sums_give_what_clear_ones_do(outcome, timed, counted):
     for site in SITES:
         assert masked.ate(site).mean == pytest.approx(clear.ate(site).mean, abs=0.1 * clear.ate(site).sd)
         assert masked.ate(site).sd == pytest.approx(clear.ate(site).sd, rel=0.25)
+    for part in ("subgroups", "decisions"):
+        told = getattr(clear.outcome.effects, part)
+        for name, numbers in getattr(masked.outcome.effects, part).items():
+            np.testing.assert_allclose(numbers, told[name], rtol=1e-3, atol=1e-3, err_msg=name)
     if outcome is TIMED:
         one, other = masked.survival("lyon"), clear.survival("lyon")
         np.testing.assert_allclose(one.of_treated.mean, other.of_treated.mean, atol=0.01)
@@ -149,6 +157,8 @@ def test_a_study_by_files_gives_the_same_bits(outcome, tmp_path, timed, counted)
     found, here = mailed.found(), FedCI(agreed).fit(sources())
     assert found.outcome.fit.theta.tobytes() == here.outcome.fit.theta.tobytes()
     assert found.ate().means.tobytes() == here.ate().means.tobytes()
+    assert found.contrasts().equals(here.contrasts())
+    assert json.dumps(found.plain()["decisions"]) == json.dumps(here.plain()["decisions"])
 
 
 @pytest.mark.parametrize("kind", ["timed", "counted"])
@@ -169,9 +179,10 @@ def test_the_result_is_read_again_with_its_people(tmp_path, kind, request):
 
 
 def test_the_report_shows_curves_and_rates(tmp_path, timed, counted):
-    for name, result, told in (("timed", timed, "Survival without died"), ("counted", counted, "rate ratio")):
-        result.save(tmp_path / name)
-        write_report(tmp_path / name, tmp_path / f"{name}.html")
+    for name, result, told in (("timed", timed, "Survival without died"), ("timed", timed, "Risk by arm along age"),
+                               ("counted", counted, "rate ratio"), ("counted", counted, "Rate by arm along age")):
+        result.save(tmp_path / name, force=True)
+        write_report(tmp_path / name, f"{tmp_path / name}.html")
         assert told in (tmp_path / f"{name}.html").read_text(encoding="utf-8")
 
 
@@ -217,6 +228,112 @@ def test_rates_are_per_unit_of_exposure(counted):
     assert rates.of_untreated.mean == pytest.approx(crude[0], rel=0.3)
     assert rates.of_treated.mean == pytest.approx(crude[1], rel=0.3)
     assert rates.ratio.quantile(0.5) < 1.0
+
+
+def test_counts_of_many_thousands_keep_within_the_range_of_masked_sums():
+    """60,000 a year, Poisson: what each tells grows with r, and so does its unit. The ratio
+    of rates is e^−0.5; 180 counts of r above 30 know it to 3 % (2/√(180 · 30) = 0.027)."""
+    def many(number: int) -> pd.DataFrame:
+        rows = table(number)
+        mean = rows.years * np.exp(11.0 - 0.5 * rows.drug + 0.3 * rows.age)
+        return rows.assign(falls=np.random.default_rng(number).poisson(mean))
+
+    rounds = FEW | {"optimiser": {"rounds": 60, "draws": 4}}
+    result = FedCI(plan(COUNTED, policy=MASKED, options=rounds, decisions=None)).fit(
+        [Source(name, many(number)) for number, name in enumerate(SITES)])
+    assert result.rates().ratio.quantile(0.5) == pytest.approx(np.exp(-0.5), rel=0.03)
+    low, high = result.rates().ratio.interval()
+    assert high - low < 0.1
+
+
+# --- in whom, and whom to treat
+
+
+@pytest.mark.parametrize("kind", ["timed", "counted"])
+def test_subgroups_add_up_to_everybody_and_have_ratios(kind, request):
+    """Rows of who is in a group, summed over two groups that everybody is in one of: what sites tell of everybody, draw
+    by draw, for the same function is drawn."""
+    result = request.getfixturevalue(kind)
+    told, sums = result.outcome.effects.subgroups, result.outcome.effects.sums
+    name = "survival" if kind == "timed" else "rates"
+    everybody = sum(part[name][..., 0] for part in sums.values())
+    both = 180.0 - everybody[:, :, -1] if kind == "timed" else everybody
+    np.testing.assert_allclose(told["effects"].sum(2), both, rtol=1e-6)
+    table, made = result.subgroups(), result.groups
+    assert table.people.sum() == 180
+    part = made.risks("age below 0") if kind == "timed" else made.rates("age below 0")
+    assert table.ratio[0] == part.ratio.quantile(0.5)
+    assert ("odds_ratio" in table) == (kind == "timed")
+    assert 0 < table.ratio_low[0] < table.ratio[0] < table.ratio_high[0]
+
+
+@pytest.mark.parametrize("kind", ["timed", "counted"])
+def test_line_and_rule_are_of_the_sums_and_a_time_has_no_values(kind, request):
+    result = request.getfixturevalue(kind)
+    told, found = result.outcome.effects.decisions, result.decisions
+    line = found.projection().set_index("along")["mean"]
+    assert line["average"] == pytest.approx(result.ate().mean, abs=2.0 * abs(line["age"]), rel=1e-9)
+    np.testing.assert_allclose(told["leaf_effects"].sum(2), told["projected"][:, :, 0], rtol=1e-6)
+    assert found.rule()
+    assert found.has_scores == (kind == "counted")
+    assert ("a study of 0 and 1 (the event by then)" in result.summary()) == (kind == "timed")
+    assert (result.plain()["decisions"]["values"] is None) == (kind == "timed")
+
+
+def test_what_a_policy_on_counts_is_worth_is_in_their_units(counted):
+    """Of treating everybody beside nobody: the pooled doubly robust effect, of rates; a lower one is better."""
+    worth = counted.decisions.values().set_index("policy")
+    pooled = counted.diagnostics.heterogeneity.pooled.mean
+    assert worth.over_nobody["treat everybody"] == pytest.approx(-pooled, rel=2e-3)
+    everybody = pd.concat([source.data for source in sources()])
+    untreated = everybody[everybody.drug == 0]
+    assert worth.value["treat nobody"] == pytest.approx((untreated.falls / untreated.years).mean(), rel=0.4)
+
+
+@pytest.mark.parametrize("kind", ["timed", "counted"])
+def test_other_people_have_the_average_of_their_effects(kind, request):
+    """Weights stand beside the model where sites tell doubly robust effects: not of a time."""
+    result = request.getfixturevalue(kind)
+    there = table(9, 40).assign(age=lambda rows: rows.age + 0.5)[["age"]]
+    found = transport.of_people(result, there)
+    assert found.effect.mean == pytest.approx(float(np.mean(result.effect(there))), rel=1e-9)
+    assert (found.weighted is None) == (kind == "timed")
+    assert transport.of_moments(result, {"age": 0.5}).plain()["verdict"]["words"]
+
+
+# --- beside each other, and refuted
+
+
+def test_two_results_of_a_kind_are_compared_and_another_horizon_is_another_question(timed, counted):
+    for result in (timed, counted):
+        same = compare(result, result)
+        assert same.same_question
+        assert {pair.difference for pair in same.pairs} == {0.0}
+    later = compare(timed, replace(timed, study=plan(TIMED | {"horizons": [2.0, 9.0]})))
+    assert not later.same_question
+    assert later.settings["horizons"] == ([2.0, 6.0], [2.0, 9.0])
+    assert not compare(timed, counted).same_question
+    assert not compare(counted, replace(counted, study=plan(COUNTED | {"exposure": "days"}))).same_question
+
+
+@pytest.mark.parametrize("outcome", [TIMED, COUNTED])
+def test_a_placebo_treatment_does_less_than_the_treatment(outcome, timed, counted):
+    """Who is treated is drawn anew at the sites: that effect's own interval is about 0, the study's is not. The study
+    itself keeps its bits, and, of a lot, has the plain difference beside it."""
+    control = {"negative_control": "calls"} if outcome is COUNTED else {}
+    result = FedCI(plan(outcome, design="randomised", diagnostics={"refute": ["placebo"]} | control)).fit(
+        [Source(source.name, source.data.assign(calls=np.arange(60) // 2 % 4)) for source in sources()])
+    whole = timed if outcome is TIMED else counted
+    assert result.ate().means.tobytes() == whole.ate().means.tobytes()
+    rows = result.diagnostics.refuters
+    assert [row.name for row in rows] == ["placebo", *(["negative-control"] if control else [])]
+    for row in rows:
+        assert row.estimate.low < 0 < row.estimate.high
+        assert abs(row.estimate.mean) < abs(result.ate().mean)
+    lot = result.diagnostics.trial
+    assert lot.people == (90, 90)
+    assert abs(lot.plain.mean - result.ate().mean) < 3.0 * lot.plain.se
+    assert ("percentage points" in result.summary()) == (outcome is TIMED)
 
 
 def test_diagnostics_know_the_type(timed, counted):

@@ -1,20 +1,23 @@
 """Whatever a site answers, the coordinator ends in the study's result or in an error of ours that names the site."""
 
 import traceback
+from collections import Counter
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 
 from fedci.coordinator.coordinator import run_study
 from fedci.coordinator.replies import checked, noted, reason, refused
+from fedci.coordinator.talk import Talk
 from fedci.errors import FedciError, MessageError, SiteError
 from fedci.plain import LONGEST, MOST
 from fedci.protocol.messages import Refusal, Reply, Tokens
 from fedci.protocol.requests import REQUESTS, asked
 from fedci.site.site import Site
 from support.linked import frames, linked, sites
-from tests_support import Wire, small, study
+from tests_support import Wire, frame, small, study
 
 BROKEN = "b"
 HOSTILE = "\x1b[31mred\x1b[0m \x1b]0;title\x07\u202egnp\u202c\x00\u200b\nnext" + "x" * 100_000
@@ -113,30 +116,36 @@ def broken_replies(reply):
     yield Tokens(reply.run, reply.round, reply.site, np.zeros((2, 2), np.int64), np.zeros((2, 3), np.int64))
 
 
+def judged(engine, plan, request, secure=False):
+    """('result', 'named' or 'cannot be told' of the study with this answer; what is wrong with its end, else '')."""
+    try:
+        found = ran(engine, plan)
+        assert all(warning.isprintable() and len(warning) <= LONGEST for warning in found.warnings)
+        return "result", ""
+    except FedciError as problem:
+        words, site = str(problem), getattr(problem, "site", "")
+        kind = type(problem).__name__
+    except Exception:  # whatever it is, it is one too many
+        return "another error", traceback.format_exc()[-700:]
+    assert words.isprintable()
+    assert len(words) < 2000
+    named = f"'{BROKEN}'" in words or site == BROKEN
+    # a lie that no check can know leads the course elsewhere, where the recorded answers do not fit
+    leads_on = engine.last > request.round or "not finite" in words
+    told = named or leads_on or "cannot be told" in words or (secure and "one of" in words)
+    return "named" if named else "cannot be told", "" if told else f"{kind}: {words[:120]}"
+
+
 def test_each_field_of_each_answer_of_a_whole_study(recorded):
     plan, secure, said, names = recorded
-    outcomes, unnamed = {"result": 0, "named": 0, "cannot be told": 0}, []
+    outcomes, wrong = Counter(), set()
     for request, reply in firsts(said):
         for broken in broken_replies(reply):
             engine = Replay(said, names, {(request.round, BROKEN): broken})
-            try:
-                found = ran(engine, plan)
-                assert all(warning.isprintable() and len(warning) <= LONGEST for warning in found.warnings)
-                outcomes["result"] += 1
-            except FedciError as problem:
-                words = str(problem)
-                assert words.isprintable()
-                assert len(words) < 2000
-                named = f"'{BROKEN}'" in words or getattr(problem, "site", "") == BROKEN
-                # a lie that no check can know leads the course elsewhere, where the recorded answers do not fit
-                leads_on = engine.last > request.round or "not finite" in words
-                told = leads_on or "cannot be told" in words or (secure and "one of" in words)
-                outcomes["named" if named else "cannot be told"] += 1
-                if not named and not told:
-                    unnamed.append((asked(request), type(problem).__name__, words[:120]))
-            except Exception as problem:  # whatever it is, it is one too many
-                unnamed.append((asked(request), type(problem).__name__, traceback.format_exc()[-700:]))
-    assert not unnamed, sorted(set(unnamed))
+            outcome, words = judged(engine, plan, request, secure)
+            outcomes[outcome] += 1
+            wrong |= {(asked(request), words)} if words else set()
+    assert not wrong, sorted(wrong)
     assert outcomes["named"] > 300, outcomes
 
 
@@ -170,3 +179,150 @@ def test_a_site_that_claims_people_it_has_no_tokens_for_is_named(people):
     with pytest.raises(MessageError, match=f"site '{BROKEN}' sent") as problem:
         linked(sites(), change=claims)
     assert problem.value.site == BROKEN
+
+
+# --- what came later: one exchange after the other, as the coordinator takes it in
+
+
+def later_frame(rows, number):
+    """With outcomes of every type, three arms, and gaps."""
+    made, rng = frame(rows, number), np.random.default_rng((number, 3))
+    days, end = rng.exponential(6.0 * np.exp(0.5 * made.w)), rng.uniform(1.0, 12.0, rows)
+    years = rng.uniform(0.5, 2.0, rows)
+    gaps = made.bmi.where(rng.uniform(size=rows) > 0.3)
+    return made.assign(sick=(made.y > made.y.median()).astype(int), dose=np.arange(rows) % 3, gaps=gaps,
+                       days=np.minimum(days, end), died=(days <= end).astype(int), years=years,
+                       falls=rng.poisson(years * np.exp(0.5 - 0.4 * made.w)))
+
+
+FEWER = {"model": {"directions": 1, "knots": 3, "landmarks": 4, "inducing": 16}, "optimiser": {"rounds": 2, "draws": 2},
+         "prediction": {"draws": 16}}
+CHECKED = {"diagnostics": {"enabled": True}}
+LATER = {
+    "few": {"preset": "few"},
+    "0/1 outcomes": CHECKED | {"outcome": {"name": "sick", "type": "binary"}},
+    "times": CHECKED | {"outcome": {"time": "days", "event": "died", "type": "survival", "horizons": [2.0, 6.0]}},
+    "counts": CHECKED | {"outcome": {"name": "falls", "type": "count", "exposure": "years"}},
+    "three arms": {"treatment": {"name": "dose", "arms": ["0", "1", "2"]}},
+    "completion": {"covariates": {"age": {}, "gaps": {"missing": "model"}}},
+    "subgroups and decisions": CHECKED | {"subgroups": {"sex": "sex", "age": {"by": "age", "cuts": [60]}},
+                                          "decisions": {"along": ["age", "sex"], "cost": 0.5}},
+}
+"""Kinds of studies of which a site is asked what it is not in the studies above."""
+THEIRS = {"few": {"AskMoments", "AskProducts"}, "0/1 outcomes": {"AskRisks"}, "times": {"AskTimes", "AskSurvival"},
+          "counts": {"AskExposure", "AskRates"}, "three arms": {"AskArms"}, "completion": {"AskCompletion"},
+          "subgroups and decisions": {"AskDiagnostic.subgroups", "AskDiagnostic.decisions"}}
+
+
+class Said(NamedTuple):
+    """A study of a kind, as it went."""
+
+    plan: object
+    said: list
+    """(request, reply), one after the other."""
+    exchanges: dict
+    """Kind of question → (the talk before it was asked first, what was asked, the sites' answers)."""
+    theirs: set
+    """Questions that only such studies have."""
+
+
+@pytest.fixture(scope="module", params=LATER, ids=str)
+def later(request):
+    from fedci import Source
+
+    plan = study(**{"preset": "default", "options": FEWER} | LATER[request.param])
+    wire = Wire({name: Site(plan, Source(name, later_frame(40, k)).read(plan)) for k, name in enumerate("ab")})
+    seen, total = {}, Talk.total
+
+    def kept(talk, ask):
+        said, before = len(wire.said), talk.at(talk.round, talk.previous)
+        found = total(talk, ask)
+        seen.setdefault(ask.name, (before, ask, {reply.site: reply for _, reply in wire.said[said:]}))
+        return found
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Talk, "total", kept)
+        ran(wire, plan)
+    assert THEIRS[request.param] <= seen.keys()
+    return Said(plan, wire.said, seen, THEIRS[request.param])
+
+
+def taken(talk, ask, answers):
+    """The sum that the coordinator makes of these answers; an error of ours where it makes none."""
+    class Engine:
+        sites = tuple(answers)
+
+        def exchange(self, requests):
+            return answers
+
+    return Talk(Engine(), talk.run, talk.terms, number=talk.round, previous=talk.previous).total(ask)
+
+
+def said_against(talk, ask, answers):
+    """Why it makes none; '' where it does."""
+    try:
+        taken(talk, ask, answers)
+    except FedciError as problem:
+        return str(problem)
+    return ""
+
+
+def is_a_sum(array, like):
+    """Whether nothing that a coordinator knows speaks against these numbers."""
+    return (array.shape == like.shape and array.dtype.kind in "if" and bool(np.isfinite(array).all())
+            and bool((np.abs(array) < 1e200).all()))
+
+
+def test_a_damaged_field_of_what_came_later_is_refused_and_its_site_named(later):
+    """Each array of each answer gone, of another shape or type, not finite or huge; and what is beside it. Numbers of
+    the right form are refused where no people have them, and only then."""
+    refusals = 0
+    for talk, ask, answers in later.exchanges.values():
+        whole, rules = answers[BROKEN], REQUESTS[ask.name].rules()
+        for broken in broken_replies(whole):
+            if words := said_against(talk, ask, answers | {BROKEN: broken}):
+                assert f"'{BROKEN}'" in words, (ask.name, words)
+                assert words.isprintable()
+                refusals += 1
+                continue
+            assert isinstance(broken, Reply), ask.name
+            for name, part in whole.sums.items() if REQUESTS[ask.name].summed else ():
+                assert is_a_sum(broken.sums[name], part), (ask.name, name)
+                assert name not in rules or rules[name](broken.sums[name]), (ask.name, name)
+    assert refusals > 100
+
+
+LIES = (-1.0, 1.0, 0.5, 1e9)
+
+
+def test_what_no_people_have_is_refused_in_what_came_later(later):
+    """Where a request says what is true of its numbers, others are refused: counts below 0, say."""
+    refused = set()
+    for talk, ask, answers in later.exchanges.values():
+        whole = answers[BROKEN]
+        for name, holds in REQUESTS[ask.name].rules().items():
+            lies = [np.full(part.shape, lie) for part in [whole.sums.get(name, np.zeros(0))] if part.size
+                    for lie in LIES]
+            for lie in lies:
+                if not holds(lie):
+                    broken = replace(whole, sums=whole.sums | {name: lie})
+                    words = said_against(talk, ask, answers | {BROKEN: broken})
+                    assert words.startswith(f"site '{BROKEN}' answered with '{name}' of numbers that no people have")
+                    refused.add(name)
+    assert {"withheld", "failed", "people"} <= refused
+
+
+@pytest.mark.slow
+def test_a_lie_that_no_check_can_know_ends_what_came_later_in_words_or_in_a_result(later):
+    """Of the questions that only such studies have: a run of the coordinator with each false number."""
+    ends, wrong = Counter(), set()
+    for request, reply in firsts(later.said):
+        for name, part in reply.sums.items() if asked(request) in later.theirs else ():
+            for lie in (np.zeros_like(part), -part, np.full_like(part, -1), np.full(part.shape, 1e150)):
+                broken = replace(reply, sums=reply.sums | {name: lie})
+                end, words = judged(Replay(later.said, ("a", BROKEN), {(request.round, BROKEN): broken}), later.plan,
+                                    request)
+                ends[end] += 1
+                wrong |= {(asked(request), name, words)} if words else set()
+    assert not wrong, sorted(wrong)
+    assert ends, "such studies have questions of their own"

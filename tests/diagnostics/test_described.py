@@ -31,6 +31,7 @@ def test_numbers_are_compared_as_in_a_t_test_with_one_variance():
     found = crude("numeric", people, total, float(((y - y.mean()) ** 2).sum()))
     test = ttest_ind(y[w == 1], y[w == 0])
     assert found.difference == pytest.approx(y[w == 1].mean() - y[w == 0].mean(), rel=1e-12)
+    assert found.events is None
     assert found.difference / found.sd == pytest.approx(test.statistic, rel=1e-9)
     low, high = found.interval()
     assert (low + high) / 2 == pytest.approx(found.difference)
@@ -39,10 +40,11 @@ def test_numbers_are_compared_as_in_a_t_test_with_one_variance():
 def test_risks_rates_and_times_have_what_their_sums_tell():
     people, total = np.array([40, 60]), np.array([10.0, 30.0])
     risks = crude("binary", people, total, 0.0)
-    assert (risks.untreated, risks.treated) == (0.25, 0.5)
+    assert (risks.untreated, risks.treated, risks.events) == (0.25, 0.5, (10, 30))
     assert risks.sd == pytest.approx(np.sqrt(0.25 * 0.75 / 40 + 0.25 / 60))
     rates = crude("count", people, total, 0.0, exposure=np.array([20.0, 120.0]))
     assert (rates.untreated, rates.treated, rates.sd, rates.interval()) == (0.5, 0.25, None, None)
+    assert rates.events == (10, 30)
     assert crude("survival", people, total, 0.0).sd is None
     assert crude("numeric", np.array([40, 0]), total, 0.0) is None
 

@@ -71,6 +71,13 @@ def test_a_letter_signed_anew_in_another_name_does_not_open():
         opened(body + OSLO[0].identity.sign(body), LYON[0], OSLO[1])
 
 
+def test_a_letter_that_another_wrote_in_a_partys_name_does_not_open():
+    """Anyone can seal a letter for a party, whose mailbox is no secret; to sign it in another's name nobody can."""
+    forged = sealed(HEADER, b"any", OSLO[0], LYON[1])
+    with pytest.raises(MessageError, match="bears the name of 'coordinator' and not its signature"):
+        opened(forged, LYON[0], COORDINATOR[1])
+
+
 def is_refused(data: bytes) -> bool:
     try:
         opened(data, LYON[0], COORDINATOR[1])

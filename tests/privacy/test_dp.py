@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.integrate import quad
-from scipy.stats import norm
+from scipy.stats import chi2, norm
 
 from fedci.errors import StudyError
 from fedci.privacy import dp
@@ -107,6 +107,38 @@ def test_a_clipped_gradient_is_no_longer_than_its_norm(vector, norm_bound):
     assert np.linalg.norm(short) <= norm_bound * (1 + 1e-12)
     if np.linalg.norm(vector) <= norm_bound:
         assert (short == vector).all()
+
+
+def are_normal(z):
+    """Whether Σz² is where it is for all but one in a million of standard normals."""
+    low, high = chi2.interval(1 - 1e-6, z.size)
+    return low < np.sum(z**2) < high
+
+
+SEEDS = [bytes([k]) * 32 for k in range(64)]
+
+
+def test_a_gradient_leaves_clipped_and_with_noise():
+    """Of twice the norm, which is how far a site's answer moves at most."""
+    long = np.random.default_rng(0).normal(0, 100, 40)
+    told = np.array([dp.gradient(long, 2.0, 0.5, seed) for seed in SEEDS])
+    assert are_normal((told - 2.0 * long / np.linalg.norm(long)) / (2.0 * 2.0 * 0.5))
+
+
+def test_moments_leave_with_noise():
+    """Of means: that of the first power sum, over the people, in half the declared range."""
+    x, w, y = np.random.default_rng(0).uniform(-1, 1, (400, 3)), np.arange(400) % 2, np.zeros(400)
+    bounds = dp.Bounds([(-1, 1), (-2, 2), (-3, 3)], (-1, 1))
+    told = np.array([dp.moments(x, w, y, bounds, 1.0, seed).x.values[0] for seed in SEEDS])
+    assert are_normal((told - x.mean(0)) * 400 / (np.array([1.0, 2.0, 3.0]) * dp.moments_sensitivity(3)))
+
+
+def test_effects_leave_within_their_bound_and_with_noise():
+    """An average beyond the bound counts as one at it; the noise is measured by three averages and their sds."""
+    means, sds = np.array([9.0, -9.0, 0.5]), np.array([0.1, 7.0, 0.2])
+    told = np.array([dp.effects(means, sds, 2.0, 0.3, seed)[0] for seed in SEEDS])
+    assert are_normal((told - [2.0, -2.0, 0.5]) / (math.sqrt(15) * 2.0 * 0.3))
+    assert dp.effects(means, sds, 2.0, 1e-12, SEEDS[0])[1] == pytest.approx([0.01, 4.0, 0.04])
 
 
 @pytest.mark.parametrize("changes, words", [

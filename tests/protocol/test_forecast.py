@@ -1,8 +1,11 @@
 """The time left, told during a fit: within a factor of two on a recorded run; exact where a fit runs all its rounds."""
 
+from pathlib import Path
+
+import pandas as pd
 import pytest
 
-from fedci.protocol.forecast import USUAL, Clock, rounds_left
+from fedci.protocol.forecast import AFTER_SOME, USUAL, Clock, rounds_left
 from fedci.study.options import OptimiserOptions
 
 RECORDED = (
@@ -20,24 +23,72 @@ LONG = (
     -373.2, -373.11, -373.05, -372.97, -372.9, -372.83, -372.72, -372.58, -372.44, -372.31, -372.19,
     -372.04, -372.01, -371.89, -371.85, -371.82, -371.78, -371.76, -371.75, -371.74)
 """Another, longer than is usual: four sites of 200 people, eight covariates."""
+SCALE = Path(__file__).parents[2] / "benchmarks" / "results" / "scale" / "rounds.csv"
+"""Every round of fits of 5 to 100 sites of 200 to 100,000 people (make bench-scale), with its seconds and objective."""
 DEFAULT = OptimiserOptions(rounds=150, tolerance=3e-2)
 
 
-@pytest.mark.parametrize("recorded, sites, share", [(RECORDED, 3, 0.95), (LONG, 4, 0.7)])
+def measured():
+    """name → (sites, its rounds)"""
+    found, count = {}, 0
+    for row in pd.read_csv(SCALE).to_dict("records"):
+        count += row["round"] == 1
+        found.setdefault(f"{row['sites']} x {row['rows']}, number {count}", (row["sites"], []))[1].append(row)
+    return found
+
+
+def off(told, true):
+    return max(told / true, true / told)
+
+
+@pytest.mark.parametrize("recorded, sites, share", [(RECORDED, 3, 0.85), (LONG, 4, 0.85)])
 def test_the_rounds_left_of_a_recorded_run_are_right_within_a_factor_of_two(recorded, sites, share):
-    """In most rounds: what the next ones gain is not known to anybody; the last three are over before it is read."""
-    off = []
-    for number in range(2, len(recorded) - 3):
-        told, true = rounds_left(DEFAULT, sites, number, recorded[:number]), len(recorded) - number
-        off.append(max(told / true, true / told))
-    assert sum(factor <= 2.0 for factor in off) >= share * len(off)
-    assert max(off) < 4.0
+    """After its first third, in most rounds: what the next ones gain is not known to anybody; the last three are over
+    before it is read."""
+    wrong = [off(rounds_left(DEFAULT, sites, number, recorded[:number]), len(recorded) - number)
+             for number in range(len(recorded) // 3, len(recorded) - 3)]
+    assert sum(factor <= 2.0 for factor in wrong) >= share * len(wrong)
+    assert max(wrong) < 5.0
+
+
+def test_the_time_left_of_fits_that_were_measured_is_right_within_a_factor_of_two():
+    """As a person reads it, by the clock of the fit itself, a thousand times slower (it tells whole seconds): of 14
+    fits of 39 to 111 rounds, after the first third of their rounds. In most; which fit gains for longer than others
+    nobody knows."""
+    shares, farthest = {}, {}
+    for name, (sites, rounds) in measured().items():
+        clock, wrong = Clock(DEFAULT, sites), []
+        for row in rounds:
+            told = clock.left(row["round"], 1000 * row["seconds"], row["objective"], bool(row["few"]))
+            true = 1000 * (rounds[-1]["seconds"] - row["seconds"])
+            if told and row["round"] > len(rounds) / 3 and row["round"] < len(rounds) - 3:
+                wrong.append(off(float(told.split()[2]), true))
+        shares[name], farthest[name] = sum(factor <= 2.0 for factor in wrong) / len(wrong), max(wrong)
+    assert len(shares) == 14
+    assert sum(shares.values()) / len(shares) >= 0.8
+    assert max(farthest.values()) < 8.0
+
+
+def test_nothing_is_told_while_rounds_look_at_some_of_the_people():
+    """They take a second, those of everybody twenty, and the first of these compiles."""
+    clock = Clock(OptimiserOptions(rounds=20, tolerance=0.0), 3)
+    assert [clock.left(k, 30.0 + k, -5.0, few=True) for k in range(1, 8)] == [""] * 7
+    assert clock.left(8, 120.0, -9.0) == ""
+    assert clock.left(9, 140.0, -8.0) == ", about 220 s left"
+    assert clock.left(10, 160.0, -7.0) == ", about 200 s left"
 
 
 def test_without_objectives_it_goes_by_what_fits_usually_take():
     assert rounds_left(DEFAULT, 3, 5) == USUAL - 5
-    assert rounds_left(DEFAULT, 3, 60) == 15.0  # beyond what is usual: a quarter of what it has taken
+    assert rounds_left(DEFAULT, 3, 60) == 30.0  # beyond what is usual: half of what it has taken
     assert rounds_left(DEFAULT, 3, 149) == 1.0
+    assert rounds_left(DEFAULT, 3, 45, some=40) == AFTER_SOME - 5
+
+
+def test_a_fit_that_gains_nothing_and_goes_on_is_not_told_to_end():
+    """A line search asks for places that are lower: only the fit knows when it is over."""
+    flat = [-10.0] * 30
+    assert rounds_left(DEFAULT, 3, 30, flat) == pytest.approx((25 * 5.0) ** 0.5)
 
 
 @pytest.mark.parametrize("changes", [{"tolerance": 0.0}, {"name": "adam"}])
@@ -50,4 +101,4 @@ def test_the_clock_leaves_the_first_round_out_and_begins_anew_with_each_fit():
     assert clock.left(1, 30.0, -5.0) == ""
     assert clock.left(3, 32.0, -4.0) == ", about 17 s left"
     assert clock.left(1, 1.0, -5.0) == ""  # a refuter
-    assert clock.left(2, 3.0, float("-inf"), few=True) == ", about 36 s left"
+    assert clock.left(2, 3.0, float("-inf")) == ", about 36 s left"

@@ -42,6 +42,31 @@ def test_small_counts_are_not_told_and_sparse_intervals_merge():
     np.testing.assert_array_equal(cuts, [2.0, 8.0])
 
 
+def told(parts: dict[int, float]) -> np.ndarray:
+    """[2, PARTS] of so many events in an arm in these parts; the first horizon is the end of the eighth."""
+    events = np.zeros((2, timing.PARTS))
+    for k, n in parts.items():
+        events[:, k] = n
+    return events
+
+
+def test_a_horizon_stays_an_end_where_nobody_has_the_event_after_it():
+    """All die by the first horizon, or at it: with exact counts the curve is level after it, not a line through it."""
+    none, people = told({}), np.array([50.0, 50.0])
+    for parts in ({7: 20.0}, {2: 10.0, 7: 10.0}):
+        assert timing.cuts(plan(), told(parts), none, people, 0).tolist()[-2:] == [2.0, 8.0]
+    assert timing.cuts(plan(), told({7: 20.0}), none, people, 10).tolist() == [8.0], "0 may hide some"
+
+
+def test_the_poorest_interval_goes_where_no_horizon_is_between():
+    """Few events just after a horizon: they are counted with what comes later, and the horizon stays."""
+    cuts = timing.cuts(plan(cuts=[1.0, 2.0, 4.0, 8.0]), told({0: 20.0, 1: 20.0, 2: 2.0, 3: 20.0}), told({}),
+                       np.array([90.0, 90.0]), 10)
+    assert cuts.tolist() == [1.0, 2.0, 8.0]
+    assert timing.lost(plan(), cuts) == []
+    assert timing.lost(plan(), np.array([1.0, 8.0])) == [(2.0, 1.0, 8.0)]
+
+
 @pytest.mark.parametrize("events", [0.0, 3.0])
 def test_where_next_to_nothing_is_told_one_interval_is_left(events):
     none = np.zeros((2, timing.PARTS))

@@ -11,6 +11,7 @@ from fedci.diagnostics.sameness import Sameness
 from fedci.diagnostics.verdict import Verdict
 from fedci.report import choices, documents
 from fedci.report.forest import Row
+from fedci.report.svg import number
 from tests_support import frame, made_result, study
 
 
@@ -36,6 +37,18 @@ def test_the_first_screen_answers_four_questions(result):
 def test_how_sure_it_is_tells_of_clusters(result):
     by_ward = choices.glance(replace(result, study=result.study.changed(cluster="ward")), 0.05)
     assert by_ward.rows[1][1].endswith("; people who share ward at a site count as alike, not as apart")
+
+
+@pytest.mark.parametrize("alpha", [0.5, 0.05, 1e-9])
+def test_the_first_screen_says_the_results_own_numbers_and_whether_zero_is_among_them(result, alpha):
+    """The words agree with the interval at every level, and with the sentence below."""
+    low, high = result.ate().interval(alpha)
+    rows = dict(choices.glance(result, alpha).rows)
+    assert rows["What is the effect?"].startswith(f"y: {number(abs(result.ate().mean))} ")
+    assert (" higher " in rows["What is the effect?"]) is (result.ate().mean > 0)
+    assert f"interval {number(low)} to {number(high)}" in rows["How sure is it?"]
+    assert ("it holds 0" in rows["How sure is it?"]) is (low <= 0 <= high)
+    assert ("that it has no effect is implausible" in rows["How sure is it?"]) is not (low <= 0 <= high)
 
 
 def test_means_of_the_arms_differ_by_the_effect(result):

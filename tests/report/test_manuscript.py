@@ -9,6 +9,7 @@ from fedci.diagnostics.missingness import Missingness
 from fedci.report.manuscript import NONE, adjusted, attrition, missing, people, question, sections, table_one
 from fedci.report.svg import number
 from support.refuted import sources
+from support.worded import whole_text_is_the_same
 from tests_support import study
 
 
@@ -74,3 +75,9 @@ def test_a_result_without_diagnostics_says_what_it_lacks(classic):
     [_, studied] = sections(classic, 0.05)
     assert [part for part in studied.parts if isinstance(part, str) and "table 1" in part]
     assert "no [estimand]" in question(classic.study).parts[-1]
+
+
+def test_word_holds_every_sentence_of_a_fitted_study_with_all_that_it_tells(refuted, tmp_path):
+    """Diagnostics, refuters, table 1 and the checklists too."""
+    refuted.save(tmp_path / "result")
+    assert "Table 1" in whole_text_is_the_same(tmp_path / "result", tmp_path)

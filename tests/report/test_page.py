@@ -16,6 +16,7 @@ from fedci.report import aggregates, slots
 from fedci.report.page import _fewer, write_report
 from fedci.report.svg import number
 from support.reported import DIAGNOSTICS, HOSTILE, OUTLIER, Names, hospital, plan
+from support.worded import OfPage, of_page, whole_text_is_the_same
 from tests_support import made_result
 
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update",
@@ -80,6 +81,24 @@ def test_word_and_tables_hold_the_numbers_of_the_page(folder, page, tmp_path):
     assert len(list((tmp_path / "numbers").glob("*.csv"))) > 15
 
 
+def test_word_holds_every_sentence_and_number_of_the_page(folder, page, tmp_path):
+    made = whole_text_is_the_same(folder, tmp_path)
+    assert len(of_page(made)) > 800
+    found = OfPage(made)
+    assert found.plots == made.count("The numbers behind this plot") == 16
+    numbers = {word.strip(".,:;()%") for text in of_page(made) for word in text.split()}
+    points = [tip for tip in found.tips if "people" in tip]  # of a site or a group; a curve's points are read off it
+    assert points
+    for tip in points:
+        assert {word.strip(".,:;()%") for word in tip.split() if word[:1].isdigit()} <= numbers, tip
+
+
+def test_word_holds_every_sentence_where_names_are_hostile_and_there_are_no_diagnostics(tmp_path):
+    asked = plan(name=HOSTILE, outcome={"name": "y", "label": HOSTILE})
+    made_result(asked, {"lyon": hospital(60, 0), "oslo": hospital(50, 1)}).save(tmp_path / "result")
+    whole_text_is_the_same(tmp_path / "result", tmp_path)
+
+
 def test_results_of_one_name_are_told_apart_and_must_ask_the_same(folder, tmp_path):
     for place in ("a", "b"):
         shutil.copytree(folder, tmp_path / place / "result")
@@ -125,6 +144,8 @@ def test_a_browser_shows_every_plot_offline(browser, folder, page, width, height
         assert len(boxes) == 16  # ten of the result's own, six of the diagnostics
         assert all(0 < wide <= width and marks > 0 for wide, marks in boxes)
         assert tab.evaluate("document.documentElement.scrollWidth") <= width
+        glance = tab.locator("#answer table").first.bounding_box()
+        assert glance["y"] + glance["height"] <= height  # the four questions are answered on the first screen
         mark = tab.locator("#sites .dot").first
         mark.scroll_into_view_if_needed()
         mark.hover()

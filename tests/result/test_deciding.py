@@ -69,7 +69,7 @@ def test_values_are_those_of_the_rows(found):
     assert row.over_nobody == pytest.approx(gain.mean(), rel=1e-9)
     assert row.over_everybody == pytest.approx(over.mean(), rel=1e-9, abs=1e-12)
     assert row.over_nobody_high - row.over_nobody == pytest.approx(1.959963985 * gain.std() / np.sqrt(N), rel=1e-6)
-    assert table.loc["treat nobody"].over_nobody == 0.0
+    assert str(table.loc["treat nobody"].over_nobody) == "0.0", "not −0"
     assert table.loc["treat everybody"].value == pytest.approx((zero + psi).mean(), rel=1e-9)
 
 
@@ -125,7 +125,10 @@ def test_what_a_site_withholds_is_not_made_up():
     assert "was not tested" in differs(found)
     sums["scores"] = np.zeros(6)
     words = "\n".join(in_words(deciding(PLAN, sums, sd, 2, None), 0.05))
-    assert "doubly robust sums" not in words
+    assert "by doubly robust sums" not in words
+    assert "Overlap says where" in words
+    timed = PLAN.model_copy(update={"outcome_type": "survival"})
+    assert "a study of 0 and 1 (the event by then)" in "\n".join(in_words(deciding(timed, sums, sd, 2, None), 0.05))
     assert deciding(PLAN, {}, sd, 2, None) is None
     assert "given up" in in_words(None, 0.05)[0]
 

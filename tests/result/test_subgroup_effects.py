@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
+from fedci.errors import UsageError
 from fedci.result.subgroup_effects import in_words, said, subgroups_of
 from fedci.study.subgroups import Group
 from tests_support import study
@@ -47,6 +48,66 @@ def test_risks_have_both_arms_and_an_effect_that_is_their_difference():
     told = sums(levels=2)
     table = subgroups_of(GROUPS, told).table()
     np.testing.assert_allclose(table["mean"], table.treated - table.untreated, atol=1e-12)
+
+
+def risky(draws=400, top=0.9):
+    """Risks without and with treatment between 0.1 and `top`, of each draw and group."""
+    told = sums(levels=2)
+    told["effects"] = told["people"] * np.random.default_rng(5).uniform(0.1, top, (draws, 2, 7))
+    return told | {"effects_cov": np.zeros((7, 7))}
+
+
+def test_ratios_of_a_group_are_of_its_two_risks_draw_by_draw():
+    told = risky()
+    found = subgroups_of(GROUPS, told)
+    untreated, treated = told["effects"][:, :, 0].T / told["people"][0]
+    row, risks = found.table().iloc[0], found.risks("sex = 0")
+    for name, draws in (("ratio", treated / untreated),
+                        ("odds_ratio", treated / (1 - treated) * (1 - untreated) / untreated)):
+        np.testing.assert_allclose([row[name], row[f"{name}_low"], row[f"{name}_high"]],
+                                   np.quantile(draws, [0.5, 0.025, 0.975], method="averaged_inverted_cdf"),
+                                   rtol=1e-12)
+        np.testing.assert_allclose(getattr(risks, name).means, draws, rtol=1e-12)
+    assert np.isnan(row.needed)
+    assert "  –" in "\n".join(in_words(found, 2, 0.05))
+
+
+def test_of_draws_alone_p_is_no_less_than_one_of_them():
+    """400 draws of risks, all of them far from no difference: p is at most 1/400, and no less is known."""
+    told = risky(top=0.11)
+    told["effects"][:, 1, 1] += 0.5 * told["people"][1]
+    assert subgroups_of(GROUPS, told).contrasts().p[0] == 1 / 400
+
+
+def test_the_number_needed_is_told_where_the_difference_is_clear():
+    told = risky(top=0.11)
+    told["effects"][:, 1] += 0.25 * told["people"]
+    row = subgroups_of(GROUPS, told).table().iloc[0]
+    assert row.needed == pytest.approx(1 / row["mean"], rel=1e-9)
+    assert (row.needed_low, row.needed_high) == pytest.approx((1 / row.high, 1 / row.low), rel=1e-9)
+
+
+def test_a_ratio_of_ratios_is_1_where_treatment_multiplies_all_risks_alike():
+    """And the difference of their differences is not: both scales stand in the table."""
+    told = risky(top=0.5)
+    told["effects"][:, 1] = 0.5 * told["effects"][:, 0]
+    against = subgroups_of(GROUPS, told).contrasts()
+    np.testing.assert_allclose(against[["ratio", "ratio_low", "ratio_high"]], 1.0, rtol=1e-9)
+    assert (against["mean"].abs() > 0).all()
+
+
+def test_rates_have_a_ratio_and_no_odds_and_what_is_not_there_is_said():
+    told = risky(top=5.0)
+    found = subgroups_of(GROUPS, told, of_rates=True)
+    assert "ratio" in found.table()
+    assert "odds_ratio" not in found.table()
+    assert found.rates("sex = 0").ratio.mean > 0
+    with pytest.raises(UsageError, match=r"rates: \.rates\(name\)"):
+        found.risks("sex = 0")
+    with pytest.raises(UsageError, match="no subgroup 'sex = 9' was told of"):
+        found.rates("sex = 9")
+    with pytest.raises(UsageError, match=r"effects: \.effect\(name\)"):
+        subgroups_of(GROUPS, sums()).risks("sex = 0")
 
 
 def test_simultaneous_intervals_hold_together():

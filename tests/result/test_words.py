@@ -1,10 +1,13 @@
 """What a result says, word by word."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
 
+from fedci.diagnostics.described import Crude, Described
+from fedci.diagnostics.findings import Diagnostics
 from fedci.result import words
 from tests_support import frame, made_result, study
 
@@ -93,6 +96,20 @@ def test_everything_to_be_warned_of_in_one_order(result):
         "site 'b': needed jitter 1e-06 on its covariance; look for repeated rows.",
         "one site or more (their own screens say which) needed up to jitter 1e-08 on its covariance; look for repeated "
         "rows.")
+
+
+@pytest.mark.parametrize(("kind", "events", "said"), [
+    ("binary", (0, 30), ["0 events among the untreated and 30 among the treated"]),
+    ("binary", (35, 38), ["5 people without the event among the untreated and 2 among the treated"]),
+    ("binary", (20, 20), []), ("count", (9, 400), ["9 events among the untreated and 400 among"]),
+    ("survival", (38, 39), []), ("numeric", None, [])])
+def test_few_events_of_an_arm_are_said(kind, events, said):
+    known = Described(people=(40, 40), columns=(), outcome=Crude(untreated=0.5, treated=0.5, sd=None, events=events))
+    plan = SimpleNamespace(outcome_type=kind)
+    found = list(words._of_events(plan, Diagnostics(described=known)))
+    assert len(found) == len(said)
+    assert all(part in text for part, text in zip(said, found, strict=True))
+    assert not list(words._of_events(plan, None))
 
 
 def test_a_sealed_summary_has_no_effect_in_it(result):

@@ -172,6 +172,13 @@ def test_twenty_who_join_together_may_be_told_of(tmp_path):
     assert isinstance(told(tmp_path, rows.iloc[:120]), Reply)
 
 
+def test_fifteen_of_one_arm_are_enough_for_the_arm_and_too_few_for_the_cohort(tmp_path):
+    rows = with_treated(frame(130, 0), range(60))
+    assert isinstance(told(tmp_path, rows.iloc[:100]), Reply)
+    assert "policy.min_difference" in why(tmp_path, rows.iloc[:115])
+    assert isinstance(told(tmp_path, rows.iloc[:120]), Reply)
+
+
 def test_the_first_step_that_tells_of_rows_is_refused_and_none_comes_before_it(tmp_path):
     """A coordinator that skips a step of the protocol skips no check."""
     rows, run = frame(101, 0), "run"

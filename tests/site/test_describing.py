@@ -63,6 +63,15 @@ def test_an_outcome_of_two_values_with_a_small_cell_is_refused():
             part(describing.columns, few, {})
 
 
+def test_a_small_outcome_is_looked_for_before_noise_flips_it():
+    """Six have the event, and with the site's noise on outcomes some twenty seem to: they are six all the same."""
+    rows = frame(60, 0).assign(w=np.arange(60) % 2)
+    few = greeted(rows.assign(y=(rows.index < 6) + 1.0), policy=cells(5) | {"outcome_noise": 1.0})
+    assert np.sum(few.run.table.y > few.run.table.y.mean()) >= 10
+    with pytest.raises(DisclosureError, match="than the policy's min_cell hold one of the outcome's two values"):
+        part(describing.columns, few, {})
+
+
 # --- sums
 
 

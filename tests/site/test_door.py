@@ -153,9 +153,9 @@ def test_once_the_operators_command_has_ended_nothing_leaves(opened, tmp_path, l
 # --- the same study, through doors
 
 
-@pytest.mark.parametrize("preset", ["classic", "default"])
+@pytest.mark.parametrize("preset", ["classic", "default", "few"])
 def test_a_study_through_doors_is_the_study_in_process_bit_for_bit(tmp_path, preset):
-    plan = study(preset=preset, options=small(2) if preset == "default" else QUICK)
+    plan = study(preset=preset, options=QUICK if preset == "classic" else small(2))
     tables = [source.read(plan) for source in hospitals(40, 37)]
     inside = run_study(InProcessEngine({t.site: Site(plan, t) for t in tables}), plan)
     ledgers = {t.site: Ledger(tmp_path / t.site) for t in tables}
@@ -293,6 +293,42 @@ def test_another_request_in_an_answered_round_is_refused(opened, tmp_path):
     assert (more[-1]["reply"], more[-1]["code"], more[-1]["reason"]) == ("Refusal", "site", found.reason)
     assert more[-1]["request_sha256"] == sha256(other)
     assert isinstance(decode(door.answer(means())), Reply)  # the refused one took no place
+
+
+@pytest.fixture
+def products(opened):
+    """(a door whose site told products once, the second question about them, its honest answer, the next question)."""
+    agreed, greeted = study(preset="few", options=small(2)), greeting(study(preset="few", options=small(2)), NAME)
+    site, behind = (Site(agreed, Source(NAME, frame(40, 0)).read(agreed)) for _ in range(2))
+    site.answer(greeted)
+    honest, replies = zip(*asked_alone(site), strict=True)
+    last = max(number for number, request in enumerate(honest) if request.name == "AskProducts")
+    door = opened(behind)
+    for request in (greeted, *honest[:last]):
+        assert isinstance(decode(door.answer(encode(request))), Reply)
+    return door, honest[last], replies[last], honest[last + 1]
+
+
+def test_products_are_told_at_the_foreseen_point_alone(products):
+    """A question has no point: the site works it out from the sum before it. A point beside that sum moves nothing, and
+    another sum, which would be another point, is refused where products at this one were told."""
+    door, second, honest, _ = products
+    beside = replace(second, previous=second.previous | {"point": np.full(3, 9.0)})
+    told = decode(door.answer(encode(beside)))
+    assert told.sums.keys() == honest.sums.keys()
+    assert all(told.sums[name].tobytes() == honest.sums[name].tobytes() for name in told.sums)
+    moved = {name: part * (1.0 + 1e-9) if name == "cross" else part for name, part in second.previous.items()}
+    assert "answered to another request" in refusal(door, encode(replace(second, previous=moved))).reason
+
+
+def test_no_more_products_than_foreseen(products):
+    """After the last message come the effects."""
+    door, second, _, after = products
+    assert isinstance(decode(door.answer(encode(second))), Reply)
+    assert after.name == "AskSharedEffects"
+    assert "a AskProducts instead of a AskSharedEffects" in refusal(
+        door, encode(replace(after, name="AskProducts"))).reason
+    assert isinstance(decode(door.answer(encode(after))), Reply)
 
 
 def test_a_round_that_has_passed_is_refused(opened):

@@ -2,13 +2,18 @@
 
 import numpy as np
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from scipy import stats
 
+from fedci import Source
 from fedci.errors import DisclosureError, StudyError
+from fedci.privacy.agreement import Credentials
 from fedci.site import outcome_noise, store
 from fedci.site.accountant import Accountant
 from fedci.site.outcome_noise import flipped_share, noised
+from fedci.site.site import Site
 from fedci.study.policy import policy
+from tests_support import frame, study
 
 KEY = bytes(range(32))
 Y = np.random.default_rng(0).normal(3.0, 2.0, 4000)
@@ -79,6 +84,18 @@ def test_the_store_keeps_the_scale_that_was_first(tmp_path):
         again.scale("y", 5.0)
     assert again.scale("z", 5.0) == 5.0
     assert again.secret("outcome noise") == Accountant(tmp_path).secret("outcome noise")
+
+
+def test_a_new_kit_draws_no_other_noise(tmp_path):
+    """It follows from the site's store: kit after kit, each with an identity of its own, would else average it out."""
+    agreed = study(policy={"name": "simulation", "outcome_noise": 0.1})
+    table = Source("a", frame(40, 0)).read(agreed)
+    store.create(tmp_path)
+    kits = [Site(agreed, table, Credentials(None, Ed25519PrivateKey.generate(), {}), Accountant(tmp_path))
+            for _ in range(2)]
+    assert kits[0].party.secret != kits[1].party.secret
+    np.testing.assert_array_equal(kits[0].party.noisy.y, kits[1].party.noisy.y)
+    assert (kits[0].party.noisy.y != table.y).all()
 
 
 def test_equal_values_have_noise_of_their_own():

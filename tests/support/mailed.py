@@ -34,10 +34,12 @@ def tables() -> dict[str, pd.DataFrame]:
 
 
 class Mailed:
-    """Kits, data and folders of a study by files below one folder."""
+    """Kits, data and folders of a study by files below one folder. `stores`: of an earlier study, whose sites have
+    told already."""
 
-    def __init__(self, out: Path, agreed: Study, data: dict[str, pd.DataFrame] | None = None):
-        self.out, self.study = out, agreed
+    def __init__(self, out: Path, agreed: Study, data: dict[str, pd.DataFrame] | None = None,
+                 stores: Path | None = None):
+        self.out, self.study, self.stores = out, agreed, stores or out
         self.kits = new_by_files(agreed, (), out / "kits")
         self.data = data or tables()
         for site, table in self.data.items():
@@ -51,7 +53,7 @@ class Mailed:
         """As it stands, for a test that spoils it."""
         shutil.copytree(self.out, out, dirs_exist_ok=True)
         other = object.__new__(Mailed)
-        other.out, other.study, other.data = out, self.study, self.data
+        other.out, other.study, other.data, other.stores = out, self.study, self.data, out
         other.kits = {party: out / "kits" / party for party in self.kits}
         other.answers, other.requests, other.result = out / "answers", out / "requests", out / "result"
         return other
@@ -62,7 +64,8 @@ class Mailed:
 
     def answer(self, site: str, request: Path, out: Path | None = None, **more) -> Answered:
         data = more.pop("data", self.out / site / "cohort.csv")
-        return answer(self.kits[site], str(data), request, out or self.answers, keep=self.out / site / "store", **more)
+        return answer(self.kits[site], str(data), request, out or self.answers, keep=self.stores / site / "store",
+                      **more)
 
     def go(self, steps: int = 10**6, first: Standing | None = None, **more) -> Standing:
         """So many exchanges, or to the result."""

@@ -9,6 +9,7 @@ Heavy imports stand inside the commands, so that `--help` and mistakes in the ca
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -47,7 +48,7 @@ def _exit_code(arguments: Sequence[str] | None) -> int:
     except FedciError as error:
         return _failed(error.message, error.exit_code)
     except CommandLineError as error:
-        return _failed(error.format_message(), UsageError.exit_code)
+        return _failed(_with_usage(error), UsageError.exit_code)
     except (KeyboardInterrupt, typer.Abort):
         return _failed("interrupted", INTERRUPTED)
     except BrokenPipeError:  # whoever read the answer has gone: `fedci … | head`
@@ -62,6 +63,18 @@ def _exit_code(arguments: Sequence[str] | None) -> int:
             raise
         kind = type(error).__name__  # its own words might quote the data
         return _failed(f"unexpected {kind}. Set FEDCI_DEBUG=1 to see where. {FedciError.help}", 1)
+
+
+def _with_usage(error: Any) -> str:
+    """A call that was not understood, with one that would be."""
+    said, context = error.format_message().rstrip("."), getattr(error, "ctx", None)
+    if context is None:
+        return f"{said}. `fedci --help` lists the commands"
+    called = context.command_path
+    if commands := getattr(context.command, "commands", None):
+        return f"{said}. There are: {', '.join(commands)}. `{called} --help` says what each does"
+    example = re.search(r"Example: (`[^`]*`)", context.command.help or "")
+    return f"{said}. {example[0] if example else 'All of it'}; `{called} --help` says what is what"
 
 
 def _failed(message: str, code: int) -> int:
@@ -172,9 +185,9 @@ def benchmark(
 
 
 # in the order in which `--help` lists them
-for command in (office.protocol, office.show, choosing.plan, choosing.transport, checking.init, fitting.run,
-                results.diagnostics, results.unblind, checking.check, results.predict, results.compare, results.report,
-                simulate, demo, benchmark, results.ledger):
+for command in (demo, simulate, checking.init, checking.check, choosing.plan, office.protocol, fitting.run,
+                results.diagnostics, results.unblind, office.show, results.report, results.predict, results.compare,
+                choosing.transport, results.ledger, benchmark):
     app.command()(command)
 
 

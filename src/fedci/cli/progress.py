@@ -77,12 +77,13 @@ class _Show:
 @contextmanager
 def count_progress(label: str, total: int | None, quiet: bool = False,
                    console: Console | None = None) -> Iterator[Callable[[int], None] | None]:
-    """Within it, a callable that is told how many are done; quiet: None."""
-    if quiet:
+    """Within it, a callable that is told how many are done; quiet, and off a terminal, where nothing would be shown but
+    an empty line: None."""
+    console = console or Console(stderr=True)
+    if quiet or not console.is_terminal:
         yield None
         return
     with Progress(TextColumn(label), BarColumn(bar_width=20), TextColumn("{task.completed:,}"), TimeElapsedColumn(),
-                  TextColumn("left"), TimeRemainingColumn(), console=console or Console(stderr=True),
-                  transient=True) as bar:
+                  TextColumn("left"), TimeRemainingColumn(), console=console, transient=True) as bar:
         task = bar.add_task(label, total=total)
         yield lambda done: bar.update(task, completed=done)

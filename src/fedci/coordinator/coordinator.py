@@ -29,7 +29,7 @@ from fedci.effect import CORRELATIONS, EffectSums
 from fedci.errors import NumericalError
 from fedci.model.family import NO_ANCHOR, Family, Rules
 from fedci.model.rows import BetaLaw
-from fedci.protocol import course, optimise
+from fedci.protocol import course, optimise, timing
 from fedci.protocol import rounds as exchanges
 from fedci.protocol.completing import explained, gaps_of
 from fedci.protocol.course import Contract, Opening
@@ -214,7 +214,8 @@ def run_study(engine: Engine, study: Study, progress: Callable[[Round], None] | 
     clock.lap("effects")
     diagnosed = diagnoses.summary(talk, contract, opened, model, _fitted(layout, fit, effects))
     clock.lap("checks")
-    said = warnings + linked.warnings + _withheld(contract, opened) + _drawn(contract, opened)
+    said = (warnings + linked.warnings + _withheld(contract, opened) + _drawn(contract, opened)
+            + _between(contract.study, opened))
     return Outcome(run=talk.run, seed=contract.seed, options=contract.options, layout=layout, fit=fit, effects=effects,
                    warnings=said, seconds=clock.laps, excluded=linked.excluded,
                    diagnostics=diagnosed)
@@ -239,6 +240,17 @@ def _drawn(contract: Contract, opened: Opening) -> tuple[str, ...]:
             f"gaps)" for c, share, known in zip(opened.lacking, gone, told, strict=True))
     return (f"what is missing is drawn given what is seen: {', '.join(each)}. Whether values are missing because of "
             f"what they are, given all that is seen, no data can tell: effects suppose that they are not",)
+
+
+def _between(study: Study, opened: Opening) -> tuple[str, ...]:
+    """In words, for the result: at which horizons a curve is no more than a line between two others."""
+    if study.outcome_type != "survival":
+        return ()
+    least = max(study.policy.min_cell, 1)
+    return tuple(f"the horizon {horizon:g} is no end of an interval: between it and the next fewer than {least} people "
+                 f"have the event, or are followed in an arm. What is said of that time takes the hazard to be the "
+                 f"same from {start:g} to {end:g}, which hides when events happen; choose horizons with events between "
+                 f"them" for horizon, start, end in timing.lost(study, opened.timing))
 
 
 def _fitted(layout: Layout, fit: Fit, effects: Effects) -> diagnoses.Fitted:
@@ -314,6 +326,10 @@ def fit_theta(talk: Talk, contract: Contract, opened: Opening, progress: Callabl
             standing.write()
         if progress:
             progress(rounds[-1])
+    if not np.isfinite(state.best_objective) and np.isfinite(state.before):
+        raise NumericalError(f"in round {state.round} the objective was no longer finite. Look for values of the "
+                             f"outcome that are far larger than all others, set optimiser.rounds to fewer, or raise "
+                             f"model.jitter.")
     if not np.isfinite(state.best_objective):
         raise NumericalError("the objective is not finite at the starting values. Look for extreme values in the "
                              "covariates, set model.standardise = true, or raise model.jitter.")
@@ -336,14 +352,13 @@ UNITS = {"effects": 1, "effects_cov": 2, "projected": 1, "projected_cov": 2, "le
 
 def _told(talk: Talk, opened: Opening, name: str) -> dict[str, np.ndarray]:
     """In the outcome's units; nothing where it was given up."""
-    unit = float(opened.timing[0]) if opened.model.outcome == "count" else opened.scales.y_sd
-    return {key: np.asarray(part) * unit ** UNITS.get(key, 0)
+    return {key: np.asarray(part) * opened.unit ** UNITS.get(key, 0)
             for key, part in talk.totals.get(name, GIVEN_UP).sums.items()}
 
 
 def _decisions(talk: Talk, opened: Opening, drawn: course.Drawn) -> dict[str, np.ndarray]:
     """With the rule and the cutoffs, and doubly robust sums in the outcome's units."""
-    told, unit = _told(talk, opened, course.DECISIONS), opened.scales.y_sd
+    told, unit = _told(talk, opened, course.DECISIONS), opened.unit
     if not told:
         return {}
     centre = opened.scales.y_mean

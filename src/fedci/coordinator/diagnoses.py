@@ -78,7 +78,7 @@ def summary(talk: Talk, contract: Contract, opened: Opening, model: Propensity |
             fit.line(everyone.line)[2] if everyone else None),
         "heterogeneity": lambda: heterogeneity.summary(effects, {name: _site_effect(fitted.sums[name])
                                                                  for name in effects if name in fitted.sums}),
-        "sameness": lambda: sameness.summary(outcome.sums["sameness"], opened.scales.y_sd)
+        "sameness": lambda: sameness.summary(outcome.sums["sameness"], opened.unit)
         if "sameness" in outcome.sums else None,
         "trial": lambda: _trial(talk, contract, opened, fitted),
         "sensitivity": lambda: _sensitivity(fitted, opened, len(names),
@@ -185,7 +185,7 @@ def _pooled_fit(opened: Opening, sums: Sums) -> fit.Pooled | None:
     if not sums or not sums["sites"] > 0:
         return None
     sites, *parts = (sums[name] for name in fit.Pooled._fields)
-    return fit.in_units(fit.Pooled(float(sites), *parts), opened.scales.y_mean, opened.scales.y_sd)
+    return fit.in_units(fit.Pooled(float(sites), *parts), opened.scales.y_mean, opened.unit)
 
 
 def tried(sections: Mapping[str, Callable[[], Any]]) -> tuple[dict[str, Any], tuple[str, ...]]:
@@ -257,8 +257,7 @@ def _trial(talk: Talk, contract: Contract, opened: Opening, fitted: Fitted) -> t
     sums = _of(talk, "trial").sums
     if not sums:
         return None
-    unit, centre = (opened.scales.y_sd, opened.scales.y_mean) if opened.model.outcome == "numeric" else (1.0, 0.0)
-    return trial.summary(sums["arms"], sums["strata"], unit, centre, model, effect.sd, design)
+    return trial.summary(sums["arms"], sums["strata"], opened.unit, opened.scales.y_mean, model, effect.sd, design)
 
 
 def _correlations(sums: EffectSums, correlations: np.ndarray) -> tuple[sensitivity.NoiseCorrelation, ...]:

@@ -39,6 +39,8 @@ class Crude(Plain):
     treated: float
     sd: float | None
     """Of the difference; None where these sums do not tell it."""
+    events: tuple[int, int] | None = None
+    """Of what is no number: how many in each arm."""
 
     @property
     def difference(self) -> float:
@@ -90,7 +92,8 @@ def crude(kind: str, people: np.ndarray, total: np.ndarray, square: float,
         between = people.prod() / people.sum() * float(mean[1] - mean[0]) ** 2
         within = max(square - between, 0.0) / (people.sum() - ARMS)
         sd = float(np.sqrt(within * np.sum(1.0 / people)))
-    return Crude(untreated=float(mean[0]), treated=float(mean[1]), sd=sd)
+    events = None if kind == "numeric" else (round(float(total[0])), round(float(total[1])))
+    return Crude(untreated=float(mean[0]), treated=float(mean[1]), sd=sd, events=events)
 
 
 def summary(kind: str, means: Mapping[str, np.ndarray], square: float, exposure: np.ndarray | None, noise: bool,

@@ -244,8 +244,8 @@ class Family(ABC):
         """A site's answer to a question of the fit, with its part of the noise."""
         raise AssertionError("a family without noise on its sums is never asked")
 
-    def noised_effects(self, arrays: Arrays, x: np.ndarray, w: np.ndarray, y: np.ndarray, added: float,
-                       draw: Draw) -> dict[str, np.ndarray]:
+    def noised_effects(self, arrays: Arrays, x: np.ndarray, w: np.ndarray, y: np.ndarray, draw: Draw
+                       ) -> dict[str, np.ndarray]:
         """Sums of effects as `effect.effect_sums` has them, in model units, with noise; of realised ones nothing."""
         raise AssertionError("a family without noise on its sums is never asked")
 

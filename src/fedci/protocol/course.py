@@ -123,6 +123,11 @@ class Opening:
     """Of a time to an event [J], where its intervals end; of a count [1], events per unit of exposure; else nothing."""
 
     @property
+    def unit(self) -> float:
+        """`site.prepared.Units.of_effects`."""
+        return float(self.timing[0]) if self.model.outcome == "count" else float(self.scales.y_sd)
+
+    @property
     def share(self) -> float:
         """Of the treated."""
         return self.treated / self.people
@@ -251,7 +256,8 @@ def _check_variation(contract: Contract, columns: Moments, outcome: tuple[float,
             raise DataError(f"column '{name}' is constant {where}: it cannot explain anything. "
                             f"Remove it from the covariates of the study.")
     timed = contract.study.outcome_type == "survival"
-    if not outcome[1] > 0 and not (timed and outcome[0] > 0):  # where all have the event, its times differ
+    over = timed or contract.study.exposure is not None  # where all have the event, or as many, times may differ
+    if not outcome[1] > 0 and not (over and outcome[0] > 0):
         within = " within the last horizon" if timed else ""
         raise DataError(f"the outcome '{contract.study.outcome}' is constant {where}{within}: there is no effect to "
                         f"estimate.")
@@ -374,9 +380,8 @@ def decisions_asked(contract: Contract, opened: Opening, theta: np.ndarray, draw
     found = rules.learnt(opened.model, drawn.draws, theta, opened.u, opened.pooled_u, opened.scales[:2], moments,
                          len(opened.indicators), study.covariates, columns, cuts_of(study.groups),
                          contract.seed)
-    unit = opened.scales.y_sd
     cutoffs = np.full(1 + len(SHARES), np.inf)
-    cutoffs[0] = study.decisions.cost / unit
+    cutoffs[0] = study.decisions.cost / opened.unit
     sums = same.get("sameness")
     if sums is not None and sums[0, 0] > 0:
         n, d, dd = float(sums[0, 0]), float(sums[0, 1]), float(sums[0, 2])

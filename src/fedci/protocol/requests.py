@@ -224,8 +224,8 @@ def _are_counts(numbers: np.ndarray) -> bool:
 
 def _is_curvature(numbers: np.ndarray) -> bool:
     """[p, p] of a concave log-likelihood: symmetric, and no direction in which it bends the other way."""
-    largest = max(float(np.abs(numbers).max(initial=0.0)), 1e-300)
-    scaled = numbers / largest
+    numbers = np.asarray(numbers, float)  # of the least int64 the absolute value is negative
+    scaled = numbers / max(float(np.abs(numbers).max(initial=0.0)), 1e-300)
     if not (np.isfinite(scaled).all() and np.abs(scaled - scaled.T).max(initial=0.0) <= 1e-6):
         return False
     return bool(np.linalg.eigvalsh(scaled).min(initial=0.0) >= -1e-6)

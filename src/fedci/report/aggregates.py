@@ -1,6 +1,7 @@
 """What the coordinator can say of effects without a row: along each covariate, and over a population like the study's.
 
-    along x_j     E[τ(x)] at the pooled means of the other covariates, x_j over its range (or each level)
+    along x_j     E[τ(x)] at the pooled means of the other covariates, x_j over its range (or each level); of what is no
+                  number also the risk, or the rate, in each arm there
     population    people drawn with the pooled means, spreads and shares, columns independent: how effects are spread
 
 Both use the draws of the shared part (β, θ; or Θ, g) that the coordinator holds anyway, and the moments the sites told.
@@ -10,7 +11,7 @@ The bands hold the uncertainty of that part, not what is a single site's own.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,7 +23,7 @@ from fedci.result.result import Result
 from fedci.study.covariate import Covariate
 
 FILE = "aggregates.json"
-FORMAT = 3
+FORMAT = 4
 GRID = 25
 PEOPLE = 800
 BINS = 24
@@ -38,9 +39,12 @@ def aggregates(result: Result, folder: Path | None = None,
     made: dict[str, Any] = {"format": FORMAT, "run": result.outcome.run}
     along, people = _paths(result), _people(result)
     at = sum(len(path.x) for path in along)
-    drawn = result.shared_effects_at(np.vstack([*(path.x for path in along), people]))  # at once: one program
+    rows = np.vstack([*(path.x for path in along), people])  # at once: one program
+    levels = None if result.of_numbers else result.shared_rates_at(rows)
+    drawn = result.shared_effects_at(rows) if levels is None else levels.treated - levels.untreated
+    arms = {} if levels is None else {"untreated": levels.untreated[:, :at], "treated": levels.treated[:, :at]}
     parts: dict[str, Callable[[], Any]] = {
-        "curves": lambda: list(_curves(along, drawn[:, :at], result.study.said)),
+        "curves": lambda: list(_curves(along, drawn[:, :at], result.study.said, arms)),
         "population": lambda: _spread(drawn[:, at:]),
         "drivers": lambda: _drivers(result), "thresholds": lambda: _thresholds(result)}
     for steps, (name, make) in enumerate(parts.items(), 2):
@@ -104,15 +108,21 @@ def _paths(result: Result) -> list[_Path]:
     return [_Path(covariate, *_path(covariate, pooled)) for covariate in result.study.covariates]
 
 
-def _curves(along: Sequence[_Path], drawn: np.ndarray, said: Callable[[str], str]) -> Iterator[dict[str, Any]]:
-    """One for each covariate, as it is `said`: where, the effect there, and its band. `drawn` [L, rows of all paths].
-    """
+def _curves(along: Sequence[_Path], drawn: np.ndarray, said: Callable[[str], str],
+            arms: Mapping[str, np.ndarray]) -> Iterator[dict[str, Any]]:
+    """One for each covariate, as it is `said`: where, the effect there, and its band. `drawn` [L, rows of all paths];
+    `arms`: likewise what is expected in each arm, of what is no number."""
     at = 0
     for covariate, values, x in along:
-        part, at = drawn[:, at:at + len(x)], at + len(x)
-        low, high = np.quantile(part, BAND, axis=0)
-        yield {"covariate": said(covariate.name), "type": covariate.type, "at": values, "effect": part.mean(0).tolist(),
-               "low": low.tolist(), "high": high.tolist()}
+        here, at = slice(at, at + len(x)), at + len(x)
+        yield {"covariate": said(covariate.name), "type": covariate.type, "at": values,
+               **_band(drawn[:, here], "effect"),
+               **({"arms": {name: _band(part[:, here], "mean") for name, part in arms.items()}} if arms else {})}
+
+
+def _band(drawn: np.ndarray, name: str) -> dict[str, list[float]]:
+    low, high = np.quantile(drawn, BAND, axis=0)
+    return {name: drawn.mean(0).tolist(), "low": low.tolist(), "high": high.tolist()}
 
 
 def _path(covariate: Covariate, pooled: Pooled) -> tuple[list[Any], np.ndarray]:

@@ -71,7 +71,8 @@ def sites(result: Result, alpha: float, effect_on: str) -> Section:
     return Section("sites", TITLES["sites"], [figure])
 
 
-def people(made: dict[str, Any], effect_on: str) -> Section:
+def people(made: dict[str, Any], effect_on: str, level: str = "risk") -> Section:
+    """`level`: what is expected in an arm, of what is no number: a risk, or a rate."""
     spread = made["population"]
     parts: list[Part] = [
         f"Effects differ between people by a standard deviation of about {number(spread['sd'])}; the expected "
@@ -95,6 +96,10 @@ def people(made: dict[str, Any], effect_on: str) -> Section:
     parts.append("The effect along each covariate, the others at their pooled means; those that change the effect most "
                  "come first. Bands hold 95% of what is known of the function that all sites share.")
     parts.append(Grid([Figure(plots.curve(curve, "effect"), "", _curve_table(curve)) for curve in steep[:12]]))
+    if any("arms" in curve for curve in steep):
+        parts.append(f"The same of the {level} in each arm: where both lines are far apart treatment does much, and "
+                     f"where they are high many have the event whatever is done.")
+        parts.append(Grid([Figure(plots.arms(curve, level), "", _arms_table(curve)) for curve in steep[:6]]))
     if len(steep) > 12:
         parts.append(f"{len(steep) - 12} more covariates change the effect less and are not drawn; "
                      f"aggregates.json beside the result holds them.")
@@ -102,7 +107,22 @@ def people(made: dict[str, Any], effect_on: str) -> Section:
 
 
 def _curve_table(curve: dict[str, Any]) -> Table:
-    rows = range(0, len(curve["at"]), 4 if curve["type"] == "numeric" else 1)
     return Table([curve["covariate"], "effect", "95% band"], [
-        [number(curve["at"][k]) if curve["type"] == "numeric" else str(curve["at"][k]), number(curve["effect"][k]),
-         f"{number(curve['low'][k])} to {number(curve['high'][k])}"] for k in rows])
+        [where, number(curve["effect"][k]), f"{number(curve['low'][k])} to {number(curve['high'][k])}"]
+        for k, where in _places(curve)])
+
+
+def _places(curve: dict[str, Any]) -> list[tuple[int, str]]:
+    """Of a number every fourth."""
+    is_line = curve["type"] == "numeric"
+    return [(k, number(curve["at"][k]) if is_line else str(curve["at"][k]))
+            for k in range(0, len(curve["at"]), 4 if is_line else 1)]
+
+
+def _arms_table(curve: dict[str, Any]) -> Table:
+    def cell(arm: str, k: int) -> str:
+        mean, low, high = (curve["arms"][arm][part][k] for part in ("mean", "low", "high"))
+        return f"{number(mean)} ({number(low)} to {number(high)})"
+
+    return Table([curve["covariate"], "without treatment", "with treatment"], [
+        [where, cell("untreated", k), cell("treated", k)] for k, where in _places(curve)])

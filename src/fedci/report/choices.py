@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
@@ -13,7 +14,7 @@ from fedci.report.from_diagnostics import WITH
 from fedci.report.parts import Figure, Part, Section, Table
 from fedci.report.plots import tip
 from fedci.report.svg import Plot, number, spread
-from fedci.result.deciding import differs
+from fedci.result.deciding import differs, without_values
 from fedci.result.result import Result
 from fedci.result.subgroup_effects import said
 from fedci.result.words import by_when
@@ -23,13 +24,19 @@ def glance(result: Result, alpha: float) -> Table:
     """One screen: what is the effect, how sure is it, in whom, can it be trusted."""
     ate, level = result.ate(), f"{100 * (1 - alpha):g}%"
     low, high = ate.interval(alpha)
-    sure = (f"{level} interval {_between(result, low, high)}: " + (
-        "no effect lies outside it" if low > 0 or high < 0 else "no effect is within it, so the direction is open"))
+    sure = f"{level} interval {_between(result, low, high)}: {_direction(low, high)}"
     if result.study.cluster is not None:
         sure += f"; people who share {result.study.label(result.study.cluster)} at a site count as alike, not as apart"
     rows = [["What is the effect?", _effect(result, ate.mean)], *_arms(result), ["How sure is it?", sure],
             ["In whom?", _in_whom(result, alpha)], *_whom(result), ["Can it be trusted?", _trust(result)]]
     return Table(["", "at a glance"], rows)
+
+
+def _direction(low: float, high: float) -> str:
+    """What an interval says of it."""
+    if low > 0 or high < 0:
+        return f"all values in it are {'increases' if low > 0 else 'decreases'}: that it has no effect is implausible"
+    return "it holds 0, so the data do not settle whether treatment raises or lowers it"
 
 
 def glance_of_arms(result: Result, alpha: float) -> Table:
@@ -168,7 +175,7 @@ def subgroups(result: Result, effect_on: str, alpha: float) -> list[Section]:
     if not found.groups:
         return [Section("subgroups", "In whom", ["No subgroup of the study is told of: too few people are in each."])]
     table, against = found.table(alpha), found.contrasts(alpha)
-    two = "untreated" in table
+    two, odds = "untreated" in table, "odds_ratio" in table
     rows: list[Row] = []
     for name, part in table.groupby("subgroup", sort=False):
         own = against[against.subgroup == name]
@@ -182,15 +189,21 @@ def subgroups(result: Result, effect_on: str, alpha: float) -> list[Section]:
                     f"line marks the effect over everybody. p is of the largest difference within a definition, "
                     f"adjusted for how many were looked at.",
                     Table(["group", "people", "sites", *([f"{kind} without", "with"] if two else []), "effect",
-                           f"{level} interval", "interval that holds for all"],
+                           f"{level} interval", "interval that holds for all",
+                           *([f"{kind[:-1]} ratio"] if two else []),
+                           *(["odds ratio", "number needed to treat"] if odds else [])],
                           [[row.group, f"{row.people:,}", str(row.sites),
                             *([number(row.untreated), number(row.treated)] if two else []), number(row.mean),
-                            f"{number(row.low)} to {number(row.high)}",
-                            f"{number(row.all_low)} to {number(row.all_high)}"] for row in table.itertuples()]))
+                            _interval(row.low, row.high), _interval(row.all_low, row.all_high),
+                            *([_with(row, "ratio")] if two else []),
+                            *([_with(row, "odds_ratio"), _with(row, "needed")] if odds else [])]
+                           for row in table.itertuples()]))
     differences = Table(["group", "against", "difference of effects", f"{level} interval",
-                         "interval that holds for all", "p, adjusted"],
-                        [[row.group, row.against, number(row.mean), f"{number(row.low)} to {number(row.high)}",
-                          f"{number(row.all_low)} to {number(row.all_high)}", f"{row.p:.2g}"]
+                         "interval that holds for all", "p, adjusted",
+                         *([f"ratio of {kind[:-1]} ratios"] if two else [])],
+                        [[row.group, row.against, number(row.mean), _interval(row.low, row.high),
+                          _interval(row.all_low, row.all_high), f"{row.p:.2g}",
+                          *([_with(row, "ratio")] if two else [])]
                          for row in against.itertuples()], "How the effect differs between subgroups")
     untold = ([f"Not told, for too few people: {', '.join(group.name for group in found.untold)}."]
               if found.untold else [])
@@ -215,6 +228,8 @@ def whom_to_treat(result: Result, alpha: float) -> list[Section]:
               f"{number(row.over_everybody)} {_of(row, 'over_everybody')}"]
              for row in found.values(alpha).itertuples()],
             f"What policies are worth, per person of the study, with {level} intervals; the cost is taken off"))
+    else:
+        parts.append(without_values(result.study.outcome_type))
     targeting = found.targeting(alpha)
     if targeting is not None:
         parts.append(Figure(_toc(targeting), f"How much more those benefit who are expected to benefit most, by the "
@@ -232,6 +247,12 @@ def whom_to_treat(result: Result, alpha: float) -> list[Section]:
 
 def _interval(low: float, high: float) -> str:
     return f"{number(low)} to {number(high)}"
+
+
+def _with(row: object, name: str) -> str:
+    """'0.81 (0.7 to 0.93)'; a dash where there is no such number."""
+    value = getattr(row, name)
+    return f"{number(value)} {_of(row, name)}" if np.isfinite(value) else "–"
 
 
 def _of(row: object, name: str) -> str:

@@ -50,7 +50,8 @@ def _effects(result: Result, extra: Extra, effect_on: str, alpha: float) -> list
     return [answer.section(result, alpha), breakdown.sources(result, extra.others, effect_on),
             breakdown.sites(result, alpha, effect_on),
             *choices.subgroups(result, effect_on, alpha), *choices.whom_to_treat(result, alpha),
-            scrutiny.with_verdicts(breakdown.people(extra.aggregates, effect_on), extra.slots, "sameness")]
+            scrutiny.with_verdicts(breakdown.people(extra.aggregates, effect_on, "rate" if result.of_rates else "risk"),
+                                   extra.slots, "sameness")]
 
 
 def _no_effects(result: Result, degenerate: str) -> list[Section]:

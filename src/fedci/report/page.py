@@ -73,7 +73,8 @@ def _tables(part: Part) -> list[Table]:
     return [part] if isinstance(part, Table) else []
 
 
-def write_report(folder: str | Path, out: Path | None = None, others: Sequence[Path] = (), ledgers: Sequence[Path] = (),
+def write_report(folder: str | Path, out: str | Path | None = None, others: Sequence[Path] = (),
+                 ledgers: Sequence[Path] = (),
                  alpha: float = 0.05, force: bool = True, done: Callable[[int], None] = lambda steps: None,
                  form: Format = "html", tables: Path | None = None) -> Path:
     """From RESULT to RESULT/report.html (or .docx), or to `out`.
@@ -87,7 +88,7 @@ def write_report(folder: str | Path, out: Path | None = None, others: Sequence[P
     folder = Path(folder)
     result = Result.load(folder)
     done(1)
-    out = folder / f"{FILE.stem}.{form}" if out is None else out
+    out = folder / f"{FILE.stem}.{form}" if out is None else Path(out)
     if out.exists() and not force:
         raise OutputError(f"'{out}' is there already: choose another --out, or replace it with --force")
     extra = Extra(read_slots(folder, result.outcome.run), {} if result.many else aggregates(result, folder, done),

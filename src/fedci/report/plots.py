@@ -122,9 +122,46 @@ def curve(data: Mapping[str, Any], label: str) -> Markup:
         said = tip(f"{name} = {level}", data["effect"][k], data["low"][k], data["high"][k])
         plot.upright(k, data["low"][k], data["high"][k], said)
         plot.dot(k, data["effect"][k], said)
+    _level_names(plot, data["at"], name)
+    return plot.svg()
+
+
+ARMS = (("untreated", "without treatment", "a"), ("treated", "with treatment", "b"))
+
+
+def arms(data: Mapping[str, Any], label: str) -> Markup:
+    """What is expected in each arm along a covariate, with bands; for levels, an interval for each arm."""
+    name, known, is_line = data["covariate"], data["arms"], data["type"] == "numeric"
+    xs = data["at"] if is_line else list(range(len(data["at"])))
+    ends = (xs[0], xs[-1]) if is_line else (-0.6, len(xs) - 0.4)
+    top = spread([0.0], *(known[arm]["high"] for arm, _, _ in ARMS))
+    plot = Plot(f"{label.capitalize()} by arm along {name}", ends, (0.0, top[1]), height=250,
+                x_label=name, y_label=label)
+    plot.y_axis()
+    if is_line:
+        plot.x_axis()
+    for k, (arm, words, kind) in enumerate(ARMS):
+        mean, low, high = (known[arm][part] for part in ("mean", "low", "high"))
+        if is_line:
+            plot.band(xs, low, high, kind)
+            plot.line(xs, mean, kind)
+        for j, x in enumerate(xs):
+            where = x if is_line else x + 0.24 * (k - 0.5)
+            said = tip(f"{name} {number(x) if is_line else data['at'][j]}, {words}", mean[j], low[j], high[j])
+            if not is_line:
+                plot.upright(where, low[j], high[j], said, kind)
+            plot.dot(where, mean[j], said, kind, size=2 if is_line else 4)
+        plot.label(plot.right - 4, plot.top + KEY * (k + 1), words, "end", f"key {kind}")
+    if not is_line:
+        _level_names(plot, data["at"], name)
+    return plot.svg()
+
+
+def _level_names(plot: Plot, levels: Sequence[str], name: str) -> None:
+    """Below an axis of levels, which has no ticks of its own."""
+    for k, level in enumerate(levels):
         plot.label(plot.at_x(k), plot.bottom + 17, level if len(level) <= 10 else f"{level[:9]}…", "middle", "tick")
     plot.label((plot.left + plot.right) / 2, plot.bottom + 42, name, "middle", "name")
-    return plot.svg()
 
 
 def population(data: Mapping[str, Any], label: str) -> Markup:

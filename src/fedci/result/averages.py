@@ -30,11 +30,11 @@ def of_effects(each: EachSums, alpha: float) -> pd.DataFrame:
 
 
 def of_risks(each: EachSums, alpha: float) -> pd.DataFrame:
-    return _over(each, lambda sums, population: _risk_columns(sums.risks(population), alpha))
+    return _over(each, lambda sums, population: risk_columns(sums.risks(population), alpha))
 
 
 def of_rates(each: EachSums, alpha: float) -> pd.DataFrame:
-    return _over(each, lambda sums, population: _rate_columns(sums.rates(population), alpha))
+    return _over(each, lambda sums, population: rate_columns(sums.rates(population), alpha))
 
 
 def of_survival(each: EachSums, timing: np.ndarray, horizons: Sequence[float], alpha: float) -> pd.DataFrame:
@@ -98,7 +98,7 @@ def _row(sums: EffectSums, population: Population, alpha: float) -> dict[str, An
             "sd": effect.sd, "low": low, "high": high}
 
 
-def _risk_columns(risks: Risks, alpha: float) -> dict[str, float]:
+def risk_columns(risks: Risks, alpha: float) -> dict[str, float]:
     parts = {"risk_untreated": risks.of_untreated, "risk_treated": risks.of_treated, "difference": risks.difference,
              "ratio": risks.ratio, "odds_ratio": risks.odds_ratio}
     columns: dict[str, float] = {}
@@ -121,7 +121,7 @@ def _survival_columns(curves: Survival, time: float, alpha: float) -> dict[str, 
     return columns
 
 
-def _rate_columns(rates: Rates, alpha: float) -> dict[str, float]:
+def rate_columns(rates: Rates, alpha: float) -> dict[str, float]:
     parts = {"rate_untreated": rates.of_untreated, "rate_treated": rates.of_treated, "difference": rates.difference,
              "ratio": rates.ratio}
     columns: dict[str, float] = {}

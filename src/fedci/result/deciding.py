@@ -271,11 +271,23 @@ def in_words(found: Deciding | None, alpha: float) -> list[str]:
         lines += [f"What policies are worth for each person of the study, the cost taken off, by doubly robust sums "
                   f"({level} intervals):", _aligned(_joined(found.values(alpha), {
                       "value": "outcome", "over_nobody": "gain over nobody", "over_everybody": "over everybody"})), ""]
+    else:
+        lines += [without_values(found.study.outcome_type), ""]
     targeting = found.targeting(alpha)
     return [*lines, *([f"Treating those first who are expected to benefit most (toc: their benefit above the average; "
                        f"qini: times the share; {level} intervals):",
                        _aligned(_joined(targeting, {"toc": "toc", "qini": "qini"})), ""]
                       if targeting is not None else [])]
+
+
+def without_values(outcome: str) -> str:
+    """Why no policy has a value, and what to do."""
+    if outcome == "survival":
+        return ("What policies are worth is not told of a time to an event: a doubly robust sum would need to know why "
+                "people were followed no longer. Where all were followed to a horizon, a study of 0 and 1 (the event "
+                "by then) tells it.")
+    return ("What policies are worth is not told: at no site do both arms have people enough for weights by the "
+            "propensity (the policy's min_cell). Overlap says where treated and untreated can be compared.")
 
 
 def _joined(table: pd.DataFrame, heads: Mapping[str, str]) -> pd.DataFrame:
@@ -310,8 +322,8 @@ def _mean_of(n: float, total: float, square: float) -> tuple[float, float]:
 
 
 def _ends(name: str, found: tuple[float, float], alpha: float) -> dict[str, float]:
-    half = float(ndtri(1.0 - check_alpha(alpha) / 2.0)) * found[1]
-    return {name: found[0], f"{name}_low": found[0] - half, f"{name}_high": found[0] + half}
+    mean, half = found[0] + 0.0, float(ndtri(1.0 - check_alpha(alpha) / 2.0)) * found[1]  # no −0
+    return {name: mean, f"{name}_low": mean - half, f"{name}_high": mean + half}
 
 
 def _range(name: str, low: float, high: float) -> str:

@@ -383,8 +383,13 @@ class Result(Shown):
         """[L, p] effects at rows of the design by each draw of what all sites share, without what is a site's own."""
         if self.of_numbers:
             return self.effects_at(x).means
-        risks = elsewhere.rates(self.study, self.outcome, x, self._pair, drawn=False)
-        return risks.treated - risks.untreated
+        rates = self.shared_rates_at(x)
+        return rates.treated - rates.untreated
+
+    def shared_rates_at(self, x: np.ndarray) -> Rates:
+        """Likewise the risks (of a time by the last horizon), or rates, of what is no number."""
+        self._check_open()
+        return elsewhere.rates(self.study, self.outcome, x, self._pair, drawn=False)
 
     def effect_bounds(self, X: Any, strength: float, site: str) -> tuple[np.ndarray, np.ndarray]:
         """([p] lower, [p] upper) of the expected effect for each row of X, if unmeasured confounding is at most
@@ -522,7 +527,7 @@ class Result(Shown):
         self._check_open()
         if not self.study.subgroups:
             raise UsageError("the study names no subgroups: write them under [subgroups] (docs/decisions.md)")
-        found = subgroups_of(self.study.groups, self.outcome.effects.subgroups)
+        found = subgroups_of(self.study.groups, self.outcome.effects.subgroups, self.of_rates)
         if found is None:
             raise UsageError("the study's subgroups were not told: print(result.diagnostics) says why")
         return found

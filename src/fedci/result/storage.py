@@ -142,7 +142,11 @@ def load_result(folder: Path | str) -> Result:
             verify(path, facts)
             return _result(path, facts, npz_file(place(path, "arrays.npz")))
     except FileNotFoundError:
-        raise OutputError(f"'{path}' holds no result: it needs result.json and arrays.npz") from None
+        raise OutputError(f"'{path}' holds no result: it needs result.json and arrays.npz. Give the folder that "
+                          f"`fedci run … --out` or a coordinator wrote") from None
+    except NotADirectoryError:
+        raise OutputError(f"'{path}' is a file, and a result is a folder: give the one that `fedci run … --out` or a "
+                          f"coordinator wrote") from None
     except (KeyError, ValueError, TypeError, AttributeError, OverflowError, OSError, csv.Error):
         raise OutputError(f"the result in '{path}' is damaged or of another version of fedci") from None
 

@@ -5,7 +5,9 @@ covariances C within a draw. A difference of two groups is a row a of a matrix o
 
     mean aᵀm̄      sd² = aᵀ(C + Cov_l m_l)a      simultaneous: mean ± c sd,  c = quantile of max_k |a_kᵀ(m − m̄)|/sd_k
 
-over joint draws of all groups, so that all the intervals of a table hold at once with probability 1 − α.
+over joint draws of all groups, so that all the intervals of a table hold at once with probability 1 − α. Draw by draw
+the two averages of a group give its ratios too; how many times as large one group's ratio is as another's is
+exp(log ρ − log ρ′), likewise draw by draw.
 """
 
 from __future__ import annotations
@@ -13,11 +15,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedci.effect import Effect, check_alpha
+from fedci.effect import Effect, Rates, Risks, check_alpha
+from fedci.errors import UsageError
+from fedci.result import averages
+from fedci.study.options import nearest
 from fedci.study.subgroups import Group
 
 if TYPE_CHECKING:
@@ -25,6 +30,8 @@ if TYPE_CHECKING:
 
 JOINT = 20_000
 """Draws behind a simultaneous interval: its quantile is then known to about 1 %."""
+LEAST = 1e-12
+"""Of a risk or a rate in a ratio."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +50,8 @@ class Subgroups:
     """[L, a, G] averages: of numbers the effect (a = 1); of all else risks, or rates, without and with treatment."""
     cov: np.ndarray
     """[G, G] of the averages' effects within a draw."""
+    of_rates: bool = False
+    """Whether what is no number is a count: rates, which may be above 1 and have no odds."""
 
     @property
     def effects(self) -> np.ndarray:
@@ -54,24 +63,59 @@ class Subgroups:
         k = [group.name for group in self.groups].index(name)
         return Effect(self.effects[:, k], np.full(len(self.effects), self.cov[k, k]))
 
+    @property
+    def of_numbers(self) -> bool:
+        return self.levels.shape[1] == 1
+
+    def risks(self, name: str) -> Risks:
+        """Of an outcome of 0 and 1, and of a time by the last horizon: both risks of the group of that name, their
+        ratio, odds ratio and number needed to treat."""
+        if self.of_numbers or self.of_rates:
+            raise UsageError("risks are of an outcome of 0 and 1 or of a time to an event; the subgroups of this study "
+                             f"have {'rates: .rates(name)' if self.of_rates else 'effects: .effect(name)'}")
+        return Risks(*self._both(name))
+
+    def rates(self, name: str) -> Rates:
+        """Of a count: both rates of the group of that name, and their ratio."""
+        if not self.of_rates:
+            raise UsageError("rates are of counts; the subgroups of this study have "
+                             f"{'effects: .effect(name)' if self.of_numbers else 'risks: .risks(name)'}")
+        return Rates(*self._both(name))
+
+    def _both(self, name: str) -> tuple[np.ndarray, np.ndarray]:
+        names = [group.name for group in self.groups]
+        if name not in names:
+            raise UsageError(f"no subgroup {name!r} was told of{nearest(name, names)}; there are {', '.join(names)}")
+        untreated, treated = self.levels[:, :, names.index(name)].T
+        return untreated, treated
+
     def table(self, alpha: float = 0.05) -> pd.DataFrame:
         """One row for each group: people, sites that tell of it, the effect with its interval, and an interval that
-        holds for all groups at once; of what is no number also both risks, or rates."""
+        holds for all groups at once; of what is no number also both risks, or rates, their ratio with its interval,
+        and of risks odds ratio and number needed to treat (none where the interval of the difference holds 0)."""
         import pandas as pd
 
         found = together(self.effects, self.cov, np.eye(len(self.groups)), alpha)
         frame = pd.DataFrame({"subgroup": [group.of for group in self.groups],
                               "group": [group.name for group in self.groups], "people": self.people,
                               "sites": self.sites, **found})
-        if self.levels.shape[1] == 2:
-            for a, arm in enumerate(("untreated", "treated")):
-                frame[arm] = self.levels[:, a].mean(0)
-        return frame
+        if self.of_numbers:
+            return frame
+        more = pd.DataFrame([self._made_of(group.name, alpha) for group in self.groups])
+        return pd.concat([frame.assign(untreated=self.levels[:, 0].mean(0), treated=self.levels[:, 1].mean(0)), more],
+                         axis=1)
+
+    def _made_of(self, name: str, alpha: float) -> dict[str, float]:
+        """Ratios of the two averages, and the number needed."""
+        columns = (averages.rate_columns(self.rates(name), alpha) if self.of_rates else
+                   averages.risk_columns(self.risks(name), alpha))
+        return {key: value for key, value in columns.items() if key.startswith(("ratio", "odds_ratio", "needed"))}
 
     def contrasts(self, alpha: float = 0.05) -> pd.DataFrame:
         """The differences of effects between the groups of each definition: with intervals, with intervals that hold
         for all of them at once, and the probability of a difference as large as this one anywhere in the table where
-        there is none (`p`, adjusted for how many were looked at)."""
+        there is none (`p`, adjusted for how many were looked at). Of what is no number also the ratio of their two
+        ratios (`ratio`: 1 where treatment multiplies risks, or rates, alike)."""
         import pandas as pd
 
         pairs = self.pairs
@@ -81,7 +125,16 @@ class Subgroups:
         found = together(self.effects, self.cov, rows, alpha, p=True)
         return pd.DataFrame({"subgroup": [self.groups[first].of for first, _ in pairs],
                              "group": [self.groups[first].name for first, _ in pairs],
-                             "against": [self.groups[second].name for _, second in pairs], **found})
+                             "against": [self.groups[second].name for _, second in pairs], **found,
+                             **({} if self.of_numbers else self._ratios_of(pairs, alpha))})
+
+    def _ratios_of(self, pairs: Sequence[tuple[int, int]], alpha: float) -> dict[str, Any]:
+        logs = np.log(np.maximum(self.levels, LEAST))
+        ratios = logs[:, 1] - logs[:, 0]
+        each = [Effect(own, np.zeros_like(own)) for own in
+                (np.exp(ratios[:, first] - ratios[:, second]) for first, second in pairs)]
+        return dict(zip(("ratio", "ratio_low", "ratio_high"), np.array(
+            [(one.quantile(0.5), *one.interval(alpha)) for one in each]).reshape(-1, 3).T, strict=True))
 
     @property
     def pairs(self) -> list[tuple[int, int]]:
@@ -103,7 +156,8 @@ def together(effects: np.ndarray, cov: np.ndarray, rows: np.ndarray, alpha: floa
     found = {"mean": mean, "sd": sd, "low": np.asarray(low), "high": np.asarray(high),
              "all_low": np.minimum(mean - wide, low), "all_high": np.maximum(mean + wide, high)}
     if p:
-        found["p"] = np.array([max(np.mean(most >= abs(t)), 1.0 / JOINT) for t in mean / np.maximum(sd, 1e-300)])
+        least = 1.0 / (JOINT if cov.any() else len(effects))  # draws alone tell no less than one of theirs
+        found["p"] = np.array([max(np.mean(most >= abs(t)), least) for t in mean / np.maximum(sd, 1e-300)])
     return found
 
 
@@ -117,8 +171,8 @@ def _largest(effects: np.ndarray, cov: np.ndarray, rows: np.ndarray, mean: np.nd
     return np.asarray(away.max(1, initial=0.0))
 
 
-def subgroups_of(groups: Sequence[Group], told: Mapping[str, np.ndarray]) -> Subgroups | None:
-    """From the sums over all sites; None where they were given up."""
+def subgroups_of(groups: Sequence[Group], told: Mapping[str, np.ndarray], of_rates: bool = False) -> Subgroups | None:
+    """From the sums over all sites; None where they were given up. `of_rates`: of a count."""
     if not told:
         return None
     here = np.flatnonzero(told["people"] > 0)
@@ -126,7 +180,7 @@ def subgroups_of(groups: Sequence[Group], told: Mapping[str, np.ndarray]) -> Sub
     untold = tuple(group for k, group in enumerate(groups) if k not in here)
     return Subgroups(groups=tuple(groups[int(k)] for k in here), untold=untold, people=np.rint(people).astype(int),
                      sites=np.rint(told["told"][here]).astype(int), levels=told["effects"][:, :, here] / people,
-                     cov=told["effects_cov"][np.ix_(here, here)] / np.outer(people, people))
+                     cov=told["effects_cov"][np.ix_(here, here)] / np.outer(people, people), of_rates=of_rates)
 
 
 def in_words(found: Subgroups | None, sites: int, alpha: float) -> list[str]:
@@ -137,8 +191,9 @@ def in_words(found: Subgroups | None, sites: int, alpha: float) -> list[str]:
     lines = []
     if found.groups:
         table, against = found.table(alpha), found.contrasts(alpha)
+        short = [name for name in table if str(name).startswith(("ratio", "odds_ratio", "needed"))]
         lines += [f"In the study's subgroups ({level} intervals; all_: that hold for all rows at once):",
-                  _aligned(table.drop(columns="subgroup")), "", *said(found, alpha),
+                  _aligned(table.drop(columns=["subgroup", *short])), "", *_ratios(table, short), *said(found, alpha),
                   _aligned(against.drop(columns="subgroup")), ""]
     for group, told in zip(found.groups, found.sites.tolist(), strict=True):
         if told < sites:
@@ -147,6 +202,14 @@ def in_words(found: Subgroups | None, sites: int, alpha: float) -> list[str]:
     if found.untold:
         lines.append(f"Not told, for too few people: {', '.join(group.name for group in found.untold)}.")
     return [*lines, ""]
+
+
+def _ratios(table: pd.DataFrame, columns: list[str]) -> list[str]:
+    """Of what is no number: a table of their own, without the ends of odds ratios and numbers needed."""
+    shown = [name for name in columns if not name.startswith(("odds_ratio_", "needed_"))]
+    if not shown:
+        return []
+    return [_aligned(table[["group", *shown]].astype(dict.fromkeys(shown, float))).replace("NaN", "  –"), ""]
 
 
 def said(found: Subgroups, alpha: float) -> list[str]:

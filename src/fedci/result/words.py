@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from fedci.result.result import Result
 
+FEW_EVENTS = 10
+"""In an arm, of all sites, below which a reader is told."""
 CARRIES = 0.05
 """Share from which on a part is said to carry something."""
 COUNTS = ("No direction carries", "One direction carries", "Two directions carry", "Three directions carry",
@@ -129,7 +131,7 @@ def subgroups(result: Result, alpha: float) -> list[str]:
     """Of a study that names some."""
     if not result.study.subgroups:
         return []
-    found = subgroups_of(result.study.groups, result.outcome.effects.subgroups)
+    found = subgroups_of(result.study.groups, result.outcome.effects.subgroups, result.of_rates)
     return grouped.in_words(found, len(result.sites), alpha)
 
 
@@ -308,8 +310,26 @@ def _sensitivity(result: Result, alpha: float) -> list[str]:
 
 def warnings(study: Study, outcome: Outcome, diagnostics: Diagnostics | None) -> tuple[str, ...]:
     """Everything a reader of the effects should know before trusting them."""
-    return (*outcome.warnings, *_of_diagnostics(diagnostics), *_of_the_fit(study, outcome), *_of_linkage(outcome),
-            *_of_jitters(outcome), *_of_sizes(study, outcome))
+    return (*outcome.warnings, *_of_events(study, diagnostics), *_of_diagnostics(diagnostics),
+            *_of_the_fit(study, outcome), *_of_straightness(study), *_of_linkage(outcome), *_of_jitters(outcome),
+            *_of_sizes(study, outcome))
+
+
+def _of_events(study: Study, diagnostics: Diagnostics | None) -> Iterator[str]:
+    """Where an arm has few, or, of 0 and 1, few without: its risk or rate is then next to the prior's."""
+    known = None if diagnostics is None else diagnostics.described
+    if known is None or known.outcome is None or known.outcome.events is None:
+        return
+    counts = {"events": known.outcome.events}
+    if study.outcome_type == "binary":
+        counts["people without the event"] = (known.people[0] - counts["events"][0],
+                                              known.people[1] - counts["events"][1])
+    for what, (untreated, treated) in counts.items():
+        if min(untreated, treated) < FEW_EVENTS:
+            yield (f"all sites together have {untreated} {what} among the untreated and {treated} among the treated: "
+                   f"with fewer than {FEW_EVENTS} in an arm, what is said of it is the model's expectation more than "
+                   f"the data's. Read the interval of the difference; ratios, odds ratios and people's own effects are "
+                   f"next to unknown.")
 
 
 def _of_diagnostics(diagnostics: Diagnostics | None) -> Iterator[str]:
@@ -325,6 +345,13 @@ def _of_the_fit(study: Study, outcome: Outcome) -> Iterator[str]:
     if verdict != optimise.CONVERGED:
         yield (f"the fit {'has ' if verdict == optimise.DIVERGED else 'was '}{verdict} after "
                f"{len(outcome.fit.rounds)} rounds: effects may still move. Raise optimiser.rounds or lower the rate.")
+
+
+def _of_straightness(study: Study) -> Iterator[str]:
+    if study.noises_sums:
+        yield ("sums have noise (policy.sum_noise), so outcome and effect were fitted as straight in every covariate: "
+               "intervals of people's effects say how well that straight effect is known, and miss "
+               "people where the true one bends. Those of averages over everybody do not rest on it as much.")
 
 
 def _of_linkage(outcome: Outcome) -> Iterator[str]:

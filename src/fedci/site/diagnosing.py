@@ -131,9 +131,8 @@ def _outcome(here: Here, arrays: Arrays) -> Part:
     if here.posterior is None:
         raise SiteError(f"site '{here.table.site}' was asked out of turn: it waits for the effects' draws first")
     law = BetaLaw(on_device(arrays["beta_mean"]), on_device(arrays["beta_root"]))
-    t, least, mean, unit = here.table, here.policy.min_cell, here.units.y_mean, here.units.y_sd
-    told = predicted(t, here.units, here.model, here.arrays, here.posterior, law)
-    kind = here.model.outcome
+    t, least, mean, kind = here.table, here.policy.min_cell, here.units.y_mean, here.model.outcome
+    told, unit = predicted(t, here.units, here.model, here.arrays, here.posterior, law), here.units.of_effects(kind)
     residuals, bins, line = fit.site_fit_sums((told.y - mean) / unit, told.w, (told.mean - mean) / unit, told.sd / unit,
                                               (np.sort(arrays["edges"]) - mean) / unit)
     places = fit.place_counts(told.place)
@@ -182,8 +181,7 @@ def _missingness(here: Here, arrays: Arrays) -> Part:
 def _trial(here: Here, arrays: Arrays) -> Part:
     """Of numbers in model units; in the plain, as the site tells outcomes."""
     table, kind = here.table, here.model.outcome
-    y = here.units.outcome(table.y) if kind == "numeric" else table.y
-    y = by_person(table, kind) if kind == "binary" else y
+    y = by_person(table, kind) if kind == "binary" else (table.y - here.units.y_mean) / here.units.of_effects(kind)
     exposure = table.time if kind == "count" and table.time is not None else np.ones(table.rows)
     arms = trial.arm_moments(table.w, y, exposure)
     return Part({"arms": np.column_stack([arms[:, 0], round_digits(arms[:, 1:], here.policy.moment_digits)]),

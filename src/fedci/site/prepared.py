@@ -57,6 +57,11 @@ class Units:
     def outcome(self, y: np.ndarray) -> np.ndarray:
         return (y - self.y_mean) / self.y_sd
 
+    def of_effects(self, kind: str) -> float:
+        """In which what is told of effects and of outcomes is counted: of numbers their sd, of counts the rate of all
+        people, so that sums of their powers keep within the range of masked ones; else 1."""
+        return float(self.timing[0]) if kind == "count" else self.y_sd
+
     def time(self, time: np.ndarray | None, kind: str, rows: int) -> np.ndarray | None:
         """[n] for how many intervals people were followed; of counts, log(exposure · rate); none of other types."""
         if kind == "survival" and time is not None:

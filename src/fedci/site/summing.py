@@ -11,7 +11,7 @@ import numpy as np
 
 from fedci.effect import CORRELATIONS, Effect, draw_averages, effect_sums, population_sizes
 from fedci.errors import DisclosureError, MessageError, NumericalError, SiteError
-from fedci.model.family import Ask, Family, Sums
+from fedci.model.family import Ask, Sums
 from fedci.model.rows import ArmSums, RiskSums, Rows, SiteEffects, SurvivalSums, on_device
 from fedci.model.shared import sum_noise
 from fedci.model.shared.few_family import PRODUCTS
@@ -187,7 +187,7 @@ def _prepared(site: str, run: Run, opened: Opening) -> Prepared:
                     stage.rows))
     if model.noises_sums:
         _check_units(site, whole, np.column_stack([x, y]), opened.people)
-        _check_near(site, model, x, w, y)
+        _check_near(site, x, w, y)
     rows = model.rows(x, w, y, opened.u[place], place, run.table.added / units.y_sd**2, run.table.cluster, time)
     first = model.rows_of_stage(rows, stages.chosen(w, stage.rows, model.arms), x, w, y, time) if stage.rows else None
     return Prepared(model=model, units=units, rows=rows, stage=stage, first=first, people=opened.people)
@@ -216,16 +216,17 @@ def _check_units(site: str, whole: np.ndarray, clipped: np.ndarray, people: int)
             f"the site out, or the column that differs")
 
 
-def _check_near(site: str, model: Family, x: np.ndarray, w: np.ndarray, y: np.ndarray) -> None:
-    """What the noise is measured by: nobody is farther from the site's own levels than it takes them to be."""
+def _check_near(site: str, x: np.ndarray, w: np.ndarray, y: np.ndarray) -> None:
+    """What the noise is measured by: nobody is farther from the site's own levels than it takes them to be. That each
+    arm has the people it is measured for was asked before (`admission`)."""
     both = np.column_stack([x, y])
     for arm in (0, 1):
         some = both[w == arm]
-        if len(some) < model.arm_needed or np.abs(some.mean(0)).max() > sum_noise.AWAY:
+        if np.abs(some.mean(0)).max() > sum_noise.AWAY:
             raise DisclosureError(
-                f"site '{site}': the noise on sums (policy.sum_noise) is measured for sites with {model.arm_needed} "
-                f"people in each arm, whose means are within {sum_noise.AWAY:g} sd of all sites' in every column; this "
-                f"site's are not. Leave the site out, or the column that differs")
+                f"site '{site}': the noise on sums (policy.sum_noise) is measured for sites whose means, in each arm, "
+                f"are within {sum_noise.AWAY:g} sd of all sites' in every column; this site's are not. Leave the site "
+                f"out, or the column that differs")
 
 
 # --- the answers
@@ -305,7 +306,7 @@ def _noised_effects(run: Run, ready: Prepared, ask: Ask, noise: SumNoise) -> tup
     t, s = run.table, ready.units.y_sd
     x, y = ready.model.clipped(ready.units.filled(t.x), ready.units.outcome(t.y))
     draw = noise.drawn("effects", digest_of_numbers(*_units(ready)))
-    sums = ready.model.noised_effects(ask.arrays, x, t.w, y, t.added / s**2, draw)
+    sums = ready.model.noised_effects(ask.arrays, x, t.w, y, draw)
     told = {name: part * s ** POWERS[name] for name, part in sums.items()}
     posterior = Posterior(*ready.model.received(ask.arrays, int(ready.rows.index)), ready.model.options.jitter)
     return replace(run, posterior=posterior), Part(told | {"people": population_sizes(t.by_arm)})

@@ -81,7 +81,7 @@ def _scores(here: Here, arrays: Arrays) -> Mapping[str, np.ndarray] | None:
         return None
     law = BetaLaw(on_device(arrays["beta_mean"]), on_device(arrays["beta_root"]))
     arms = predicted(here.table, here.units, here.model, here.arrays, here.posterior, law).arms
-    y, unit = by_person(here.table, kind), here.units.y_sd
+    y, unit = by_person(here.table, kind), here.units.of_effects(kind)
     psi = heterogeneity.influence(w, y, arms, e)
     weight = np.where(w == 0, heterogeneity.weights(w, e), 0.0)
     untreated = arms[:, 0] + weight * (y - arms[:, 0])

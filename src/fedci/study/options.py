@@ -346,6 +346,9 @@ def validated(cls: type[M], data: dict[str, Any], where: str) -> M:
         raise StudyError(f"{where}: {first_problem(cls, problem)}") from None
 
 
+LISTS = "needs a list, in brackets, if of one thing alone too: [ … ]"
+
+
 def first_problem(cls: type[BaseModel], problem: ValidationError) -> str:
     """The first thing wrong with the data of `cls`, in one line that names the key."""
     all_told = problem.errors(include_url=False, include_context=False)
@@ -357,7 +360,7 @@ def first_problem(cls: type[BaseModel], problem: ValidationError) -> str:
         return f"unknown key {key!r}{_elsewhere(path) or nearest(path[-1], known)}"
     if first["type"] == "missing":
         return f"the key {key!r} is missing"
-    told = first["msg"].removeprefix("Value error, ")
+    told = LISTS if first["type"] in ("tuple_type", "list_type") else first["msg"].removeprefix("Value error, ")
     return f"{key!r}: {told}" if key else told
 
 

@@ -242,8 +242,13 @@ class Study(Shown, _Stated):
         knows = ("numeric", "binary") if tells == "products" and not self.agreed_policy.sum_noise else ("numeric",)
         if self.outcome_type not in knows and not known:
             words = "numeric outcomes and 0/1 outcomes" if "binary" in knows else "numeric outcomes"
-            raise StudyError(f"the outcome '{self.outcome}' is {self.outcome_type}, and the preset "
-                             f"'{preset or self.preset}' knows {words} only. Choose the preset 'default'")
+            what = (f"the outcome '{self.outcome}' is {self.outcome_type}, and the preset '{preset or self.preset}' "
+                    f"knows {words} only")
+            if self.agreed_policy.sum_noise:
+                raise StudyError(f"{what} where sums have noise (policy.sum_noise). Where every site allows exact "
+                                 f"sums, take preset = \"default\" and a policy of name = \"custom\" "
+                                 f"(docs/outcomes.md)")
+            raise StudyError(f"{what}. Choose the preset 'default'")
         if self.cluster is not None and (options.model.family != "shared" or tells != "gradients"):
             raise StudyError(f"cluster: the preset '{preset or self.preset}' knows no clusters. Choose the preset "
                              f"'default'")

@@ -20,7 +20,9 @@ def parsed(text: str, place: str) -> dict[str, Any]:
     try:
         return toml_of(text)
     except tomllib.TOMLDecodeError as problem:
-        raise StudyError(f"{place} is not TOML: {problem}. docs/study.md has an example") from None
+        remedy = ("Its name is a table's: the study file comes first, the data after it"
+                  if place.endswith((".csv", ".parquet")) else "docs/study.md has an example")
+        raise StudyError(f"{place} is not TOML: {problem}. {remedy}") from None
     except Unreadable as problem:
         raise StudyError(f"{place} is no study: {problem}. See docs/study.md") from None
 

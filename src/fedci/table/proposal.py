@@ -55,6 +55,8 @@ LEFT_OUT = {"text": "text of many kinds", "constant": "one value only", "empty":
 """Why a column has no role, by what its cells look like."""
 FEW_CANDIDATES = 6
 """Among more columns of two values, none of which is named so, nobody guesses the treatment."""
+SHOWN = 12
+"""Columns that a message names at most."""
 NOT_ASKED = "not among --covariates"
 TIME = re.compile(r"days|weeks|months|years|time|followup|follow_up|futime|rtime|dtime|tstop", re.I)
 EVENT = re.compile(r"death|died|dead|mortal|event|status|relaps|recur|readmi|censor", re.I)
@@ -174,7 +176,8 @@ class Roles:
         asked = [name for name in (self.treatment, self.outcome, *(self.covariates or ())) if name is not None]
         for name in asked:
             if name not in names:
-                raise DataError(f"there is no column {name!r} in the table{nearest(name, names)}")
+                some = f"{', '.join(names[:SHOWN])}{', …' * (len(names) > SHOWN)}"
+                raise DataError(f"there is no column {name!r} in the table{nearest(name, names)}; there are {some}")
             if asked.count(name) > 1:
                 raise DataError(f"column {name!r} is named in two roles; it has one")
 

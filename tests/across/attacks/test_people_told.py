@@ -12,18 +12,23 @@ sys.path.append(str(Path(__file__).parents[3] / "assurance"))
 import people_attack as attack  # noqa: E402
 import people_told as told_of  # noqa: E402
 from people import met  # noqa: E402
-from people_sites import FEW, NO_LIMIT, listened, planned, tables  # noqa: E402
+from people_sites import FEW, NO_LIMIT, followed, planned, tables  # noqa: E402
 
 LOW = {"min_rows": 10, "min_arm_rows": 3, "override_reason": "a test", "statistics_per_row": 9.0,
        "max_parameters_per_row": 9.0, "min_cell": 0}
 
 
-@pytest.fixture(scope="module")
-def listener():
+PRODUCTS = {"preset": "few", "policy": NO_LIMIT | LOW | {"sum_noise": 0.0},
+            "options": FEW | {"optimiser": {"rounds": 2}}}
+"""The preset `few` without noise: products of a dictionary, and series of own functions."""
+
+
+@pytest.fixture(scope="module", params=["default", "few"])
+def listener(request):
     rows = tables((14, 12, 13))
-    study = planned(rows, covariates={"age": {}}, policy=NO_LIMIT | LOW, options=FEW)
-    with met(study, rows) as parties:
-        return listened(parties).listener
+    how = PRODUCTS if request.param == "few" else {"policy": NO_LIMIT | LOW, "options": FEW}
+    with met(planned(rows, covariates={"age": {}}, **how), rows) as parties:
+        return followed(parties)[1]
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +39,9 @@ def parts(listener):
 def test_what_is_reckoned_is_what_was_told(listener, parts):
     """Statistics, gradients, effects and each site's own averages, to rounding; nothing that leaves is left out. Masked
     statistics are rounded to 2⁻³¹ of n/σ², some 1e3 here."""
-    assert {part.kind for part in parts} == set(told_of.KINDS)
+    rounds = ("statistics", "gradients"), ("products",)
+    others = rounds["products" in {part.kind for part in parts}]
+    assert {part.kind for part in parts} == {*others, "effects", "own", "moments"}
     np.testing.assert_allclose(np.concatenate([part.values for part in parts]), listener.told(), rtol=1e-9, atol=2e-6)
     np.testing.assert_array_equal(listener.values(listener.truth), np.concatenate([part.values for part in parts]))
 
@@ -50,7 +57,7 @@ def test_slopes_are_finite_differences(listener, parts):
 
 def test_more_kinds_of_numbers_leave_less_open(parts):
     """And no more is known than numbers were told: Σ (1 − sd²) ≤ K."""
-    kinds = ("moments",), ("moments", "statistics"), ("moments", "statistics", "gradients"), told_of.KINDS
+    kinds = ("moments",), ("moments", "statistics", "products"), told_of.KINDS[:3] + ("moments",), told_of.KINDS
     left = [told_of.left(parts, some) for some in kinds]
     for some, less, more in zip(kinds, left[1:], left, strict=False):
         assert (less <= more + 1e-6).all()

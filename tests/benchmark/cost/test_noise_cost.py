@@ -23,6 +23,12 @@ def test_the_table_has_ratios_to_the_same_people_without_noise():
                     "0.020, 0.020 |")
 
 
+def test_of_noisier_outcomes_covariates_and_arm_explain_three_quarters():
+    for data, share in (("straight", 0.82), ("noisier", 0.75)):
+        rows, _ = noise_cost.people(data, 40_000, np.random.default_rng(0))
+        assert 1.0 - noise_cost.KINDS[data] ** 2 / rows.y.var() == pytest.approx(share, abs=0.01)  # chance: 0.002
+
+
 def test_what_was_fitted_is_not_fitted_again(tmp_path, monkeypatch, capsys):
     made = []
 

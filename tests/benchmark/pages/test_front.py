@@ -80,3 +80,4 @@ def test_the_page_says_of_which_version_its_figures_are_where_it_is_not_this_one
 
     assert front._made([]) == front._made([{"versions": {"fedci": __version__}}]) == ""
     assert "those of fedci 0.1.0**, not of this version" in front._made([{"versions": {"fedci": "0.1.0"}}])
+    assert front._made([{"versions": {"fedci": f"{__version__}.dev0"}}]) == ""

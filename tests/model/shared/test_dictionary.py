@@ -1,6 +1,7 @@
 """One matrix of products in place of a round's: exact at its point, for roots and noise everywhere, and near it to
 second order."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -33,7 +34,13 @@ def theta_of(seed: int, away: float = 0.3) -> np.ndarray:
     return vector
 
 
+def without_directions(vector: np.ndarray) -> np.ndarray:
+    """A = 0, as where nothing is known."""
+    return np.where([name.startswith("direction") and "scale" not in name for name in MODEL.names()], 0.0, vector)
+
+
 POINT = theta_of(1)
+STRAIGHT = without_directions(POINT)
 
 
 def exact(people, vector):
@@ -64,32 +71,33 @@ def some_coefficients(point):
     return dictionary.coefficients(MODEL, MODEL.unravel(jnp.asarray(point)), jnp.asarray(beta))
 
 
-POINTS = pytest.mark.parametrize("point", [Point(POINT), Point(POINT, some_coefficients(POINT))],
+POINTS = pytest.mark.parametrize("point", [Point(STRAIGHT), Point(POINT, some_coefficients(POINT))],
                                  ids=["nothing known", "tangents"])
 
 
 @POINTS
 def test_at_its_point_the_statistics_are_those_of_a_round(people, point):
     """Hinges of neighbouring knots are alike to 1e-5, so that a fit of columns to columns keeps ten digits."""
-    for found, expected in zip(by_products(people, point, POINT), exact(people, POINT), strict=True):
+    here = np.asarray(point.vector)
+    for found, expected in zip(by_products(people, point, here), exact(people, here), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max())
 
 
 def test_so_they_are_for_all_roots(people):
     """Sizes of blocks, η and ρ move no column out of the span; the own function's ρ has one of its own."""
-    vector, names = POINT.copy(), MODEL.names()
+    vector, names = STRAIGHT.copy(), MODEL.names()
     for name, move in (("linear[0]", 0.4), ("hinges[0,1]", -0.5), ("hinges[1,0]", 0.3), ("effect", 0.2)):
         vector[names.index(name)] += move
-    found = by_products(people, Point(POINT), vector)
+    found = by_products(people, Point(STRAIGHT), vector)
     for part, expected in zip(found, exact(people, vector), strict=True):
         np.testing.assert_allclose(part, expected, rtol=0.02, atol=0.02 * np.abs(expected).max())
 
 
 def test_noise_and_own_function_grow_together_without_a_new_exchange(people):
     """Φ is in units of the noise; what differs is the floor of the noise, 1e-4 of it here."""
-    vector = POINT.copy()
+    vector = STRAIGHT.copy()
     vector[MODEL.names().index("noise[0]")] += 0.5
-    for part, expected in zip(by_products(people, Point(POINT), vector), exact(people, vector), strict=True):
+    for part, expected in zip(by_products(people, Point(STRAIGHT), vector), exact(people, vector), strict=True):
         np.testing.assert_allclose(part, expected, rtol=5e-3, atol=5e-3 * np.abs(expected).max())
 
 
@@ -97,7 +105,7 @@ def test_with_tangents_the_fitted_function_is_right_to_second_order():
     """Half the step along all that bends the pooled part leaves a quarter of what is missed of ωᵀβ̂, and far less than
     without them."""
     told, names = some_coefficients(POINT), MODEL.names()
-    moved = np.array([name.split("[")[0] in dictionary.BENT for name in names])
+    moved = np.array([name.split("[")[0] in (*dictionary.BENT, "steepness") for name in names])
     away = np.where(moved, MODEL.prior[1] * np.random.default_rng(5).standard_normal(MODEL.size), 0.0)
 
     def missed(point, step):
@@ -110,7 +118,7 @@ def test_with_tangents_the_fitted_function_is_right_to_second_order():
     at = Point(POINT, told)
     whole, half = missed(at, 0.02), missed(at, 0.01)
     assert 3.5 < whole / half < 4.5
-    assert whole < 0.2 * missed(Point(POINT), 0.02)
+    assert whole < 0.2 * missed(Point(POINT, np.zeros_like(told)), 0.02)
 
 
 def test_a_direction_that_turns_stays_near_the_span_whatever_the_function_along_it():
@@ -129,12 +137,44 @@ def test_a_direction_that_turns_stays_near_the_span_whatever_the_function_along_
 
 
 def test_the_arm_without_treatment_has_no_columns_of_the_effect():
-    """Nor what is a sum of others': a number told that tells nothing."""
+    """Nor what is a sum of others': a number told that tells nothing. Of the tangents those of the steepness and of one
+    scale."""
     by = dictionary.of(MODEL, True)
     both = [len(dictionary._of_arm(by, arm)) for arm in (0, 1)]
     assert sum(both) == by.columns
     assert both[1] - both[0] == 6 + 3
-    assert both[0] == 1 + D + 2 * 4 + 6 + 2 * D + (D + 3 + 1)
+    assert both[0] == 1 + D + 2 * 4 + 6 + 2 * D + (D + 2)
+
+
+def test_where_nothing_is_known_hinges_are_levels_and_not_told():
+    columns = dictionary.of(MODEL, False).layout.columns
+    assert list(columns) == ["levels", "lines", "pooled outcome", "pooled effect"]
+    omega = dictionary.omega(MODEL.layout, MODEL.unravel(jnp.asarray(STRAIGHT)), jnp.asarray(pooled.landmarks(50, D)))
+    for k in (1, 2):
+        hinges = np.asarray(omega[:, MODEL.layout.columns[f"direction {k}"]])
+        np.testing.assert_array_equal(hinges, np.broadcast_to(hinges[:1], hinges.shape))
+
+
+@pytest.mark.parametrize("landmarks", [6, 12], ids=["all of the effect's landmarks", "few of them"])
+@pytest.mark.parametrize("arm", [0, 1])
+def test_what_is_left_out_of_the_tangents_is_a_sum_of_what_is_told(landmarks, arm):
+    """Along the steepness and every scale: what the columns miss of them is rounding, 1e-16 over how alike columns are.
+    And no column is a sum of others, so none could be left out besides: but e's, where all its landmarks are told."""
+    model = model_of(MODEL.options.model_copy(update={"landmarks": landmarks}), D, D, SITES)
+    here = model.prior[0] + 0.3 * model.prior[1] * np.random.default_rng(1).standard_normal(model.size)
+    theta = model.unravel(jnp.asarray(here))
+    beta = jnp.asarray(np.random.default_rng(4).standard_normal(model.columns))
+    point = Point(here, dictionary.coefficients(model, theta, beta))
+    span, people = dictionary.span(model, point), jnp.asarray(pooled.landmarks(dictionary.REFERENCE, D))
+    columns = np.asarray(span.columns[arm])[:, dictionary._of_arm(dictionary.at(model, point), arm)]
+    columns = columns / np.linalg.norm(columns, axis=0)
+    assert landmarks == 6 or np.linalg.svd(columns, compute_uv=False)[-1] > 1e-8
+    for part in ("steepness", "pooled"):
+        bent = jax.jacfwd(lambda value, part=part: dictionary.omega(model.layout, theta | {part: value}, people)
+                          @ point.coefficients[arm])(theta[part])
+        for tangent in np.asarray(bent).reshape(len(people), -1).T:
+            missed = tangent - columns @ np.linalg.lstsq(columns, tangent, rcond=None)[0]
+            assert np.linalg.norm(missed) < 1e-9 * np.linalg.norm(tangent)
 
 
 def test_a_large_site_tells_the_same_products(people):

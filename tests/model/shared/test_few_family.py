@@ -211,5 +211,5 @@ def test_other_outcomes_are_refused_with_the_preset_that_knows_them(outcome):
 
 
 def test_with_noise_on_sums_outcomes_of_0_and_1_are_refused():
-    with pytest.raises(StudyError, match="numeric outcomes only. Choose the preset 'default'"):
+    with pytest.raises(StudyError, match="numeric outcomes only where sums have noise.*exact sums"):
         plan(outcome=BINARY, policy="standard").fit_options()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedci import FedCI
-from fedci.benchmark.cost.noise_cost import people, plan
+from fedci.benchmark.cost.noise_cost import NONE, people, plan
 from fedci.errors import DisclosureError, StudyError, UsageError
 from fedci.model.families import model_of
 from fedci.model.shared import noised_family
@@ -47,6 +47,7 @@ def test_a_study_under_standard_finds_the_average_effect(under_standard):
     with pytest.raises(UsageError, match="stay at the site"):
         under_standard.ate(site="s0")
     assert "Realised effects are not told" in str(under_standard.summary())
+    assert "miss people where the true one bends" in " ".join(under_standard.warnings)
 
 
 def test_slopes_of_the_effect_are_found(under_standard):
@@ -55,6 +56,18 @@ def test_slopes_of_the_effect_are_found(under_standard):
     low, high = found.interval()
     assert np.mean((low <= effect) & (effect <= high)) > 0.9
     assert np.sqrt(np.mean((found.mean - effect) ** 2)) < 0.1 < effect.std()
+
+
+def test_the_average_is_known_as_well_as_noise_on_outcomes_lets_it():
+    """Its sd grows by √(1 + δ² Var y/σ²), also where σ² is far from the prior's; with sums all but exact. To what the
+    prior of the sites' own levels makes of it: some per cent."""
+    rng = np.random.default_rng(0)
+    those = [Source(one.name, one.data.assign(y=one.data.y + 3.0 * rng.standard_normal(len(one.data))))
+             for one in sites(3000)[0]]
+    outcomes = np.concatenate([one.data.y for one in those])
+    policies = [{"name": "custom", "sum_noise": NONE, "outcome_noise": delta} for delta in (0.0, 0.5)]
+    quiet, loud = (FedCI(standard(policy=policy)).fit(those).ate() for policy in policies)
+    assert loud.sd / quiet.sd == pytest.approx(np.sqrt(1.0 + 0.25 * outcomes.var() / 9.25), rel=0.03)
 
 
 def test_a_small_study_is_refused_with_what_would_do():
@@ -71,7 +84,7 @@ def test_a_site_far_from_the_others_is_refused():
     """The noise is measured for sites whose means are near."""
     those, _ = sites(3000)
     moved = those[0].data.assign(x0=those[0].data.x0 + 6.0)
-    with pytest.raises(DisclosureError, match="whose means are within 1 sd of all sites'"):
+    with pytest.raises(DisclosureError, match="whose means, in each arm, are within 1 sd of all"):
         FedCI(standard()).fit([Source("s0", moved), *those[1:]])
 
 
@@ -101,7 +114,7 @@ def test_of_a_column_with_far_tails_units_are_no_smaller_than_its_own_squares_ma
 
 def test_masked_is_clear_but_for_the_noise():
     """With so little noise that one sees the rest: the same average effects, rounding apart."""
-    from fedci.benchmark.cost.noise_cost import NONE, unrefused
+    from fedci.benchmark.cost.noise_cost import unrefused
 
     those, _ = sites(200)
     policies = [plan(NONE).policy.model_copy(update={"secure_sum": secure}) for secure in ("auto", False)]
@@ -151,7 +164,7 @@ def test_effects_of_a_site_are_those_of_its_rows_where_there_is_no_noise():
     thetas = np.asarray(family.prior[0])[None] + 0.1 * rng.standard_normal((2, family.size))
     betas = rng.standard_normal((2, 16, family.columns))
     arrays = {"thetas": thetas, "betas": betas}
-    found = family.noised_effects(arrays, x, w, y, 0.01, np.zeros)
+    found = family.noised_effects(arrays, x, w, y, np.zeros)
     rows = family.rows(x, w, y, np.zeros(1), 0, 0.01)
     vector, draws = family.received(arrays, 0)
     exact = rows.effects(family, vector, draws, np.array([0.0]), family.options.jitter).cate

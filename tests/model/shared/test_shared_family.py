@@ -89,11 +89,14 @@ def test_in_the_units_of_a_masked_sum_no_statistic_is_far_beyond_1(model, rows):
     assert model.units(Ask("AskSharedEffects", {}), 60) == {}
 
 
-@pytest.mark.parametrize("outcome", ["numeric", "binary"])
+@pytest.mark.parametrize("outcome", ["numeric", "binary", "count"])
 def test_units_are_those_of_the_noise_in_each_draw(outcome):
-    """n/σ² of the arm whose noise is least; n where an outcome has no noise of its own."""
+    """n/σ² of the arm whose noise is least; n where an outcome has no noise of its own; n r of a count, for ω < r."""
     model = model_of(SharedOptions(family="shared", knots=3, directions=1), 2, 2, 1, outcome=outcome)
     thetas = model.prior[0] + 0.3 * np.random.default_rng(2).standard_normal((3, model.size))
     least = [np.min(np.asarray(noise_sd(model.unravel(theta), 2))) for theta in thetas]
     found = model.units(Ask("AskStatistics", {"thetas": thetas}), 60)["square"]
-    np.testing.assert_allclose(found, 60 / (np.array(least) ** 2 if outcome == "numeric" else np.ones(3)), rtol=1e-7)
+    each = np.array(least) ** -2 if outcome == "numeric" else np.ones(3)
+    if outcome == "count":
+        each = np.maximum(np.exp([model.unravel(theta)["dispersion"] for theta in thetas]), 1.0)
+    np.testing.assert_allclose(found, 60 * each, rtol=1e-7)

@@ -23,6 +23,7 @@ import pandas as pd
 from fedci.benchmark.cost import kept
 from fedci.benchmark.cost.sameness_power import SETS, Maker
 from fedci.benchmark.run import binary
+from fedci.benchmark.run.suites import varying
 from fedci.coordinator.talk import Talk, Total
 from fedci.estimator import FedCI
 from fedci.model.family import Ask
@@ -46,7 +47,14 @@ class AtSite(NamedTuple):
 
 
 def of_numbers(make: Maker) -> Callable[[int, Sizes], list[AtSite]]:
-    return lambda r, sizes: [AtSite(part.train.frame(), part.test.frame(), part.test.cate) for part in make(r, sizes)]
+    """Without columns that are constant over all people fitted on: a study refuses them."""
+    def made(replication: int, sizes: Sizes) -> list[AtSite]:
+        splits = make(replication, sizes)
+        told = [f"x{c}" for c in np.flatnonzero(~varying(splits)) + 1]
+        return [AtSite(part.train.frame().drop(columns=told), part.test.frame().drop(columns=told), part.test.cate)
+                for part in splits]
+
+    return made
 
 
 def of_risks(name: str) -> Callable[[int, Sizes], list[AtSite]]:

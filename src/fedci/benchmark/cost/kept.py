@@ -1,9 +1,12 @@
-"""Cells of a measurement in a file, a line of JSON each: what is there is not measured again."""
+"""Cells of a measurement in a file, a line each (of JSON, or of a table in a file .csv): what is there is not measured
+again."""
 
 from __future__ import annotations
 
+import csv
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -12,11 +15,30 @@ Cell = TypeVar("Cell")
 
 def read(path: Path, make: Callable[..., Cell]) -> list[Cell]:
     """`make` takes a cell's values by name; nothing where there is no file yet."""
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    return [make(**json.loads(line)) for line in lines]
+    if not path.exists():
+        return []
+    if path.suffix == ".csv":
+        with path.open(newline="", encoding="utf-8") as file:
+            return [make(**{name: _value(text) for name, text in row.items()}) for row in csv.DictReader(file)]
+    return [make(**json.loads(line)) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 def add(path: Path, cell: Any) -> None:
     """A NamedTuple, behind the others."""
-    with path.open("a", encoding="utf-8") as file:
-        file.write(json.dumps(cell._asdict()) + "\n")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    values, fresh = cell._asdict(), not path.exists()
+    with path.open("a", newline="", encoding="utf-8") as file:
+        if path.suffix != ".csv":
+            file.write(json.dumps(values) + "\n")
+            return
+        writer = csv.DictWriter(file, values, lineterminator="\n")
+        if fresh:
+            writer.writeheader()
+        writer.writerow(values)
+
+
+def _value(text: str) -> str | int | float:
+    for kind in (int, float):
+        with suppress(ValueError):
+            return kind(text)
+    return text

@@ -65,4 +65,4 @@ def _haste(standings: Sequence[Standing]) -> str:
     rounds = [s.ours.of("rounds").mean for s in standings if s.ours.of("rounds").count]
     return (f"- **Sites can be asked once, not again and again.** A fit took {min(rounds):.0f} to {max(rounds):.0f} "
             f"rounds here, and each asks every site twice. The preset `few` asks eight times in all, of "
-            f"numeric outcomes alone ([how](model.md#few-exchanges)).\n") if rounds else ""
+            f"outcomes that are numbers or 0 and 1 ([how](model.md#few-exchanges)).\n") if rounds else ""

@@ -76,9 +76,9 @@ def page(results: Archive, standings: Sequence[Standing], chapters: Sequence[Cha
 
 
 def _made(runs: Sequence[dict[str, Any]]) -> str:
-    """A paragraph where no run behind the page is of this version."""
+    """A paragraph where no run behind the page is of this version, or of its making (0.2.0.dev0)."""
     versions = sorted({str(run["versions"]["fedci"]) for run in runs if "fedci" in run.get("versions", {})})
-    if not versions or __version__ in versions:
+    if not versions or __version__ in {version.partition(".dev")[0] for version in versions}:
         return ""
     return (f"\n\n**FedCI's figures are those of fedci {', '.join(versions)}**, not of this version, {__version__}, "
             f"whose\nmodel is another: its first figures are on the page of "

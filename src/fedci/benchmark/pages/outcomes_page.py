@@ -33,7 +33,8 @@ both have: *FedCI there* is FedCI's √PEHE over these. A dash: the method has n
 
 Few replications tell little: a coverage of people over ten is known to about 0.02, that of averages over ten next to
 nothing, and what stands on one or two is an example. Seconds are with compilation, of machines that others used at the
-time as well.
+time as well. The causal survival forest of the R package grf is not among the peers: the package was not there, and
+nothing of it was run.
 """
 WORDS = {
     "binary": ("0 and 1", "Differences of risks, ten covariates.", """\

@@ -40,10 +40,12 @@ ALIKE = 1e-6
 """Columns that differ by less, relatively, say the same: the square of its inverse multiplies the rounding of G."""
 SPANNED = ("common",)
 """Blocks whose columns are sums of others'."""
-BENT = ("relevance", "pooled", "pooled_effect", "steepness")
+SCALES = "pooled"
+BENT = (SCALES, "pooled_effect", "relevance")
 OF_EFFECT = ("pooled_effect",)
-"""Parts of θ along which columns are bent, and which of them the arm without treatment does not see. e's own
-relevances are not among them: fits leave them at their prior."""
+"""Parts of θ along which columns are bent, in the order of a tree's leaves, and which of them the arm without treatment
+does not see. Not among them: e's own relevances, which fits leave at their prior, and the steepness, whose tangent is
+the sum of all relevances'."""
 
 
 EFFECT_LANDMARKS = 8
@@ -112,7 +114,7 @@ class Dictionary(SharedFamily):
 
 
 class First(Dictionary):
-    """Of a point of which nothing is known: ω alone, and θ̂ in place of θ."""
+    """Of a point of which nothing is known: ω alone, and θ̂ in place of θ. A = 0 there, and hinges are levels."""
 
     tangents = False
 
@@ -143,12 +145,16 @@ def _as_they_stand(model: Dictionary) -> Iterator[Block]:
     """ω at the point, once for each arm that sees it."""
     theta = SharedModel.unravel(model, jnp.asarray(model.prior[0]))
     for block in model.plain.blocks:
-        if block.name in SPANNED:
+        if block.name in SPANNED or (not model.tangents and _has_direction(block)):
             continue
         width, columns = block.width, block.columns
         if block.name == basis.POOLED_EFFECT and width > EFFECT_LANDMARKS:
             width, columns = EFFECT_LANDMARKS, _of_few_landmarks
         yield _of_arms(block.name, width, columns, np.any(np.asarray(block.root(theta)) != 0.0, 1))
+
+
+def _has_direction(block: Block) -> bool:
+    return block.part is not None and block.part.along is not None
 
 
 def _of_few_landmarks(theta: Theta, points: Points) -> Float[Array, "n f"]:
@@ -172,18 +178,22 @@ def _shaped(model: Dictionary) -> Iterator[Block]:
 
 
 def _bent(model: Dictionary) -> Iterator[Block]:
-    """∂(ωᵀβ̂_a)/∂θ_f of each arm."""
+    """∂(ωᵀβ̂_a)/∂θ_f of each arm. Along all three scales of the pooled covariance together it is ψ's own columns and e's
+    tangents: one of them is left out."""
     parts = {name.split("[")[0] for name in model.names()}
     for arm in (0, 1):
         names = tuple(name for name in BENT if name in parts and (arm == 1 or name not in OF_EFFECT))
-        width = sum(name.split("[")[0] in names for name in model.names())
+        width = sum(name.split("[")[0] in names for name in model.names()) - (SCALES in names)
         if width:
             yield _of_arms(f"tangents {arm}", width, partial(_tangents, model.plain, names, arm), np.arange(2) == arm)
 
 
 def _tangents(plain: Layout, names: tuple[str, ...], arm: int, theta: Theta, points: Points) -> Float[Array, "n f"]:
     here, back = ravel_pytree({name: theta[name] for name in names})
-    return jax.jacfwd(lambda moved: omega(plain, theta | back(moved), points.x) @ theta["coefficients"][arm])(here)
+    bent = jax.jacfwd(lambda moved: omega(plain, theta | back(moved), points.x) @ theta["coefficients"][arm])(here)
+    if SCALES not in names:
+        return bent
+    return jnp.delete(bent, jnp.argmax(theta[SCALES])[None], 1, assume_unique_indices=True)
 
 
 def omega(layout: Layout, theta: Theta, x: Float[Array, "n d"]) -> Float[Array, "n b"]:

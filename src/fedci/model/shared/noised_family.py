@@ -16,7 +16,7 @@ from jaxtyping import Array, Float
 
 from fedci.effect import CORRELATIONS, WEIGHTS, told_of_realised
 from fedci.model.family import Arrays, Draw, Theta
-from fedci.model.rows import on_device
+from fedci.model.rows import Rows, on_device
 from fedci.model.shared import dictionary, home, sum_noise
 from fedci.model.shared.dictionary import Point, Products, Span
 from fedci.model.shared.exchanges import POINT_SD
@@ -44,6 +44,12 @@ class NoisedFamily(FewFamily):
 
     # --- what a site answers
 
+    def rows(self, x: np.ndarray, w: np.ndarray, y: np.ndarray, u: np.ndarray, index: int, added: float = 0.0,
+             cluster: np.ndarray | None = None, time: np.ndarray | None = None) -> Rows:
+        """σ² is the variance of what is told of an outcome, that of its noise in it: products are told once, over σ̂² of
+        the prior, and those over σ̂² + added would be no multiple of those over σ² + added."""
+        return super().rows(x, w, y, u, index, 0.0, cluster, time)
+
     @property
     def noises_sums(self) -> bool:
         return True
@@ -62,10 +68,10 @@ class NoisedFamily(FewFamily):
     def noised_products(self, arrays: Arrays, sums: dict[str, np.ndarray], draw: Draw) -> dict[str, np.ndarray]:
         return sum_noise.on_products(self, Point(arrays["point"]), sums, draw)
 
-    def noised_effects(self, arrays: Arrays, x: np.ndarray, w: np.ndarray, y: np.ndarray, added: float,
-                       draw: Draw) -> dict[str, np.ndarray]:
+    def noised_effects(self, arrays: Arrays, x: np.ndarray, w: np.ndarray, y: np.ndarray, draw: Draw
+                       ) -> dict[str, np.ndarray]:
         thetas, betas = (on_device(arrays[name]) for name in ("thetas", "betas"))
-        mean, var = (np.asarray(part) for part in site_effects(self, thetas, betas, told(self, x, w, y, added, draw)))
+        mean, var = (np.asarray(part) for part in site_effects(self, thetas, betas, told(self, x, w, y, draw)))
         none = np.zeros((1, len(CORRELATIONS), len(WEIGHTS)))
         each = np.zeros((told_of_realised(len(mean)), *none.shape[1:]))
         return {"cate_mean": mean, "cate_var": var, "ite_mean": each, "ite_var": none, "ite_sd": none[0, :, 0]}
@@ -77,19 +83,18 @@ class ArmSums(NamedTuple):
     x: Float[Array, "2 d"]
     y: Float[Array, "2"]
     people: Float[Array, "2"]
-    added: Float[Array, ""]
-    """Variance of the noise on each outcome."""
     sd: Float[Array, ""]
     """Of the noise on each sum of x and y."""
 
 
-def told(model: NoisedFamily, x: np.ndarray, w: np.ndarray, y: np.ndarray, added: float, draw: Draw) -> ArmSums:
-    """With noise: of each value 1/sd² is told. Counts are known."""
-    sd = model.options.sum_noise / np.sqrt(sum_noise.SHARES["effects"]) * sum_noise.part_of_site(model)
+def told(model: NoisedFamily, x: np.ndarray, w: np.ndarray, y: np.ndarray, draw: Draw) -> ArmSums:
+    """With noise: of each value 1/sd² is told. Counts are known. All of it at each site, masked or not: effects weigh a
+    site's sums by its own counts, so that sums over sites of many draws can be solved for each site's."""
+    sd = model.options.sum_noise / np.sqrt(sum_noise.SHARES["effects"])
     arms = np.stack([w == 0, w == 1]).astype(float)
     sums = arms @ np.column_stack([x, y])
     sums = sums + sd * draw(sums.size).reshape(sums.shape)
-    return ArmSums(*(on_device(part) for part in (sums[:, :-1], sums[:, -1], arms.sum(1), added, sd)))
+    return ArmSums(*(on_device(part) for part in (sums[:, :-1], sums[:, -1], arms.sum(1), sd)))
 
 
 @partial(jax.jit, static_argnames="model")
@@ -105,7 +110,7 @@ def site_effects(model: NoisedFamily, thetas: Float[Array, "L p"], betas: Float[
 
     def of_beta(theta: Theta, beta: Float[Array, "q"]) -> tuple[Array, Array]:
         levels, slopes = _straight(model, theta, beta)
-        noise = noise_sd(theta) ** 2 + told.added
+        noise = noise_sd(theta) ** 2
         own = jnp.linalg.inv(jnp.linalg.inv(sum_noise.own_variance(model, theta)) + jnp.diag(told.people / noise))
         gain = people[:, None] * (apart @ own / noise)[None]
         on_x = weights[:, :, None] * (slopes[1] - slopes[0])[None, None] - gain[:, :, None] * slopes[None]

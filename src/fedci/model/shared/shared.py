@@ -108,7 +108,12 @@ class SharedModel(Family):
     @property
     def noise_places(self) -> np.ndarray:
         """Where a vector θ holds the noise; nowhere, of an outcome that has none beside its likelihood."""
-        return _noise_places(self)
+        return _places(self, "noise")
+
+    @property
+    def dispersion_places(self) -> np.ndarray:
+        """Where it holds log r of a count; nowhere, of any other outcome."""
+        return _places(self, "dispersion")
 
 
 @lru_cache(maxsize=64)
@@ -151,8 +156,8 @@ def _unraveller(model: SharedModel) -> Callable[[Any], Theta]:
 
 
 @lru_cache(maxsize=64)
-def _noise_places(model: SharedModel) -> np.ndarray:
-    marked = {name: jax.tree.map(lambda leaf, name=name: np.full(np.shape(leaf), name == "noise"), part)
+def _places(model: SharedModel, part_of: str) -> np.ndarray:
+    marked = {name: jax.tree.map(lambda leaf, name=name: np.full(np.shape(leaf), name == part_of), part)
               for name, part in _means(model).items()}
     return np.flatnonzero(_vector(marked))
 

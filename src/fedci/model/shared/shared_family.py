@@ -201,15 +201,16 @@ class SharedFamily(SharedModel):
         return Answer({"gradient": gradient, "failed": 0}, self.options.jitter, memory)
 
     def units(self, ask: Ask, people: int) -> dict[str, np.ndarray]:
-        """T ≤ Σ_i z_i z_iᵀ/σ², and z is of size 1: n/σ² of each draw. Of rows of 0 and 1 σ = 1.
-        Slopes grow with n too."""
+        """T ≤ Σ_i z_i z_iᵀ/σ², and z is of size 1: n/σ² of each draw. Of rows of 0 and 1 σ = 1; of a count ω is about
+        μr/(μ + r), below r. Slopes grow with n too."""
         if ask.name == PULL_BACK:
             return {"gradient": np.asarray(max(1.0, people / MANY_SLOPES))}
         if ask.name != STATISTICS:
             return {}
         noise = ask.arrays["thetas"][:, self.noise_places]
         if not noise.size:
-            most = np.full(len(noise), float(people))
+            log_size = ask.arrays["thetas"][:, self.dispersion_places].sum(1)  # 0 of rows of 0 and 1
+            most = people * np.exp(np.maximum(log_size, 0.0))
         elif self.arms > 2:
             most = np.array([people / np.min(np.asarray(noise_sd({"noise": own}, self.arms))) ** 2 for own in noise])
         else:

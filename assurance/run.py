@@ -259,7 +259,8 @@ def made(todo: dict[str, Callable[[], Row]], jobs: int) -> Iterator[Row]:
     """Rows as they come to an end, `jobs` at a time: each is a process of its own. The longest begins first."""
     threads = itertools.count()
     with ThreadPoolExecutor(jobs, initializer=lambda: on_core(next(threads), jobs)) as pool:
-        rows = [pool.submit(tried, what, todo[what]) for what in sorted(todo, key=lambda what: what != SOAK)]
+        longest_first = sorted(todo, key=lambda what: what not in (SOAK, MUTATIONS))
+        rows = [pool.submit(tried, what, todo[what]) for what in longest_first]
         try:
             for row in as_completed(rows):
                 yield row.result()

@@ -17,10 +17,11 @@ def run(tmp_path, monkeypatch):
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     monkeypatch.setattr(module, "SUITES", {name: [name] for name in "abcd"})
-    for name in ("FUZZED", "PEOPLE", "NOISED"):
+    for name in ("FUZZED", "SCRIPTS"):
         monkeypatch.setattr(module, name, {})
     monkeypatch.setattr(module, "tree", lambda: "0123456789ab")
     monkeypatch.setattr(module, "from_gram", lambda: module.Row(module.GRAM, 1, 1, "1 s"))
+    monkeypatch.setattr(module, "counted", lambda what, *script: module.Row(what, 1, 1, "1 s"))
     module.page_there = tmp_path / "page.md"
     return module
 
@@ -46,7 +47,7 @@ def test_two_rows_at_a_time_are_on_cores_of_their_own_and_the_page_keeps_its_ord
     monkeypatch.setattr(run, "SUITES", {name: [name] for name in "abc"})
     before = os.sched_getaffinity(0)
     assert not called(run, monkeypatch, "--jobs", "2")
-    assert list(run.written(run.page_there)) == ["a", "b", "c", run.GRAM]
+    assert list(run.written(run.page_there)) == ["a", "b", "c", run.GRAM, run.MUTATIONS]
     assert os.sched_getaffinity(0) == before
     assert len(cores) == 2
     assert all(len(core) == 1 for core in cores.values())
@@ -63,7 +64,8 @@ def test_a_row_that_breaks_is_lost_and_the_others_are_run(run, monkeypatch, jobs
     monkeypatch.setattr(run, "suite", suite)
     assert called(run, monkeypatch, "--jobs", jobs)
     rows = run.written(run.page_there)
-    assert {what: row.lost for what, row in rows.items()} == {"a": 0, "b": 1, "c": 0, "d": 0, run.GRAM: 0}
+    assert {what: row.lost for what, row in rows.items()} == {"a": 0, "b": 1, "c": 0, "d": 0, run.GRAM: 0,
+                                                            run.MUTATIONS: 0}
     assert rows["b"].note == "did not come to an end: RuntimeError: no report / was written"
 
 
@@ -89,4 +91,4 @@ def test_a_cut_leaves_whole_rows_and_missing_goes_on_from_there(run, monkeypatch
     monkeypatch.setattr(run, "kept", kept)
     assert not called(run, monkeypatch, "--missing", "--jobs", "2")
     assert set(made) == set("abcd") - there
-    assert list(run.written(run.page_there)) == ["a", "b", "c", "d", run.GRAM]
+    assert list(run.written(run.page_there)) == ["a", "b", "c", "d", run.GRAM, run.MUTATIONS]

@@ -47,7 +47,7 @@ def test_a_study_under_standard_finds_the_average_effect(under_standard):
     with pytest.raises(UsageError, match="stay at the site"):
         under_standard.ate(site="s0")
     assert "Realised effects are not told" in str(under_standard.summary())
-    assert "miss people where the true one bends" in " ".join(under_standard.warnings)
+    assert "miss people where the true one bends" in " ".join(under_standard.warnings())
 
 
 def test_slopes_of_the_effect_are_found(under_standard):

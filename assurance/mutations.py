@@ -306,7 +306,7 @@ PROTECTIONS = (
                "return part",
                "site/test_noising.py::test_what_leaves_has_the_noise_that_was_promised"),
     Protection("noise on sums of effects", "site/summing.py",
-               "x, t.w, y, t.added / s**2, draw)", "x, t.w, y, t.added / s**2, np.zeros)",
+               "x, t.w, y, draw)", "x, t.w, y, np.zeros)",
                "site/test_noising.py::test_what_leaves_has_the_noise_that_was_promised"),
     Protection("the clip of squares", "site/noising.py",
                "np.sum(np.clip(np.nan_to_num(x - centre), -cut, cut) ** 2, 0)",

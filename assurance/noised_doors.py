@@ -158,10 +158,10 @@ def effects_of_sums(heard: Heard, ask: Ask, colluding: Sequence[str]) -> tuple[n
     thetas, betas = (jnp.asarray(ask.arrays[name]) for name in ("thetas", "betas"))
     parts, known, nothing = [], 0.0, jnp.zeros((2, len(heard.unit)))
     for site in heard.honest(colluding):
-        people, noise = jnp.asarray(heard.people(site)), jnp.asarray(heard.own[site, "added"]["added"])
+        people = jnp.asarray(heard.people(site))
 
-        def of(sums: Any, people: Any = people, noise: Any = noise) -> Any:
-            told = noised_family.ArmSums(sums[:, :-1], sums[:, -1], people, noise, jnp.zeros(()))
+        def of(sums: Any, people: Any = people) -> Any:
+            told = noised_family.ArmSums(sums[:, :-1], sums[:, -1], people, jnp.zeros(()))
             return noised_family.site_effects(heard.model, thetas, betas, told)[0]
 
         parts.append(np.asarray(jax.jacfwd(of)(nothing)).reshape(-1, nothing.size))
@@ -238,5 +238,4 @@ def overheard(parties: Parties) -> Heard:
         table = parties.site(name).party.noisy
         rows = (np.column_stack([table.x, table.y]) - [*scales.x_mean, scales.y_mean]) / [*scales.x_sd, scales.y_sd]
         truth[name] = AtSite(rows, table.w)
-        own[name, "added"] = {"added": np.asarray(table.added / scales.y_sd**2)}
     return Heard(outcome.layout.model, parties.sites, truth, totals, own, scales)

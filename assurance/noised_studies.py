@@ -395,8 +395,7 @@ def expected(model: Any, heard: Heard, reference: tuple[np.ndarray, np.ndarray])
         total = 0.0
         for site in heard.honest(WORKS_WITH):
             some = np.concatenate([rng.choice(pool, int(n)) for pool, n in zip(pools, heard.people(site), strict=True)])
-            added = float(heard.own[site, "added"]["added"])
-            one = People(rows[some], arms[some], (), np.full((1, rows.shape[1]), FARTHEST), (added,))
+            one = People(rows[some], arms[some], (), np.full((1, rows.shape[1]), FARTHEST))
             total = total + np.asarray(sums(model, one, jnp.asarray(one.rows)))
         found.append(total)
     return np.mean(found, 0)

@@ -78,10 +78,9 @@ def people(count: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return (np.clip(x, -sum_noise.CLIP_X, sum_noise.CLIP_X), w, np.clip(y, -sum_noise.CLIP_Y, sum_noise.CLIP_Y))
 
 
-def told(model: Any, x: Any, w: Any, y: Any, cut: Any = FARTHEST, added: Any = 0.0) -> Any:
+def told(model: Any, x: Any, w: Any, y: Any, cut: Any = FARTHEST) -> Any:
     """[K] all that a site's people add to what is told, each number in sds of the noise that is owed; last the sums of
-    its arms. `cut`: of squares, in the column's sd at the site; products and arms have the model's own cuts. `added`:
-    variance of the noise on outcomes."""
+    its arms. `cut`: of squares, in the column's sd at the site; products and arms have the model's own cuts."""
     both, arms = jnp.column_stack([x, y]), jnp.stack([1.0 - w, w])
     x, y = cut_at(x, sum_noise.CLIP_X), cut_at(y, sum_noise.CLIP_Y)
     edge = jnp.broadcast_to(jnp.asarray(cut), both.shape)
@@ -89,7 +88,7 @@ def told(model: Any, x: Any, w: Any, y: Any, cut: Any = FARTHEST, added: Any = 0
     means = jnp.concatenate([jnp.sum(both[:, :-1], 0), arms @ both[:, -1]]) / owed(model, "means")
     by_arm = arms @ jnp.column_stack([x, y]) / owed(model, "effects")
     point = Point(model.ravel(model.ridge))
-    return jnp.concatenate([means, squares, _products(model, point, x, arms, y, added), by_arm.ravel()])
+    return jnp.concatenate([means, squares, _products(model, point, x, arms, y), by_arm.ravel()])
 
 
 def cut_at(values: Any, most: Any) -> Any:
@@ -101,14 +100,14 @@ OF_ARMS = 2 * (COLUMNS + 1)
 """The last numbers of `told`, of each site by itself."""
 
 
-def _products(model: Any, point: Point, x: Any, arms: Any, y: Any, added: Any = 0.0) -> Any:
-    """σ̂²·c·G·c/τ, its upper half: Σ f fᵀ less what the own levels take, Zᵀ the arms, all by σ̂²/(σ̂² + added)."""
+def _products(model: Any, point: Point, x: Any, arms: Any, y: Any) -> Any:
+    """σ̂²·c·G·c/τ, its upper half: Σ f fᵀ less what the own levels take, Zᵀ the arms. (σ̂² is of what is told of an
+    outcome, its noise with it.)"""
     f = columns(model, point, x, arms, y)
     noise, theta = _noise(model, point)
-    share, noise = noise / (noise + added), noise + added
     inner = noise * jnp.linalg.inv(sum_noise.own_variance(model, theta)) + jnp.diag(arms.sum(1))
     level = arms @ f
-    gram = share * (f.T @ f - level.T @ jnp.linalg.solve(inner, level))
+    gram = f.T @ f - level.T @ jnp.linalg.solve(inner, level)
     return upper(gram) / sum_noise.noise_of(model)
 
 
@@ -185,8 +184,6 @@ class People(NamedTuple):
     """Where sites end, but the last."""
     cuts: np.ndarray
     """[sites, d + 1] of squares."""
-    added: tuple[float, ...]
-    """Of each site, the variance of the noise on outcomes."""
 
 
 class Material(NamedTuple):
@@ -220,8 +217,7 @@ def material(heard: Heard, colluding: Sequence[str] = WORKS_WITH) -> Material:
     parts = [heard.truth[site] for site in honest]
     sds = np.stack([part.rows.std(0) for part in parts])
     whom = People(np.concatenate([part.rows for part in parts]), np.concatenate([part.arms for part in parts]),
-                  tuple(np.cumsum([len(part.arms) for part in parts])[:-1].tolist()), FARTHEST * sds,
-                  tuple(float(heard.own[site, "added"]["added"]) for site in honest))
+                  tuple(np.cumsum([len(part.arms) for part in parts])[:-1].tolist()), FARTHEST * sds)
     solved = np.concatenate([one.error.ravel() for one in solved_sums(heard, colluding).values()])
     of_arms = np.hypot(1.0, solved / owed(heard.model, "effects"))
     return Material(heard.model, whom, heard.numbers(colluding), np.append(noise_on(heard, sds), of_arms))
@@ -257,8 +253,8 @@ def admitted(sites: int = SITES, seed: int = 7, far: bool = True) -> Heard:
 
 def sums(model: Any, whom: People, rows: Any) -> Any:
     """[K] of all honest sites, and then each one's arms, in sds of the noise that is owed."""
-    parts = zip(jnp.split(rows, whom.ends), np.split(whom.arms, whom.ends), whom.cuts, whom.added, strict=True)
-    each = [told(model, part[:, :-1], jnp.asarray(w), part[:, -1], cut, added) for part, w, cut, added in parts]
+    parts = zip(jnp.split(rows, whom.ends), np.split(whom.arms, whom.ends), whom.cuts, strict=True)
+    each = [told(model, part[:, :-1], jnp.asarray(w), part[:, -1], cut) for part, w, cut in parts]
     return jnp.concatenate([sum(one[:-OF_ARMS] for one in each), *(one[-OF_ARMS:] for one in each)])
 
 
@@ -382,7 +378,7 @@ def attack_each(task: Material, of: int, starts: int, noise: float = 1.0, seed: 
 def alone(task: Material, site: int, begin: int, end: int) -> Material:
     """Of one site, all others known: what they add taken away."""
     whom, places = task.whom, np.arange(len(task.numbers))
-    here = People(whom.rows[begin:end], whom.arms[begin:end], (), whom.cuts[site:site + 1], whom.added[site:site + 1])
+    here = People(whom.rows[begin:end], whom.arms[begin:end], (), whom.cuts[site:site + 1])
     summed = len(places) - OF_ARMS * len(whom.cuts)
     mine = np.concatenate([places[:summed], summed + OF_ARMS * site + np.arange(OF_ARMS)])
     rest = np.asarray(sums(task.model, whom, jnp.asarray(whom.rows)))[mine] - np.asarray(

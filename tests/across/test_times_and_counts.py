@@ -74,7 +74,8 @@ def test_other_presets_a_control_and_noise_are_refused():
 @pytest.mark.parametrize(("change", "outcome", "told"), [
     ({"days": -1.0}, TIMED, "'days' is negative"), ({"days": np.nan}, TIMED, "'days' has no value"),
     ({"falls": 0.5}, COUNTED, "holds no counts"), ({"years": 0.0}, COUNTED, "'years' is 0"),
-    ({"died": "dead"}, TIMED, "values = { yes = 1, no = 0 }"), ({"drug": "given"}, TIMED, 'treated = "…"')])
+    ({"died": "dead"}, TIMED, "values = { yes = 1, no = 0 }"),
+    ({"drug": "given"}, TIMED, 'treatment = { name = "drug", treated = … }')])
 def test_columns_that_do_not_fit_are_named(change, outcome, told):
     with pytest.raises(DataError, match=told):
         Source("lyon", table(0).assign(**change)).read(plan(outcome))

@@ -201,14 +201,14 @@ def without_noise(told, name, run):
         return np.sum(np.clip(both - np.append(ask.arrays["x_mean"], ask.arrays["y_mean"]), -cut, cut) ** 2, 0)
     ready, (x, y) = run.prepared, units_of_one(told)[1]
     if name == "AskProducts":
-        rows = ready.model.rows(x, t.w, y, np.asarray(ready.rows.u), 0, t.added / ready.units.y_sd**2)
+        rows = ready.model.rows(x, t.w, y, np.asarray(ready.rows.u), 0)
         return ready.model.answer(name, ask.arrays, rows, None).sums
     return noised_effects(run, x, y, np.zeros)
 
 
 def noised_effects(run, x, y, draw):
     ready, t = run.prepared, run.table
-    found = ready.model.noised_effects(run.course.asked[1].arrays, x, t.w, y, t.added / ready.units.y_sd**2, draw)
+    found = ready.model.noised_effects(run.course.asked[1].arrays, x, t.w, y, draw)
     return found["cate_mean"] * ready.units.y_sd ** POWERS["cate_mean"]
 
 

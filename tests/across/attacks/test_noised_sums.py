@@ -96,8 +96,7 @@ def everybody(count):
     """`count` of each arm at each of three sites, untreated and treated in turn."""
     parts = [attack.people(count, k) for k in range(3)]
     rows = np.concatenate([np.column_stack([x, y]) for x, _, y in parts])
-    return attack.People(rows, np.concatenate([w for _, w, _ in parts]), (2 * count, 4 * count), np.full((3, 6), 4.0),
-                         (0.0,) * 3)
+    return attack.People(rows, np.concatenate([w for _, w, _ in parts]), (2 * count, 4 * count), np.full((3, 6), 4.0))
 
 
 def test_people_of_an_arm_and_site_are_paired_and_others_are_not():

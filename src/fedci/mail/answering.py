@@ -149,7 +149,7 @@ def rebuild(site: SiteParty, asked: Message) -> None:
     if is_refuters(asked.run) and (rows := party.kept_rows(own, behind(asked.run))) is not None:
         site.site.restore_linkage(rows)
     before = [entry for entry in entries if entry["run"] == asked.run and entry["round"] < asked.round
-              and entry["reply"] not in (NOTE, REFUSAL)]
+              and (entry["reply"] not in (NOTE, REFUSAL) or replay.passed(entry))]
     if not before:
         return
     start, linked = site.site.run, partial(party.kept_rows, own)

@@ -173,18 +173,29 @@ class Door:
             request = self._read(data)
             run, reply, back = self._answered(request, digest)
         except FedciError as problem:
-            reply, reason = self._refused(request, problem)
+            run, (reply, reason) = self._passed(request, digest), self._refused(request, problem)
         except Exception as problem:
-            reply, reason = self._failed(request, problem)
+            run, (reply, reason) = self._passed(request, digest), self._failed(request, problem)
         back = back or encode(reply)
         self.tied()
-        if request is not None and not isinstance(reply, Refusal) and phase_of(request) != replay.LINKAGE:
+        moves = not isinstance(reply, Refusal) or run is not self.site.run
+        if request is not None and moves and phase_of(request) != replay.LINKAGE:
             replay.keep(self.folder, request, data)
         self._record(request, digest, reply, back, run)
         self._tell(Event(phase=self.memory.phase(request), request=_name(request), run=reply.run, round=reply.round,
                          reply=_name(reply), bytes_in=len(data), bytes_out=len(back),
                          seconds=time.perf_counter() - start, reason=reason))
         return back
+
+    def _passed(self, request: Message | None, digest: str) -> Run:
+        """The site's run after a refusal: past a diagnostic of its own run that was next; else as it was."""
+        try:
+            if request is not None:
+                self.memory.check(request, digest, self.site.party.agreed.runs)
+                return self.site.passed(request)
+        except Exception as problem:
+            self._log(request, wordless(problem))
+        return self.site.run
 
     def _read(self, data: bytes) -> Message:
         """The request; MessageError before anything of it is used, where it is none for this site."""
@@ -248,9 +259,9 @@ class Door:
         if self.site.party.accountant is not None and not again:
             self.site.party.accountant.add_numbers(reply.run, numbers({"sums": line.sums}))
         entry = self.ledger.append(line)
+        self.site.run = run
         if isinstance(reply, Refusal):
             return
-        self.site.run = run
         self.memory.learn(entry)
         self._last = digest, back
 

@@ -9,6 +9,7 @@ differs is named. Linkage is not answered again, for its keys are destroyed: whi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -69,6 +70,7 @@ def replayed(folder: Path, entries: Sequence[Entry], site: Site,
     said: dict[str, str] = {}
     for entry in entries:
         if entry["reply"] in (NOTE, REFUSAL):
+            _pass(folder, entry, site)
             continue
         line = Line(entry["n"], entry["request"], _verdict(folder, entry, site, linked, said))
         yield line
@@ -83,7 +85,8 @@ def resumed(folder: Path, entries: Sequence[Entry], site: Site, linked: Linked,
     that `entries` may leave rounds out."""
     said: dict[str, str] = {}
     for entry in entries:
-        if _is_linkage(entry) and linked(entry["run"]) is not None:
+        if passed(entry) or _is_linkage(entry) and linked(entry["run"]) is not None:
+            _pass(folder, entry, site)
             continue
         verdict = _recomputed(folder, entry, site, linked, said)
         if verdict != SAME:
@@ -91,6 +94,22 @@ def resumed(folder: Path, entries: Sequence[Entry], site: Site, linked: Linked,
         if entry["request"] == Hello.__name__ and not (site.run.course and site.run.course.places):
             site.restore_places(places)
     return None
+
+
+def passed(entry: Entry) -> bool:
+    """Whether it is a refusal that a study goes on from: the site's course went on too, by the request that is kept."""
+    row = REQUESTS.get(entry["request"])
+    return entry["reply"] == REFUSAL and row is not None and row.optional
+
+
+def _pass(folder: Path, entry: Entry, site: Site) -> None:
+    """As it did then; what is not kept, or followed no more, shows at the next answer."""
+    if not passed(entry):
+        return
+    with suppress(OSError, FedciError):
+        data = kept(folder, entry["run"], entry["round"]).read_bytes()
+        if sha256(data) == entry["request_sha256"]:
+            site.run = site.passed(decode(data))
 
 
 def _is_linkage(entry: Entry) -> bool:

@@ -3,7 +3,7 @@
     Hello → (linkage) → (keys of the secure sums) → Step … Step
 
 `answer` is the one door: whatever leaves the site leaves through it. Where the site stands is one frozen `run`, and an
-answer is a step from it to the next; a refusal is no step.
+answer is a step from it to the next; a refusal is none, but that the course goes on past a diagnostic.
 """
 
 from __future__ import annotations
@@ -62,6 +62,7 @@ class Site:
             run, reply = self.answered(self.run, request)
             self.run = self.admitted(run, request)
         except FedciError as problem:
+            self.run = self.passed(request)
             return Refusal(request.run, request.round, self.name, problem.code, str(problem))
         return reply
 
@@ -73,6 +74,16 @@ class Site:
         if handler is None:
             raise SiteError(f"site '{self.name}' does not answer a {type(request).__name__}")
         return handler(self.party, run, request)
+
+    def passed(self, request: Message) -> Run:
+        """The run after a request that was refused. Where a study can do without the answer, its course goes on here as
+        at the other sites: the next step could not be followed from where this site stood before."""
+        if request.site != self.name or not isinstance(request, Step) or not row_of(request).optional:
+            return self.run
+        try:
+            return summing.passed(self.party, self.run, request)
+        except FedciError:
+            return self.run
 
     def admitted(self, run: Run, request: Message) -> Run:
         """The run whose people the site's accountant lets be told of, by the answer to this request, and remembers: the

@@ -86,6 +86,13 @@ def step(party: Party, run: Run, request: Step) -> tuple[Run, Reply]:
     return _masked(run, run.sums, request, ask, part, own)
 
 
+def passed(party: Party, run: Run, request: Step) -> Run:
+    """The run after the next step of the course, unanswered."""
+    course = required(party.name, run.course, "a handshake")
+    course, _ = course.followed(request, lambda *exchange: _sum_before(party.name, run, request, *exchange))
+    return replace(run, course=course)
+
+
 def _masked(run: Run, sums: SiteSums, request: Step, ask: Ask, part: Part,
             own: dict[str, np.ndarray]) -> tuple[Run, Reply]:
     ready, effects = run.prepared, _is_of_effects(ask)

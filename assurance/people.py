@@ -295,13 +295,13 @@ def control_outcomes(quick: bool) -> Row:
     with met(planned(rows, policy=policy, options=MANY), rows) as parties:
         heard = listened(parties)
     error = _rms(attack.outcomes(heard, np.arange(len(heard.fit.thetas))), heard.outcomes)
-    return Row("", 1, int(error > 0.01),
+    return Row("", 1, int(error > 0.05),  # sums under masks are rounded, and hold no more
                f"δ = 0, limit off: rms error {error:.1e} sd of {len(heard.outcomes)} outcomes")
 
 
 def two_values(quick: bool) -> Row:
     """Everybody's ỹ is solved for: whoever was flipped is taken for the other value, and nobody knows who was."""
-    rows = {name: table.assign(y=(table.y - table.w > 2.54).astype(float))
+    rows = {name: table.assign(y=np.where(table.y - table.w > 2.54, 7.0, 5.0))
             for name, table in tables((60, 60, 60)).items()}
     with met(planned(rows, policy=NO_LIMIT | {"min_cell": 5}, options=MANY), rows) as parties:
         heard = listened(parties)

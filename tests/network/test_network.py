@@ -277,3 +277,19 @@ def test_with_a_quorum_the_study_goes_on_without_a_site_that_left_and_names_who_
     assert "oslo" not in found.traffic
     assert [row.name for row in found.diagnostics.refuters] == ["placebo"]
     rehearsal.compare(made.out, made.study, {site: made.tables[site] for site in ("lyon", "turin")}, found)
+
+
+@pytest.mark.slow
+def test_a_study_of_few_exchanges_is_that_of_one_process(tmp_path):
+    """No point travels: coordinator and sites work each out in processes of their own, and come to the same. Without
+    linkage's and the diagnostics' exchanges eight are left, each of which opens a sum."""
+    with network(tmp_path, preset="few", policy=MASKED, diagnostics={"enabled": False}) as made:
+        made.start_all()
+        made.wait_end()
+        made.wait_sites()
+        found = Result.load(made.out / "result")
+        entries = ledger.read(made.kit("lyon").folder)
+    rehearsal.compare(made.out, made.study, made.tables, found)
+    rounds = made.study.fit_options().optimiser.rounds
+    steps = [entry["request"] for entry in entries if "masked" in entry["sums"]]
+    assert steps == ["AskColumns", "AskMoments", *["AskProducts"] * rounds, "AskSharedEffects"]

@@ -11,10 +11,8 @@ Sums of effects are linear in each site's noised sums of its arms: of many draws
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -195,16 +193,6 @@ def planned(sites: Sequence[str], **changes: Any) -> Study:
     given: dict[str, Any] = {"treatment": "w", "outcome": "y", "covariates": COVARIATES, "policy": "standard",
                              "preset": "few", "options": {"prediction": {"draws": DRAWS}}}
     return Study(**(given | {"sites": tuple(sites)} | changes))
-
-
-@contextmanager
-def met(study: Study, rows: Mapping[str, pd.DataFrame], stores: Path | None = None, **more: Any) -> Iterator[Parties]:
-    with tempfile.TemporaryDirectory() as folder:
-        parties = Parties(study, rows, Path(folder), stores, **more)
-        try:
-            yield parties
-        finally:
-            parties.close()
 
 
 @contextmanager

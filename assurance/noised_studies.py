@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import noised_doors
 import numpy as np
 import pandas as pd
-from noised_doors import Heard, met, owed, squares_owed
+from noised_doors import Heard, owed, squares_owed
 from noised_sums import (
     LITTLE,
     OF_ARMS,
@@ -34,23 +34,17 @@ from noised_sums import (
     sums,
     told_row,
 )
-from people import Liar, _cohort, _false_sum, _renamed, _silent, _tried
-from people_sites import Parties
+from people import Liar, _cohort, _false_sum, _job, _renamed, _silent, _tried
+from people_sites import Parties, met
 
-from fedci import Source, Study
+from fedci import Study
 from fedci.coordinator.coordinator import run_study
 from fedci.model.shared import sum_noise
 from fedci.model.shared.dictionary import Point
-from fedci.privacy.agreement import Credentials, witness_key
+from fedci.privacy.agreement import witness_key
 from fedci.privacy.tokens import witnesses
-from fedci.protocol.codec import decode, encode
-from fedci.protocol.messages import AskLinkKey, AskTokens, Exclude, Hello, Message, Reply, Step, Tokens
-from fedci.site import accountant
-from fedci.site.door import Door
-from fedci.site.ledger import Ledger
+from fedci.protocol.messages import AskLinkKey, AskTokens, Exclude, Message, Reply, Step, Tokens
 from fedci.site.noising import FARTHEST
-from fedci.site.site import Site
-from fedci.version import __version__
 
 TWO: dict[str, Any] = {"a": {}, "b": {}}
 QUICK = {"prediction": {"draws": 8}}
@@ -294,17 +288,6 @@ def _steps(run: str) -> Iterator[Step]:
     none = np.zeros(2)
     yield Step(run, 6, "a", "AskMeans", {name: none for name in ("withheld", "varies", "incomplete", "gaps_withheld")}
                | {"varies": np.ones(2)})
-
-
-def _job(study: Study, table: pd.DataFrame, folder: Path, key: bytes, run: str,
-         *requests: Message) -> list[tuple[Message, np.ndarray]]:
-    """(answer, rows that take part) of each request, in a new kit of the same site."""
-    with Ledger(folder / run) as ledger:
-        account = accountant.opened(folder / "store", ledger.entries)
-        site = Site(study, Source("a", table).read(study), Credentials(key), account)
-        door = Door(site, ledger, folder / run)
-        hello = Hello(run, 1, "a", __version__, study.hash(), {"a": True})
-        return [(decode(door.answer(encode(request))), site.run.rows) for request in (hello, *requests)]
 
 
 # --- memberships

@@ -34,6 +34,7 @@ import noised_doors
 import numpy as np
 import pandas as pd
 from noised_doors import Heard, owed, solved_sums, squares_owed, upper
+from people_sites import met
 from scipy.optimize import least_squares, linear_sum_assignment, minimize
 from scipy.stats import norm
 
@@ -239,7 +240,7 @@ def from_doors(treated: int, untreated: int, noise: float = SUM_NOISE, sites: in
     as_it_is = noise == SUM_NOISE
     policy = "standard" if as_it_is else {"name": "simulation", "sum_noise": noise, "secure_sum": "auto"}
     study = noised_doors.planned(tuple(rows), policy=policy)
-    with nullcontext() if as_it_is else unrefused(), noised_doors.met(study, rows) as parties:
+    with nullcontext() if as_it_is else unrefused(), met(study, rows) as parties:
         return noised_doors.overheard(parties)
 
 

@@ -14,8 +14,7 @@ import math
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,7 +24,7 @@ import pandas as pd
 import people_attack as attack
 import people_told
 from gram_attack import score, spread_over
-from people_sites import FEW, MANY, NO_LIMIT, Heard, Parties, followed, listened, people, planned, tables
+from people_sites import FEW, MANY, NO_LIMIT, Heard, Parties, followed, listened, met, people, planned, tables
 from people_told import Listener
 from run import PEOPLE
 
@@ -58,17 +57,6 @@ class Row(NamedTuple):
     """People, answers or outcomes that were tried for."""
     recovered: int
     note: str
-
-
-@contextmanager
-def met(study: Study, rows: dict[str, pd.DataFrame], stores: Path | None = None, **more: Any) -> Iterator[Parties]:
-    """Parties in a folder that is gone afterwards."""
-    with tempfile.TemporaryDirectory() as folder:
-        parties = Parties(study, rows, Path(folder), stores, **more)
-        try:
-            yield parties
-        finally:
-            parties.close()
 
 
 ALLOWED: dict[str, Any] = {"name": "custom", "numbers_per_person": 0.3}

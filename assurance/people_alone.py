@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from people import WHOLE, met
-from people_sites import NO_LIMIT, listened, planned, tables
+from people import WHOLE
+from people_sites import NO_LIMIT, listened, met, planned, tables
 from people_told import KINDS, left
 
 COLUMNS: Mapping[str, Callable[[np.ndarray, np.random.Generator], np.ndarray]] = {

@@ -6,7 +6,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -147,3 +149,14 @@ def _prepared(site: Site) -> Any:
     if site.run.prepared is None:
         raise RuntimeError("no fit was heard")
     return site.run.prepared.rows
+
+
+@contextmanager
+def met(study: Study, rows: Mapping[str, pd.DataFrame], stores: Path | None = None, **more: Any) -> Iterator[Parties]:
+    """Parties in a folder that is gone afterwards."""
+    with tempfile.TemporaryDirectory() as folder:
+        parties = Parties(study, rows, Path(folder), stores, **more)
+        try:
+            yield parties
+        finally:
+            parties.close()

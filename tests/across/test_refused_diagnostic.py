@@ -5,6 +5,8 @@ import pytest
 
 from fedci.coordinator.coordinator import run_study
 from fedci.errors import NumericalError
+from fedci.protocol.codec import decode, encode
+from fedci.protocol.messages import Refusal, Step
 from fedci.protocol.requests import diagnostic
 from fedci.site import replay, summing
 from fedci.site.ledger import NOTE, REFUSAL
@@ -73,9 +75,6 @@ def test_a_request_that_is_none_of_the_course_moves_nothing(agreed, tmp_path):
     run_study(engine, agreed)
     door = engine.doors["oslo"]
     before = door.site.run
-    from fedci.protocol.codec import decode, encode
-    from fedci.protocol.messages import Refusal, Step
-
     last = max(door.memory.answered)
     for run, number in ((before.name, last + 1), (before.name, 1), ("another", last + 1)):
         told = decode(door.answer(encode(Step(run=run, round=number, site="oslo", name=diagnostic("outcome"),

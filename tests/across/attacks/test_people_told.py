@@ -11,8 +11,7 @@ sys.path.append(str(Path(__file__).parents[3] / "assurance"))
 
 import people_attack as attack  # noqa: E402
 import people_told as told_of  # noqa: E402
-from people import met  # noqa: E402
-from people_sites import FEW, NO_LIMIT, followed, planned, tables  # noqa: E402
+from people_sites import FEW, NO_LIMIT, followed, met, planned, tables  # noqa: E402
 
 LOW = {"min_rows": 10, "min_arm_rows": 3, "override_reason": "a test", "statistics_per_row": 9.0,
        "max_parameters_per_row": 9.0, "min_cell": 0}

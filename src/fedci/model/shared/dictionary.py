@@ -17,6 +17,7 @@ pooled function, and for all roots and noise; in θ_f what is missed of the fitt
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from typing import NamedTuple
 
@@ -52,13 +53,17 @@ EFFECT_LANDMARKS = 8
 """Of the pooled function of e: the arm with treatment has the columns of b's too, and e is seen near their span."""
 
 
-class Point(NamedTuple):
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Point:
     """Where a dictionary is exact."""
 
     vector: Float[Array | np.ndarray, "p"]
     """θ̂."""
     coefficients: Float[Array | np.ndarray, "2 b"] | None = None
     """β̂_a of each arm on ω(x; θ̂); none: not known yet."""
+    turned: bool = field(default=False, metadata={"static": True})
+    """Whether directions have tangents."""
 
     @property
     def packed(self) -> np.ndarray:
@@ -92,6 +97,8 @@ class Dictionary(SharedFamily):
 
     tangents = True
     """Whether β̂ is known."""
+    turned = False
+    """Whether directions have tangents."""
 
     @property
     def layout(self) -> Layout:
@@ -113,6 +120,12 @@ class Dictionary(SharedFamily):
         return theta | {"coefficients": vector[super().size:].reshape(2, self.plain.width)}
 
 
+class Turned(Dictionary):
+    """Of a point near the top."""
+
+    turned = True
+
+
 class First(Dictionary):
     """Of a point of which nothing is known: ω alone, and θ̂ in place of θ. A = 0 there, and hinges are levels."""
 
@@ -120,14 +133,14 @@ class First(Dictionary):
 
 
 @lru_cache(maxsize=64)
-def of(model: SharedModel, tangents: bool) -> Dictionary:
-    kind = Dictionary if tangents else First
+def of(model: SharedModel, tangents: bool, turned: bool = False) -> Dictionary:
+    kind = (Turned if turned else Dictionary) if tangents else First
     return kind(options=model.options, covariates=model.covariates, described=model.described, sites=model.sites,
                 outcome=model.outcome, intervals=model.intervals)
 
 
 def at(model: SharedModel, point: Point) -> Dictionary:
-    return of(model, point.coefficients is not None)
+    return of(model, point.coefficients is not None, point.turned)
 
 
 @lru_cache(maxsize=64)
@@ -138,7 +151,7 @@ def _plain(model: Dictionary) -> Layout:
 @lru_cache(maxsize=64)
 def _layout(model: Dictionary) -> Layout:
     with jax.ensure_compile_time_eval():  # it may be asked for first while something is traced
-        return Layout((*_as_they_stand(model), *((*_shaped(model), *_bent(model)) if model.tangents else ())))
+        return Layout((*_as_they_stand(model), *((*(_turned if model.turned else _shaped)(model), *_bent(model)) if model.tangents else ())))
 
 
 def _as_they_stand(model: Dictionary) -> Iterator[Block]:
@@ -175,6 +188,24 @@ def _shaped(model: Dictionary) -> Iterator[Block]:
 
     if count := model.options.directions * model.covariates:
         yield _of_arms("shapes", count, columns, np.array([True, True]))
+
+
+def _turned(model: Dictionary) -> Iterator[Block]:
+    """x·g′_a(t_k) of each arm, g_a what the point has along the direction."""
+    for arm in (0, 1):
+        if count := model.options.directions * model.covariates:
+            yield _of_arms(f"turns {arm}", count, partial(_turns, model.plain, arm), np.arange(2) == arm)
+
+
+def _turns(plain: Layout, arm: int, theta: Theta, points: Points) -> Float[Array, "n f"]:
+    beta = theta["coefficients"][arm]
+
+    def along(t: Float[Array, "n K"]) -> Float[Array, ""]:
+        moved = replace(points, t=t)
+        return sum(jnp.sum(block.columns(theta, moved) @ beta[plain.columns[block.name]]) for block in plain.blocks
+                   if _has_direction(block))
+
+    return jnp.concatenate([points.x * slope[:, None] for slope in jax.grad(along)(points.t).T], 1)
 
 
 def _bent(model: Dictionary) -> Iterator[Block]:

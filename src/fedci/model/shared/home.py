@@ -158,8 +158,8 @@ def bound(model: SharedModel, thetas: Float[Array, "L p"], total: Products, by: 
 
 
 def ascend(model: SharedModel, q: np.ndarray, total: Products, by: Span, point: Point, people: Scalar,
-           normals: Float[np.ndarray, "L p"], steps: int) -> tuple[float, np.ndarray]:
-    """(the bound, q) at its top, or after so many steps; o held."""
+           normals: Float[np.ndarray, "L p"], steps: int) -> tuple[float, float, np.ndarray]:
+    """(the bound at q; the bound and q at its top, or after so many steps); o held."""
     held = np.zeros(model.size, bool)
     held[own_places(model)] = True
 
@@ -171,7 +171,7 @@ def ascend(model: SharedModel, q: np.ndarray, total: Products, by: Span, point: 
         return -value, np.where(np.tile(held, 2), 0.0, -slope)
 
     found = minimize(less, q, jac=True, method="L-BFGS-B", options={"maxiter": steps, "maxcor": 20})
-    return -float(found.fun), np.asarray(found.x)
+    return -less(q)[0], -float(found.fun), np.asarray(found.x)
 
 
 def with_own_step(model: SharedModel, q: np.ndarray, at: np.ndarray, before: np.ndarray,

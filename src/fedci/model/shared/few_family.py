@@ -163,10 +163,12 @@ class FewFamily(SharedFamily):
                    series: OwnSeries) -> tuple[float, float, np.ndarray]:
         """(the bound at the point, at the end, q) after a message that was not the first."""
         total, by = self.spanned(now, people)
-        steps = home.STEPS[min(now.number - 2, len(home.STEPS) - 1)]
+        late, here = now.number - 2, np.asarray(now.point.vector)
+        steps, far = home.STEPS[min(late, len(home.STEPS) - 1)], home.FAR[min(late, len(home.FAR) - 1)]
         found, value, after = home.ascend(self, q, total, by, now.point, float(people), normals, steps)
-        here, there = np.asarray(now.point.vector), np.asarray(last.point.vector)
-        return found, value, home.with_own_step(self, after, here, there, series)
+        told, own = (jax.tree.map(lambda part: part[0], self._laws(message, here[None], people))
+                     for message in (last, now))
+        return found, value, home.with_own_step(self, after, here, home.under(series, told, own), series, far)
 
     def after_first(self, now: Told, people: int, normals: np.ndarray) -> tuple[float, float, np.ndarray]:
         """(the bound, again, q) after the first message: where the fit starts."""

@@ -7,7 +7,7 @@ A round of the fit asks for T, v, c, l at each draw of θ. Here a site tells onc
 
 β̂_a the coefficients of arm a at the point. A direction that turns adds x·g′(t_k), whatever the function g along it came
 to so far, which is little while the direction is wrong; with x itself, s gives any slope from one side of 0 to the
-other. While no β̂ is known, F = ω. Of e's pooled function ω has fewer landmarks here. F̃ is a
+other. Near the top g_a is known, and x·g_a′(t_k) stands in place of x·s(2t_k): as many columns. While no β̂ is known, F = ω. Of e's pooled function ω has fewer landmarks here. F̃ is a
 basis like any other (`Dictionary`), so a site's rows have its products in the form in which they are held. Whoever has
 ΣG works out T, v, c, l at any θ with the same own function: ω(x; θ) ≈ W_aᵀF_a(x), W_a by least squares over a Latin
 hypercube of nobody (no data), and T = BᵀGB σ̂²/σ², B the columns of W by the arms' roots. At θ̂ it is exact but for e's

@@ -1,7 +1,8 @@
 """The model `shared` fitted in a handful of exchanges: each tells the products of a dictionary, and the fit is at home.
 
     AskProducts(θ̂)              → G of ω alone at a θ̂ with A = 0: ridge regressions, where the fit starts
-    AskProducts(θ̂, β̂) …         → G at the point, and a series of the own functions' scales   (`dictionary`, `home`)
+    AskProducts(θ̂, β̂) …         → G at the point, and a series of the own functions' scales   (`dictionary`, `home`);
+                                  from the fourth on directions have tangents
     AskSharedEffects(θ, β)      → sums of effects
 
 Between two of them every party runs the same fit on what was told (`home.ascend`); in one process it is run once. What
@@ -33,8 +34,9 @@ PRODUCTS = "AskProducts"
 TURNED = 4
 """The first message in which directions have tangents: before, the functions along them are not known yet."""
 FALL = 5.0
-"""Nats by which the bound after a message may lie below the one before: about what linearised models promise too much.
-Where it is lower, the step to the message's point led away."""
+"""Nats by which the bound at a message's point may lie below that at the point of the one before: about what it is
+known to, away from its point. Where it is lower, the step led away. What an ascent promises is no measure: nothing
+would be as good again."""
 
 
 class Told(NamedTuple):
@@ -109,7 +111,7 @@ class FewFamily(SharedFamily):
         return value, np.frombuffer(q), now._replace(value=found).packed
 
     def _is_worse(self, value: float, before: Told, last: bool) -> bool:
-        """The first message has no bound, and what rests on the nearest Gaussian is none."""
+        """`value`: at the message's point. The first message has no bound, and what rests on the nearest Gaussian is none."""
         return before.number > 1 and not (last and self.is_bounded) and value < before.value - FALL
 
     def _back(self, query: np.ndarray, told: Told, last: bool) -> np.ndarray:
@@ -147,7 +149,7 @@ class FewFamily(SharedFamily):
         """From its packed form."""
         if not anchor.size:
             return None
-        turned = anchor[1] > 0
+        turned = bool(anchor[1])
         by = dictionary.of(self, anchor[0] > 1, turned)
         shapes = evidence.shapes(by, 1)
         ends = np.cumsum([3, self.size, by.size - self.size, *(int(np.prod(shape)) for shape in shapes.values())])
@@ -171,7 +173,7 @@ class FewFamily(SharedFamily):
         return found, value, home.with_own_step(self, after, here, home.under(series, told, own), series, far)
 
     def after_first(self, now: Told, people: int, normals: np.ndarray) -> tuple[float, float, np.ndarray]:
-        """(the bound, again, q) after the first message: where the fit starts."""
+        """(the bound, that again, q) after the first message: where the fit starts."""
         total, by = self.spanned(now, people)
         value, beta = home.ridge(self, total, by, now.point, float(people))
         return value, value, home.beginning(self, beta)

@@ -103,7 +103,8 @@ def test_all_parties_of_a_process_fit_once_and_others_come_to_the_same(clear):
 
 
 def test_a_step_that_led_away_is_taken_back(clear, monkeypatch):
-    """The last message finds a far lower bound at its point: effects rest on the one before, with the own functions it has."""
+    """The last message finds a far lower bound at its point: effects rest on the one before, with the own functions it
+    has."""
     ascended, seen = few_family._ascended, {}
 
     def fallen(model, *asked):

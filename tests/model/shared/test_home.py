@@ -86,7 +86,8 @@ def test_the_same_law_says_the_same(rows, series):
 
 
 def test_slopes_that_the_two_functions_tell_are_exact():
-    """Of ∂ℓ = c + f b the expectation under both laws is known: E f = (0, ½ tr B), and E′f by many draws of N(m′, P′⁻¹)."""
+    """Of ∂ℓ = c + f b the expectation under both laws is known: E f = (0, ½ tr B), and E′f, here by many draws of
+    N(m′, P′⁻¹)."""
     rng, q = np.random.default_rng(2), 4
     roots = [np.tril(rng.standard_normal((q, q)), -1) * 0.3 + np.eye(q) * scale for scale in (1.0, 1.3)]
     laws = [BetaLaw(0.4 * rng.standard_normal(q), root) for root in roots]

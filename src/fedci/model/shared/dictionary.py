@@ -5,13 +5,14 @@ A round of the fit asks for T, v, c, l at each draw of θ. Here a site tells onc
     F_a(x) = [ ω(x; θ̂),  x·s(2t_k),  ∂(ωᵀβ̂_a)/∂θ_f ]   θ_f: relevances and scales of the pooled covariance; s logistic
     F̃_i = (F_0(x_i)(1 − w_i), F_1(x_i)w_i)         G = [F̃, y]ᵀC(θ̂)⁻¹[F̃, y],   log|C(θ̂)|
 
-β̂_a the coefficients of arm a at the point. A direction that turns adds x·g′(t_k), whatever the function g along it came
-to so far, which is little while the direction is wrong; with x itself, s gives any slope from one side of 0 to the
-other. Near the top g_a is known, and x·g_a′(t_k) stands in place of x·s(2t_k): as many columns. While no β̂ is known, F = ω. Of e's pooled function ω has fewer landmarks here. F̃ is a
-basis like any other (`Dictionary`), so a site's rows have its products in the form in which they are held. Whoever has
-ΣG works out T, v, c, l at any θ with the same own function: ω(x; θ) ≈ W_aᵀF_a(x), W_a by least squares over a Latin
-hypercube of nobody (no data), and T = BᵀGB σ̂²/σ², B the columns of W by the arms' roots. At θ̂ it is exact but for e's
-pooled function, and for all roots and noise; in θ_f what is missed of the fitted function is of second order.
+β̂_a the coefficients of arm a at the point. A direction that turns adds x·g′(t_k), whatever the function g along it
+came to so far, which is little while the direction is wrong; with x itself, s gives any slope from one side of 0 to the
+other. Near the top g_a is known, and x·g_a′(t_k) stands in place of x·s(2t_k): as many columns. While no β̂ is known, F
+= ω. Of e's pooled function ω has fewer landmarks here. F̃ is a basis like any other (`Dictionary`), so a site's rows
+have its products in the form in which they are held. Whoever has ΣG works out T, v, c, l at any θ with the same own
+function: ω(x; θ) ≈ W_aᵀF_a(x), W_a by least squares over a Latin hypercube of nobody (no data), and T = BᵀGB σ̂²/σ², B
+the columns of W by the arms' roots. At θ̂ it is exact but for e's pooled function, and for all roots and noise; in θ_f
+what is missed of the fitted function is of second order.
 """
 
 from __future__ import annotations
@@ -151,7 +152,8 @@ def _plain(model: Dictionary) -> Layout:
 @lru_cache(maxsize=64)
 def _layout(model: Dictionary) -> Layout:
     with jax.ensure_compile_time_eval():  # it may be asked for first while something is traced
-        return Layout((*_as_they_stand(model), *((*(_turned if model.turned else _shaped)(model), *_bent(model)) if model.tangents else ())))
+        turning = _turned if model.turned else _shaped
+        return Layout((*_as_they_stand(model), *((*turning(model), *_bent(model)) if model.tangents else ())))
 
 
 def _as_they_stand(model: Dictionary) -> Iterator[Block]:
@@ -202,8 +204,8 @@ def _turns(plain: Layout, arm: int, theta: Theta, points: Points) -> Float[Array
 
     def along(t: Float[Array, "n K"]) -> Float[Array, ""]:
         moved = replace(points, t=t)
-        return sum(jnp.sum(block.columns(theta, moved) @ beta[plain.columns[block.name]]) for block in plain.blocks
-                   if _has_direction(block))
+        return jnp.sum(jnp.stack([block.columns(theta, moved) @ beta[plain.columns[block.name]]
+                                  for block in plain.blocks if _has_direction(block)]))
 
     return jnp.concatenate([points.x * slope[:, None] for slope in jax.grad(along)(points.t).T], 1)
 

@@ -111,7 +111,8 @@ class FewFamily(SharedFamily):
         return value, np.frombuffer(q), now._replace(value=found).packed
 
     def _is_worse(self, value: float, before: Told, last: bool) -> bool:
-        """`value`: at the message's point. The first message has no bound, and what rests on the nearest Gaussian is none."""
+        """`value`: at the message's point. The first message has no bound, and what rests on the nearest Gaussian is
+        none."""
         return before.number > 1 and not (last and self.is_bounded) and value < before.value - FALL
 
     def _back(self, query: np.ndarray, told: Told, last: bool) -> np.ndarray:
@@ -227,7 +228,8 @@ class FewFamily(SharedFamily):
 @lru_cache(maxsize=8)
 def _ascended(model: FewFamily, people: int, seed: int, draws: int, query: bytes, before: bytes, told: bytes,
               series: bytes) -> tuple[float, float, bytes]:
-    """(the bound at the point, at the end, q after a message): a function of bytes, so that all parties in one process run it once."""
+    """(the bound at the point, at the end, q after a message): a function of bytes, so that all parties in one process
+    run it once."""
     q, now, last = np.frombuffer(query), model.unpacked(np.frombuffer(told)), model.unpacked(np.frombuffer(before))
     if now is None:
         raise AssertionError("a message was told")

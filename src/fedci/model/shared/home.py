@@ -193,17 +193,17 @@ def under(series: OwnSeries, told: BetaLaw, now: BetaLaw) -> np.ndarray:
     """E′ ∂ℓ of the law N(m′, P′⁻¹) that a message's own products give; the series is of N(m, P⁻¹). With P = RRᵀ, ε =
     Rᵀ(β̃ − m) ~ N(0, I), R⁻¹P′R⁻ᵀ = I + B and δ = Rᵀ(m′ − m) the laws differ by f = (δᵀε, ½ εᵀBε) alone, to an order:
 
-        E′ ∂ℓ = E ∂ℓ + (E′ f − f̄)ᵀ b         b: ∂ℓ on f, over the draws, whose mean is f̄
-        E′ f  = (δᵀδ, ½ (tr B(I + B)⁻¹ + δᵀBδ))"""
+        E′ ∂ℓ = E ∂ℓ + (E′ f − E f)ᵀ b         b: ∂ℓ on f, over the draws
+        E f   = (0, ½ tr B)                     E′ f = (δᵀδ, ½ (tr B(I + B)⁻¹ + δᵀBδ))"""
     (m, root), (there, root_there) = ([np.asarray(part) for part in law] for law in (told, now))
     draws, shift, turn = np.asarray(_normals(len(m))), root.T @ (there - m), np.linalg.solve(root, root_there)
     ratio = turn @ turn.T
     away = ratio - np.eye(len(m))
     seen = np.column_stack([draws @ shift, 0.5 * np.sum((draws @ away) * draws, 1)])
-    mean, scores = seen.mean(0), np.asarray(series.scores)
-    moved = np.array([shift @ shift, 0.5 * (np.trace(np.linalg.solve(ratio, away)) + shift @ away @ shift)])
-    by = np.linalg.lstsq(seen - mean, scores - scores.mean(0), rcond=None)[0]
-    return np.asarray(series.slope) + (moved - mean) @ by
+    moved = np.array([shift @ shift, 0.5 * (np.trace(np.linalg.solve(ratio, away) - away) + shift @ away @ shift)])
+    scores = np.asarray(series.scores)
+    by = np.linalg.lstsq(seen - seen.mean(0), scores - scores.mean(0), rcond=None)[0]
+    return np.asarray(series.slope) + moved @ by
 
 
 class OwnBound(NamedTuple):

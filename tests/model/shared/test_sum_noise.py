@@ -152,8 +152,8 @@ def test_more_columns_more_noise_and_stricter_policies_need_more_people():
 
 @pytest.mark.parametrize("size, kept", [(0.0, (0.0, 0.5)), (0.5, (0.0, 0.6)), (50.0, (0.999, 1.0))])
 def test_products_of_one_arms_lines_with_the_others_are_shrunk_to_what_they_are_beyond_noise(size, kept):
-    """With noise of sd τ on them. Of noise alone at most a half is kept (99 times of 100), of values of half of τ little
-    (their squares are 1.25 τ² on average, with an sd of 0.4 over 16 of them), of 50 τ all. What an arm has by itself
+    """With noise of sd τ on them. Of noise alone at most a half is kept (99 times of 100), of values of half of τ
+    little (their squares are 1.25 τ² on average, with an sd of 0.4 over 16), of 50 τ all. What an arm has by itself
     stays."""
     family, tau, rng = model(), 2.0, np.random.default_rng(5)
     width = 2 * D + 2

@@ -37,8 +37,8 @@ FAR = (1.5, 0.75, 0.75, 0.5)
 """A step of o in prior sds at most, each number of it, after the second message, the third, …: the series is of the
 second order, and what the last step leads to is seen by no message."""
 KNOWN = 0.8
-"""Of −E ∂²ℓ, what is left where β̃ is not known: in fits looked at two thirds to nine tenths. Louis' Cov ∂ℓ would say it, but of a
-law that is not the point's it is several times too large."""
+"""Of −E ∂²ℓ, what is left where β̃ is not known: two thirds to nine tenths, in fits looked at. Louis' Cov ∂ℓ would say
+it, but of a law that is not the point's it is several times too large."""
 NARROW = 0.02
 """The least that q's sds of o may be, in prior sds."""
 DRAWS = 32

@@ -86,7 +86,7 @@ def test_draws_shared_out_among_cores_give_the_same_numbers(monkeypatch, rows):
 
 def _compile_again():
     for program in (evidence._first_half, evidence._second_half, evidence.collapse, evidence.log_evidence):
-        program.clear_cache()
+        program.jitted.clear_cache()
 
 
 @pytest.mark.slow

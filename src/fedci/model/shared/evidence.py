@@ -17,7 +17,7 @@ statistics to ∂/∂θ_l, and those are sums again. T travels as its upper half
 from __future__ import annotations
 
 import math
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import jax
@@ -27,6 +27,7 @@ from jax.scipy.linalg import cho_solve
 from jaxtyping import Array, Float, Int
 
 from fedci.model.parallel import each, over_draws
+from fedci.model.programs import compiled
 from fedci.model.rows import BetaLaw, Rows, Scalar, Vector
 from fedci.model.shared.shared import SharedModel
 
@@ -53,7 +54,7 @@ def of_draw(model: SharedModel, vector: Float[Array, "p"], rows: Rows, jitter: S
     return Statistics(gram[np.triu_indices(model.columns)], cross, square, log_det)
 
 
-@partial(jax.jit, static_argnames="model")
+@compiled(static="model")
 def _first_half(model: SharedModel, vectors: Float[Array, "L p"], rows: Rows, jitter: Scalar,
                 local: Any) -> tuple[Statistics, Any]:
     def of_theta(parts: tuple[Array, Any]) -> tuple[Statistics, Any]:
@@ -64,7 +65,7 @@ def _first_half(model: SharedModel, vectors: Float[Array, "L p"], rows: Rows, ji
     return each(of_theta, (vectors, local), rows.at_once(vectors.shape[0]))
 
 
-@partial(jax.jit, static_argnames="model")
+@compiled(static="model")
 def _second_half(model: SharedModel, vectors: Float[Array, "L p"], rows: Rows, jitter: Scalar,
                  cotangents: Statistics, sums: Any, local: Any) -> Float[Array, "L p"]:
     def of_theta(parts: tuple[Array, Statistics, Any, Any]) -> Float[Array, "p"]:
@@ -130,7 +131,7 @@ def posterior_of_draw(gram: Float[Array, "h"], cross: Float[Array, "q"]) -> tupl
     return cho_solve((chol, True), cross), chol
 
 
-@jax.jit
+@compiled()
 def collapse(total: Statistics) -> BetaLaw:
     """β̃ | y, θ_l ~ N(P⁻¹v, P⁻¹) for each draw."""
     return BetaLaw(*each(lambda sums: posterior_of_draw(*sums), (total.gram, total.cross)))
@@ -143,7 +144,7 @@ def log_evidence_of_draw(total: Statistics, people: Scalar) -> Float[Array, ""]:
     return -0.5 * (total.square - total.cross @ mean + total.log_det + log_det + people * math.log(2.0 * math.pi))
 
 
-@jax.jit
+@compiled()
 def log_evidence(total: Statistics, people: Scalar) -> tuple[Float[Array, "L"], Statistics]:
     """(log p(y | θ_l), its derivative in the sums) for each draw."""
     return each(lambda sums: jax.value_and_grad(log_evidence_of_draw)(sums, people), total)

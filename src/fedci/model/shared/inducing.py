@@ -10,12 +10,12 @@ function is least known given those before it (the pivots of a Cholesky factor o
 
 from __future__ import annotations
 
-import jax
 import numpy as np
 from jaxtyping import Array
 
 from fedci.model import kernels
 from fedci.model.parallel import on_processor
+from fedci.model.programs import compiled
 from fedci.model.rows import on_device
 from fedci.model.shared.sparse import Blocks
 
@@ -105,4 +105,4 @@ def _column(kernel: kernels.Kernel, params: kernels.Params, x: np.ndarray, pivot
     return _columns(kernel, params, on_device(x), on_device(pivot[None]))[:, 0]
 
 
-_columns = jax.jit(kernels.cross, static_argnums=0)
+_columns = compiled(static="kernel")(kernels.cross)

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -24,6 +23,7 @@ from jaxtyping import Array, Float
 from fedci.effect import person_weights
 from fedci.model.likelihood import Bounded, Held
 from fedci.model.parallel import over_draws
+from fedci.model.programs import compiled
 from fedci.model.rows import (
     Anchor,
     BetaLaw,
@@ -183,7 +183,7 @@ def curves(eta: Float[Array, "B n J A"]) -> Float[Array, "B n J A"]:
     return jnp.exp(jnp.cumsum(jax.nn.log_sigmoid(-eta), 2))
 
 
-@partial(jax.jit, static_argnames="model")
+@compiled(static="model")
 def _sums(model: SharedModel, site: SurvivalRows, draws: SharedDraws, local: Bounded, key: Array,
           jitter: Scalar) -> Float[Array, "L B A J e"]:
     def of_draw(parts: tuple[SharedDraws, Bounded, Array]) -> Float[Array, "B A J e"]:
@@ -208,7 +208,7 @@ def _in_time(x: Float[Array, "n d"], intervals: int) -> Float[Array, "nJ d+1"]:
     return jnp.column_stack([jnp.repeat(x, intervals, 0), places])
 
 
-@partial(jax.jit, static_argnames=("model", "alone"))
+@compiled(static=("model", "alone"))
 def curves_at(model: SharedModel, known: Learnt, x: Float[Array, "p d"], key: Array,
               alone: bool = True) -> Float[Array, "L p J A"]:
     """Curves of new people for each draw of (θ, β̃), with one draw of the site's own function; not `alone`: by what all

@@ -17,7 +17,6 @@ once (Matheron: a draw from the prior, moved by what its own pseudo-outcomes mis
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -31,6 +30,7 @@ from fedci.model import covariance, exact
 from fedci.model.exact import ExactRows
 from fedci.model.likelihood import Bounded, Held, Latent, Told
 from fedci.model.parallel import each, over_draws
+from fedci.model.programs import compiled
 from fedci.model.rows import (
     Anchor,
     Arms,
@@ -236,13 +236,13 @@ def nowhere(model: SharedModel) -> Anchor:
                   on_device(np.zeros((1, q))))
 
 
-@partial(jax.jit, static_argnames=("model", "matched"))
+@compiled(static=("model", "matched"))
 def _anchored(model: SharedModel, site: Any, anchor: Anchor, matched: bool) -> LogOdds:
     return each(lambda part: site.log_odds(model, part.theta, *_of_sums(part), matched=matched), anchor,
                 site.at_once(anchor.theta.shape[0]))
 
 
-@partial(jax.jit, static_argnames="model")
+@compiled(static="model")
 def _drawn_with(model: SharedModel, site: Any, draws: SharedDraws) -> LogOdds:
     return each(lambda draw: site.log_odds(model, draw.theta, *of_draws(draw.beta), matched=True), draws,
                 site.at_once(draws.theta.shape[0]))
@@ -302,7 +302,7 @@ def _repeated(found: LogOdds, theta: Array, draws: int) -> tuple[LogOdds, Array]
     return jax.tree.map(lambda leaf: on_device(np.repeat(leaf[None], draws, 0)), average)
 
 
-@partial(jax.jit, static_argnames=("model", "matched"))
+@compiled(static=("model", "matched"))
 def _seen_by(model: SharedModel, site: Any, found: LogOdds, theta: Array, matched: bool) -> Any:
     def of(at: LogOdds, vector: Array) -> Bounded | Held:
         if matched:
@@ -329,7 +329,7 @@ def antithetic(index: int, betas: tuple[int, ...], rows: int, arms: int = 2) -> 
     return np.concatenate([half, -half], 1)[:, :count]
 
 
-@partial(jax.jit, static_argnames="model")
+@compiled(static="model")
 def _risks(model: SharedModel, site: LatentRows, draws: SharedDraws, local: Bounded, normals: Float[Array, "L B _ n"],
            weights: Float[Array, "e n"], jitter: Scalar) -> Float[Array, "L B A e"]:
     def of_draw(parts: tuple[SharedDraws, Bounded, Array]) -> Float[Array, "B A e"]:

@@ -17,7 +17,6 @@ with the part that people share on average (`shared_part`).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -31,6 +30,7 @@ from fedci.model import kernels
 from fedci.model.family import Theta
 from fedci.model.likelihood import NODES, Bounded, Held, Told
 from fedci.model.parallel import over_draws
+from fedci.model.programs import compiled
 from fedci.model.rows import Anchor, BetaLaw, LeftOut, Moments, RiskSums, Scalar, Vector, Weighed, merged, on_device
 from fedci.model.shared import latent, learnt, sparse
 from fedci.model.shared.evidence import SharedDraws
@@ -213,7 +213,7 @@ def _given(s: sparse.Solved, mean: Float[Array, "q"], spread: Float[Array, "q r"
 # --- effects
 
 
-@partial(jax.jit, static_argnames="model")
+@compiled(static="model")
 def _learnt(model: SharedModel, site: LatentBlocks, draws: SharedDraws, local: Bounded, jitter: Scalar) -> Learnt:
     return jax.lax.map(lambda part: sparse.learn(model, part[0].theta, part[0].beta, site.seen(part[1]), jitter),
                        (draws, local))
@@ -231,7 +231,7 @@ def normals(key: Array, count: int, shape: tuple[int, ...]) -> Float[Array, "B *
     return jnp.concatenate([half, -half])[:count]
 
 
-@partial(jax.jit, static_argnames="model")
+@compiled(static="model")
 def _risks(model: SharedModel, site: LatentBlocks, draws: SharedDraws, local: Bounded, key: Array,
            jitter: Scalar) -> Float[Array, "L B A e"]:
     def of_draw(parts: tuple[SharedDraws, Bounded, Array]) -> Float[Array, "B A e"]:
@@ -253,7 +253,7 @@ def _risks(model: SharedModel, site: LatentBlocks, draws: SharedDraws, local: Bo
     return jax.lax.map(of_draw, (draws, local, key))
 
 
-@partial(jax.jit, static_argnames="model")
+@compiled(static="model")
 def _weighed(model: SharedModel, site: LatentBlocks, draws: SharedDraws, local: Bounded, key: Array,
              weights: Float[Array, "k b e"], jitter: Scalar) -> Float[Array, "L B 2 e"]:
     """The same draws of the function as `_risks`, under any weights."""

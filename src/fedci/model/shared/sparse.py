@@ -33,6 +33,7 @@ from fedci.effect import WEIGHTS, weights_of
 from fedci.model import kernels
 from fedci.model.family import Theta
 from fedci.model.parallel import over_draws
+from fedci.model.programs import compiled
 from fedci.model.rows import (
     Anchor,
     ArmSums,
@@ -303,13 +304,13 @@ def of_draw(model: SharedModel, vector: Float[Array, "p"], site: Blocks, jitter:
 # --- effects
 
 
-@partial(jax.jit, static_argnames="model")
+@compiled(static="model")
 def _learnt(model: SharedModel, site: Blocks, draws: SharedDraws, jitter: Scalar) -> Learnt:
     """For each draw of θ."""
     return jax.lax.map(lambda draw: learn(model, draw.theta, draw.beta, site, jitter), draws)
 
 
-@partial(jax.jit, static_argnames="model")
+@compiled(static="model")
 def _effects(model: SharedModel, site: Blocks, draws: SharedDraws, correlations: Float[Array, "C"],
              jitter: Scalar) -> SiteEffects:
     def of_draw(draw: SharedDraws) -> SiteEffects:
@@ -321,7 +322,7 @@ def _effects(model: SharedModel, site: Blocks, draws: SharedDraws, correlations:
     return merged(jax.lax.map(of_draw, draws))
 
 
-@partial(jax.jit, static_argnames="model")
+@compiled(static="model")
 def _weighed(model: SharedModel, site: Blocks, draws: SharedDraws, weights: Float[Array, "k b e"],
              jitter: Scalar) -> tuple[Float[Array, "LB 1 e"], Float[Array, "L e e"]]:
     """Σ t τ(x): of what inducing inputs leave open the diagonal is exact, pairs are taken to be as the average pair."""
@@ -357,7 +358,7 @@ def left_between(model: SharedModel, theta: Theta, known: Learnt, site: Blocks) 
     return jnp.sum(pairs * away) / jnp.maximum(jnp.sum(pairs), 1.0)
 
 
-@partial(jax.jit, static_argnames="model")
+@compiled(static="model")
 def _realised(model: SharedModel, block: Block, correlations: Float[Array, "C"], added: Scalar,
               known: Learnt) -> Moments:
     """τ_i [L, C, b] of the people of one block. Stays at the site."""
@@ -413,7 +414,7 @@ def by_arm(model: SharedModel, known: Learnt, over: Totals, site: Blocks) -> tup
     return jnp.einsum("Bjf,ef->Bje", known.mean, phi), cov
 
 
-@partial(jax.jit, static_argnames="model")
+@compiled(static="model")
 def _by_arm(model: SharedModel, site: Blocks, draws: SharedDraws, jitter: Scalar) -> ArmSums:
     def of_draw(draw: SharedDraws) -> ArmSums:
         known = learn(model, draw.theta, draw.beta, site, jitter)

@@ -132,14 +132,15 @@ class ExactRows(NamedTuple):
 
         return jax.lax.map(of_draw, draws)
 
-    def effects(self, model: Any, vector: Vector, draws: Draws, correlations: Vector,
-                jitter: Scalar) -> SiteEffects | ArmSums:
+    def effects(self, model: Any, vector: Vector, draws: Draws, correlations: Vector, jitter: Scalar,
+                known: Any = None) -> SiteEffects | ArmSums:
         weights = person_weights(np.asarray(self.w), np.asarray(self.mask), model.arms)
         if model.arms > 2:
             return arm_sums(model, vector, self, draws, weights, jitter)
         return weighted_effects(model, vector, self, draws, weights, correlations, jitter)
 
-    def weighed(self, model: Any, vector: Vector, draws: Draws, weights: Vector, jitter: Scalar) -> Weighed:
+    def weighed(self, model: Any, vector: Vector, draws: Draws, weights: Vector, jitter: Scalar,
+                known: Any = None) -> Weighed:
         return Weighed(*weighed_effects(model, vector, self, draws, self.placed(weights), jitter))
 
     def placed(self, weights: Vector) -> Float[Array, "e n"]:

@@ -26,7 +26,7 @@ import numpy as np
 from jax.scipy.linalg import cho_solve
 from jaxtyping import Array, Float, Int
 
-from fedci.model.parallel import each, over_draws
+from fedci.model.parallel import each, of_one, over_draws
 from fedci.model.programs import compiled
 from fedci.model.rows import BetaLaw, Rows, Scalar, Vector
 from fedci.model.shared.shared import SharedModel
@@ -89,18 +89,17 @@ def first_half(model: SharedModel, vectors: Vector, rows: Rows, jitter: Scalar,
                local: Any = ()) -> tuple[Statistics, Any]:
     """What a site answers to the first exchange of a round, and the sums over its rows that it keeps for the second.
     `local`: what a bound of the likelihood has of each row, for each draw (`rows.Rows.local`)."""
-    if rows.is_small():
-        return _first_half(model, vectors, rows, jitter, local)
-    return over_draws(lambda part: _first_half(model, part[0], rows, jitter, part[1]), (vectors, local))
+    one = vectors.shape[0] == 1 and model.options.posterior == "gaussian"  # where a fit starts
+    found: tuple[Statistics, Any] = (of_one if one else over_draws)(
+        lambda part: _first_half(model, part[0], rows, jitter, part[1]), (vectors, local), rows.is_small())
+    return found
 
 
 def second_half(model: SharedModel, vectors: Vector, rows: Rows, jitter: Scalar, cotangents: Statistics,
                 sums: Any, local: Any = ()) -> Float[Array, "L p"]:
     """∂/∂θ_l of ⟨statistics, cotangents⟩ [L, p]: what a site answers to the second exchange."""
-    if rows.is_small():
-        return _second_half(model, vectors, rows, jitter, cotangents, sums, local)
     every = vectors, cotangents, sums, local
-    return over_draws(lambda part: _second_half(model, part[0], rows, jitter, *part[1:]), every)
+    return over_draws(lambda part: _second_half(model, part[0], rows, jitter, *part[1:]), every, rows.is_small())
 
 
 def statistics(model: SharedModel, vectors: Vector, rows: Rows, jitter: Scalar, local: Any = ()) -> Statistics:

@@ -119,18 +119,18 @@ class LatentRows(NamedTuple):
         return log_odds(model, self, vector, mean, spread, matched)
 
     def effects(self, model: SharedModel, vector: Vector, draws: SharedDraws, correlations: Vector,
-                jitter: Scalar) -> RiskSums:
+                jitter: Scalar, known: Seen | None = None) -> RiskSums:
         """Sums of risks (or rates) over everyone, the treated, the controls; no data inform a correlation of 0/1
         outcomes."""
-        local, weights = self.given(model, draws), self._weights(model.arms)
+        local, weights = known.local if known else self.given(model, draws), self._weights(model.arms)
         normals = on_device(antithetic(int(self.index), draws.beta.shape, self.rows.y.shape[0], model.arms))
         every = draws, local, normals
         return RiskSums(merged(over_draws(lambda part: _risks(model, self, *part, weights, jitter), every)))
 
     def weighed(self, model: SharedModel, vector: Vector, draws: SharedDraws, weights: Vector,
-                jitter: Scalar) -> Weighed:
+                jitter: Scalar, known: Seen | None = None) -> Weighed:
         """With the draws of the function that the sums over everyone have."""
-        local, placed = self.given(model, draws), self.rows.placed(weights)
+        local, placed = known.local if known else self.given(model, draws), self.rows.placed(weights)
         normals = on_device(antithetic(int(self.index), draws.beta.shape, self.rows.y.shape[0], model.arms))
         every = draws, local, normals
         sums = merged(over_draws(lambda part: _risks(model, self, *part, placed, jitter), every))

@@ -117,16 +117,17 @@ class Blocks(NamedTuple):
         return over_draws(lambda part: _learnt(model, self, part, jitter), draws)
 
     def effects(self, model: SharedModel, vector: Vector, draws: SharedDraws, correlations: Vector,
-                jitter: Scalar) -> SiteEffects | ArmSums:
-        """One pass over the rows for each θ."""
+                jitter: Scalar, known: Learnt | None = None) -> SiteEffects | ArmSums:
+        """Another pass over the rows for each θ."""
+        known = self.known(model, draws, jitter) if known is None else known
         if model.arms > 2:
-            return over_draws(lambda part: _by_arm(model, self, part, jitter), draws)
-        return over_draws(lambda part: _effects(model, self, part, correlations, jitter), draws)
+            return over_draws(lambda part: _by_arm(model, self, part), known)
+        return over_draws(lambda part: _effects(model, self, part, correlations), known)
 
     def weighed(self, model: SharedModel, vector: Vector, draws: SharedDraws, weights: Vector,
-                jitter: Scalar) -> Weighed:
-        placed = self.placed(weights)
-        return Weighed(*over_draws(lambda part: _weighed(model, self, part, placed, jitter), draws))
+                jitter: Scalar, known: Learnt | None = None) -> Weighed:
+        placed, known = self.placed(weights), self.known(model, draws, jitter) if known is None else known
+        return Weighed(*over_draws(lambda part: _weighed(model, self, part, placed), known))
 
     def placed(self, weights: Vector) -> Float[Array, "k b e"]:
         """Weights [e, people] as weights of rows: padding, whose place is behind all, has none."""
@@ -311,24 +312,21 @@ def _learnt(model: SharedModel, site: Blocks, draws: SharedDraws, jitter: Scalar
 
 
 @compiled(static="model")
-def _effects(model: SharedModel, site: Blocks, draws: SharedDraws, correlations: Float[Array, "C"],
-             jitter: Scalar) -> SiteEffects:
-    def of_draw(draw: SharedDraws) -> SiteEffects:
-        known = learn(model, draw.theta, draw.beta, site, jitter)
-        over = totals(model, model.unravel(draw.theta), site, known.root)
+def _effects(model: SharedModel, site: Blocks, known: Learnt, correlations: Float[Array, "C"]) -> SiteEffects:
+    def of_draw(known: Learnt) -> SiteEffects:
+        over = totals(model, model.unravel(known.theta), site, known.root)
         cate, ite = sums(model, known, over, site, correlations)
         return SiteEffects(same_shape(*cate), same_shape(*ite))
 
-    return merged(jax.lax.map(of_draw, draws))
+    return merged(jax.lax.map(of_draw, known))
 
 
 @compiled(static="model")
-def _weighed(model: SharedModel, site: Blocks, draws: SharedDraws, weights: Float[Array, "k b e"],
-             jitter: Scalar) -> tuple[Float[Array, "LB 1 e"], Float[Array, "L e e"]]:
+def _weighed(model: SharedModel, site: Blocks, known: Learnt,
+             weights: Float[Array, "k b e"]) -> tuple[Float[Array, "LB 1 e"], Float[Array, "L e e"]]:
     """Σ t τ(x): of what inducing inputs leave open the diagonal is exact, pairs are taken to be as the average pair."""
-    def of_draw(draw: SharedDraws) -> tuple[Array, Array]:
-        known = learn(model, draw.theta, draw.beta, site, jitter)
-        theta = model.unravel(draw.theta)
+    def of_draw(known: Learnt) -> tuple[Array, Array]:
+        theta = model.unravel(known.theta)
 
         def add(total: tuple[Array, Array, Array], block: tuple[Array, Array]) -> tuple[Any, None]:
             x, t = block
@@ -345,7 +343,7 @@ def _weighed(model: SharedModel, site: Blocks, draws: SharedDraws, weights: Floa
         cov = away @ away.T + jnp.sum((own[1] - own[0]) ** 2) * apart
         return ((known.mean[:, 1] - known.mean[:, 0]) @ phi.T)[:, None], cov
 
-    means, cov = jax.lax.map(of_draw, draws)
+    means, cov = jax.lax.map(of_draw, known)
     return merged(means), cov
 
 
@@ -415,14 +413,13 @@ def by_arm(model: SharedModel, known: Learnt, over: Totals, site: Blocks) -> tup
 
 
 @compiled(static="model")
-def _by_arm(model: SharedModel, site: Blocks, draws: SharedDraws, jitter: Scalar) -> ArmSums:
-    def of_draw(draw: SharedDraws) -> ArmSums:
-        known = learn(model, draw.theta, draw.beta, site, jitter)
-        over = totals(model, model.unravel(draw.theta), site, known.root)
+def _by_arm(model: SharedModel, site: Blocks, known: Learnt) -> ArmSums:
+    def of_draw(known: Learnt) -> ArmSums:
+        over = totals(model, model.unravel(known.theta), site, known.root)
         mean, cov = by_arm(model, known, over, site)
         return ArmSums(mean, jnp.broadcast_to(cov, (mean.shape[0], *cov.shape)))
 
-    return merged(jax.lax.map(of_draw, draws))
+    return merged(jax.lax.map(of_draw, known))
 
 
 def missed_together(model: SharedModel, theta: Theta, known: Learnt, over: Totals, site: Blocks) -> Float[Array, "A A"]:

@@ -249,6 +249,10 @@ class Family(ABC):
         """Sums of effects as `effect.effect_sums` has them, in model units, with noise; of realised ones nothing."""
         raise AssertionError("a family without noise on its sums is never asked")
 
+    def unasked(self, draws: Draws, x: Array) -> Array | float:
+        """Variance [L, 1, p] of τ(x), or none, of what effects may have and the fit asked nothing about."""
+        return 0.0
+
     def units(self, ask: Ask, people: int) -> dict[str, np.ndarray]:
         """What sums of so many people are divided by while they are masked, so that none is far beyond 1."""
         return {}

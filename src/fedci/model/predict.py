@@ -20,7 +20,8 @@ from fedci.model.rows import Arms, Draws, Known, Moments, Scalar, Vector, merged
 def cate_at(model: Family, vector: Vector, known: Known, draws: Draws, x: Float[Array, "*K p d"],
             jitter: Scalar) -> Moments:
     """τ(x) for each draw and new person; also used without rows (padding only): then it is the prior's."""
-    return merged(known.effects_at(model, vector, draws, x, jitter))
+    mean, var = known.effects_at(model, vector, draws, x, jitter)
+    return merged(Moments(mean, var + model.unasked(draws, x)))
 
 
 @compiled(static="model")

@@ -350,8 +350,8 @@ def _of_the_fit(study: Study, outcome: Outcome) -> Iterator[str]:
 def _of_straightness(study: Study) -> Iterator[str]:
     if study.noises_sums:
         yield ("sums have noise (policy.sum_noise), so outcome and effect were fitted as straight in every covariate: "
-               "intervals of people's effects say how well that straight effect is known, and miss "
-               "people where the true one bends. Those of averages over everybody do not rest on it as much.")
+               "people whose true effects bend away from it are not told apart, and intervals of people's effects are "
+               "as wide as such bends may be. Averages over everybody do not rest on it as much.")
 
 
 def _of_linkage(outcome: Outcome) -> Iterator[str]:

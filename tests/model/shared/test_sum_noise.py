@@ -148,3 +148,26 @@ def test_more_columns_more_noise_and_stricter_policies_need_more_people():
     assert model(columns=12).people_needed > model().people_needed
     assert model(1.0).people_needed == pytest.approx(4 * model(0.5).people_needed, rel=1e-3)
     assert model_of(preset("few").model, D, D, 3).people_needed == 0
+
+
+@pytest.mark.parametrize("size, kept", [(0.0, (0.0, 0.5)), (0.5, (0.0, 0.6)), (50.0, (0.999, 1.0))])
+def test_products_of_one_arms_lines_with_the_others_are_shrunk_to_what_they_are_beyond_noise(size, kept):
+    """With noise of sd τ on them. Of noise alone at most a half is kept (99 times of 100), of values of half of τ
+    little (their squares are 1.25 τ² on average, with an sd of 0.4 over 16), of 50 τ all. What an arm has by itself
+    stays."""
+    family, tau, rng = model(), 2.0, np.random.default_rng(5)
+    width = 2 * D + 2
+    gram = rng.standard_normal((width, width))
+    gram = 10.0 * (gram + gram.T)
+    lines = dictionary.of(family, False).layout.coefficients["lines"]
+    first, second = np.split(np.arange(lines.start, lines.stop), 2)
+    across = size * tau * rng.choice([-1.0, 1.0], (D, D)) + tau * rng.standard_normal((D, D))
+    gram[np.ix_(first, second)], gram[np.ix_(second, first)] = across, across.T
+    found = sum_noise._apart(family, gram, tau)
+    there = np.zeros_like(gram, bool)
+    there[np.ix_(first, second)] = there[np.ix_(second, first)] = True
+    np.testing.assert_array_equal(found[~there], gram[~there])
+    np.testing.assert_array_equal(found, found.T)
+    ratio = found[np.ix_(first, second)] / across
+    np.testing.assert_allclose(ratio, ratio[0, 0], rtol=1e-12)
+    assert kept[0] <= ratio[0, 0] <= kept[1]

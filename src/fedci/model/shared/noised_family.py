@@ -2,6 +2,13 @@
 
     AskProducts(θ̂)              → products of (1, x, y) in each arm, with noise: the whole fit (`sum_noise`)
     AskSharedEffects(θ, β)      → sums of effects, of noised sums of x and y over the people of each arm
+
+Where the truth bends, σ̂² has the bends in it, and no product tells how much of it they are. So the prior of the preset
+`default` says it: of functions drawn from it, less the lines nearest to each arm's, and with σ² as what these leave,
+
+    E (bend of τ)(x)² = BEND σ² max(q, ½),   q = ‖x‖²/d        `benchmark.cost.bends`
+
+is added to the variance of a person's effect. Averages over all people have next to nothing of it.
 """
 
 from __future__ import annotations
@@ -20,12 +27,15 @@ from fedci.model.programs import compiled
 from fedci.model.rows import Rows, on_device
 from fedci.model.shared import dictionary, home, sum_noise
 from fedci.model.shared.dictionary import Point, Products, Span
+from fedci.model.shared.evidence import SharedDraws
 from fedci.model.shared.exchanges import POINT_SD
 from fedci.model.shared.few_family import FewFamily, Told
 from fedci.model.shared.shared import noise_sd
 
 STEPS = 60
 """Of the ascent."""
+BEND, WITHIN = 0.6, 0.5
+"""Of σ², what the effect bends by at a person with q = 1; and the least q that bends are reckoned with."""
 
 
 class NoisedFamily(FewFamily):
@@ -42,6 +52,13 @@ class NoisedFamily(FewFamily):
         q = home.beginning(self, home.ridge(self, total, by, now.point, float(people))[1])
         q[home.own_places(self) + self.size] = np.log(POINT_SD)
         return home.ascend(self, q, total, by, now.point, float(people), normals, STEPS)
+
+    # --- what is said of people
+
+    def unasked(self, draws: SharedDraws, x: Float[Array, "*K p d"]) -> Float[Array, "L 1 p"]:
+        q = jnp.mean(x**2, tuple(range(x.ndim - 2)) + (x.ndim - 1,))
+        left = jax.vmap(lambda theta: jnp.mean(noise_sd(self.unravel(theta)) ** 2))(draws.theta)
+        return BEND * left[:, None, None] * jnp.maximum(q, WITHIN)[None, None]
 
     # --- what a site answers
 

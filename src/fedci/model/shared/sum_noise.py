@@ -134,6 +134,7 @@ def known(model: SharedModel, total: Products, point: Point, people: float) -> P
     """T', v', and c' = c − vᵀT⁺v + v'ᵀT'⁺v', in which the residuals' sum of squares is what it was."""
     tau, c, unit = in_total(model), scale_of(model, point), _noise(model, point)
     gram, cross = np.asarray(total.gram) * np.outer(c, c) * unit, np.asarray(total.cross) * c * unit
+    gram = _apart(model, gram, tau)
     values, vectors = np.linalg.eigh(gram)
     kept = values > 2.0 * tau * np.sqrt(len(c))
     values, vectors = values[kept], vectors[:, kept]
@@ -145,6 +146,20 @@ def known(model: SharedModel, total: Products, point: Point, people: float) -> P
     along = vectors * values
     return Products(on_device(along @ s @ along.T / np.outer(c, c) / unit), on_device(along @ s @ v / c / unit),
                     on_device((rest + v @ s @ v) / unit), total.log_det)
+
+
+def _apart(model: SharedModel, gram: Float[np.ndarray, "D D"], tau: float) -> Float[np.ndarray, "D D"]:
+    """Products of one arm's lines with the other's are there only by sites' own levels, as far as sites' means differ:
+    times (1 − τ²d²/their squares)₊ (Stein), or their noise, times the other arm's slopes, would be as much as the
+    arm's own."""
+    d = model.covariates
+    lines = dictionary.of(model, False).layout.coefficients[basis.LINES]
+    first, second = slice(lines.start, lines.start + d), slice(lines.start + d, lines.stop)
+    across = gram[first, second]
+    kept = max(0.0, 1.0 - (tau * d) ** 2 / max(float(np.sum(across**2)), 1e-300))
+    shrunk = gram.copy()
+    shrunk[first, second], shrunk[second, first] = kept * across, kept * across.T
+    return shrunk
 
 
 LEAST_REST = 1e-3

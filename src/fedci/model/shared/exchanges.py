@@ -6,13 +6,13 @@ Generators: they yield what is asked, and are sent the sums over all sites; noth
 from __future__ import annotations
 
 from collections.abc import Generator
-from functools import lru_cache, partial
+from functools import lru_cache
 
-import jax
 import numpy as np
 from jaxtyping import Array, Float
 
 from fedci.model.family import NO_ANCHOR, Ask, Sums, Theta
+from fedci.model.programs import compiled
 from fedci.model.rows import BetaLaw, on_device
 from fedci.model.shared import basis, evidence, sizes
 from fedci.model.shared.evidence import Statistics
@@ -72,7 +72,7 @@ def _slopes(model: SharedModel, theta: Theta, beta: np.ndarray) -> np.ndarray:
     return (np.asarray(_root_of_lines(model, theta)) @ block).T
 
 
-@partial(jax.jit, static_argnames="model")
+@compiled(static="model")
 def _root_of_lines(model: SharedModel, theta: Theta) -> Float[Array, "A A"]:
     return model.layout[basis.LINES].root(theta)
 

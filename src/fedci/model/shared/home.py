@@ -13,7 +13,7 @@ to.
 
 from __future__ import annotations
 
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import jax
@@ -24,6 +24,7 @@ from jaxtyping import Array, Float
 from scipy.optimize import minimize
 from scipy.special import expit
 
+from fedci.model.programs import compiled
 from fedci.model.rows import BetaLaw, Rows, Scalar, SufficientSums
 from fedci.model.shared import dictionary, evidence, exchanges
 from fedci.model.shared.dictionary import Point, Products, Span
@@ -84,7 +85,7 @@ def _normals(count: int) -> np.ndarray:
     return np.random.default_rng(np.random.SeedSequence((count, 11))).standard_normal((SCORES, count))
 
 
-@partial(jax.jit, static_argnames="model")
+@compiled(static="model")
 def own_series(model: SharedModel, vector: Float[Array, "p"], law: BetaLaw, rows: Rows, jitter: Scalar,
                local: Any = ()) -> OwnSeries:
     """Of a site's people; `law`: β̃'s at the point, of one draw. With S = P⁻¹ + mmᵀ, and S = ββᵀ of one β,
@@ -114,7 +115,7 @@ def own_series(model: SharedModel, vector: Float[Array, "p"], law: BetaLaw, rows
 # --- what comes of it
 
 
-@partial(jax.jit, static_argnames="model")
+@compiled(static="model")
 def laws_at(model: SharedModel, vectors: Float[Array, "L p"], total: Products, by: Span, point: Point,
             people: Scalar) -> BetaLaw:
     """β̃'s at each θ near the point."""
@@ -140,7 +141,7 @@ def beginning(model: SharedModel, beta: np.ndarray) -> np.ndarray:
     return q
 
 
-@partial(jax.jit, static_argnames="model")
+@compiled(static="model")
 def bound(model: SharedModel, thetas: Float[Array, "L p"], total: Products, by: Span, point: Point,
           people: Scalar) -> tuple[Float[Array, "L"], Float[Array, "L p"]]:
     """(log p(y | θ_l) less what the span misses of ωᵀβ̂, in units of the point's noise; its gradient)."""

@@ -71,8 +71,9 @@ def some_coefficients(point):
     return dictionary.coefficients(MODEL, MODEL.unravel(jnp.asarray(point)), jnp.asarray(beta))
 
 
-POINTS = pytest.mark.parametrize("point", [Point(STRAIGHT), Point(POINT, some_coefficients(POINT))],
-                                 ids=["nothing known", "tangents"])
+POINTS = pytest.mark.parametrize("point", [Point(STRAIGHT), *(Point(POINT, some_coefficients(POINT), turned)
+                                                             for turned in (False, True))],
+                                 ids=["nothing known", "tangents", "tangents of directions too"])
 
 
 @POINTS
@@ -134,6 +135,33 @@ def test_a_direction_that_turns_stays_near_the_span_whatever_the_function_along_
     span = dictionary.span(MODEL, point)
     missed = gone - span.columns[1] @ (span.fit[1] @ gone)
     assert np.linalg.norm(missed[:, hinges]) < 0.2 * np.linalg.norm((gone - still)[:, hinges])
+
+
+def test_tangents_of_directions_leave_a_quarter_at_half_the_step():
+    """Of ωᵀβ̂, in both arms; the columns x·s(2t) that stand there before leave half of what they miss."""
+    told, names = some_coefficients(POINT), MODEL.names()
+    away = np.where([name.startswith("direction") for name in names], 0.02 * np.random.default_rng(5).standard_normal(
+        MODEL.size), 0.0)
+
+    def missed(turned, step):
+        point, people = Point(POINT, told, turned), jnp.asarray(pooled.landmarks(dictionary.REFERENCE, D))
+        span = dictionary.span(MODEL, point)
+        there = dictionary.omega(MODEL.layout, MODEL.unravel(jnp.asarray(POINT + step * away)), people)
+        rest = [(there - span.columns[arm] @ (span.fit[arm] @ there)) @ told[arm] for arm in (0, 1)]
+        return np.linalg.norm(rest, axis=1)
+
+    whole, half = missed(True, 1.0), missed(True, 0.5)
+    np.testing.assert_array_less(3.5, whole / half)
+    np.testing.assert_array_less(whole / half, 4.5)
+    np.testing.assert_array_less(missed(False, 1.0) / missed(False, 0.5), 2.5)
+    np.testing.assert_array_less(whole, 0.5 * missed(False, 1.0))
+
+
+def test_tangents_of_directions_are_as_many_numbers():
+    before, after = (dictionary.of(MODEL, True, turned) for turned in (False, True))
+    assert after.columns == before.columns
+    assert [len(dictionary._of_arm(after, arm)) for arm in (0, 1)] == [len(dictionary._of_arm(before, arm))
+                                                                       for arm in (0, 1)]
 
 
 def test_the_arm_without_treatment_has_no_columns_of_the_effect():

@@ -103,14 +103,15 @@ def test_all_parties_of_a_process_fit_once_and_others_come_to_the_same(clear):
 
 
 def test_a_step_that_led_away_is_taken_back(clear, monkeypatch):
-    """The last message finds a far lower bound: effects rest on the one before, with the own functions it has."""
+    """The last message finds a far lower bound at its point: effects rest on the one before, with the own functions it
+    has."""
     ascended, seen = few_family._ascended, {}
 
     def fallen(model, *asked):
-        value, q = ascended(model, *asked)
+        here, value, q = ascended(model, *asked)
         told = model.unpacked(np.frombuffer(asked[5]))
-        seen[told.number] = value, np.frombuffer(q), told
-        return (value - 1e3, q) if told.number == 3 else (value, q)
+        seen[told.number] = here, np.frombuffer(q), told
+        return (here - 1e3 if told.number == 3 else here), value, q
 
     monkeypatch.setattr(few_family, "_ascended", fallen)
     found = FedCI(plan()).fit(hospitals(*SIZES)).outcome

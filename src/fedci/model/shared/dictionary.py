@@ -5,18 +5,20 @@ A round of the fit asks for T, v, c, l at each draw of θ. Here a site tells onc
     F_a(x) = [ ω(x; θ̂),  x·s(2t_k),  ∂(ωᵀβ̂_a)/∂θ_f ]   θ_f: relevances and scales of the pooled covariance; s logistic
     F̃_i = (F_0(x_i)(1 − w_i), F_1(x_i)w_i)         G = [F̃, y]ᵀC(θ̂)⁻¹[F̃, y],   log|C(θ̂)|
 
-β̂_a the coefficients of arm a at the point. A direction that turns adds x·g′(t_k), whatever the function g along it came
-to so far, which is little while the direction is wrong; with x itself, s gives any slope from one side of 0 to the
-other. While no β̂ is known, F = ω. Of e's pooled function ω has fewer landmarks here. F̃ is a
-basis like any other (`Dictionary`), so a site's rows have its products in the form in which they are held. Whoever has
-ΣG works out T, v, c, l at any θ with the same own function: ω(x; θ) ≈ W_aᵀF_a(x), W_a by least squares over a Latin
-hypercube of nobody (no data), and T = BᵀGB σ̂²/σ², B the columns of W by the arms' roots. At θ̂ it is exact but for e's
-pooled function, and for all roots and noise; in θ_f what is missed of the fitted function is of second order.
+β̂_a the coefficients of arm a at the point. A direction that turns adds x·g′(t_k), whatever the function g along it
+came to so far, which is little while the direction is wrong; with x itself, s gives any slope from one side of 0 to the
+other. Near the top g_a is known, and x·g_a′(t_k) stands in place of x·s(2t_k): as many columns. While no β̂ is known, F
+= ω. Of e's pooled function ω has fewer landmarks here. F̃ is a basis like any other (`Dictionary`), so a site's rows
+have its products in the form in which they are held. Whoever has ΣG works out T, v, c, l at any θ with the same own
+function: ω(x; θ) ≈ W_aᵀF_a(x), W_a by least squares over a Latin hypercube of nobody (no data), and T = BᵀGB σ̂²/σ², B
+the columns of W by the arms' roots. At θ̂ it is exact but for e's pooled function, and for all roots and noise; in θ_f
+what is missed of the fitted function is of second order.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from typing import NamedTuple
 
@@ -53,13 +55,17 @@ EFFECT_LANDMARKS = 8
 """Of the pooled function of e: the arm with treatment has the columns of b's too, and e is seen near their span."""
 
 
-class Point(NamedTuple):
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Point:
     """Where a dictionary is exact."""
 
     vector: Float[Array | np.ndarray, "p"]
     """θ̂."""
     coefficients: Float[Array | np.ndarray, "2 b"] | None = None
     """β̂_a of each arm on ω(x; θ̂); none: not known yet."""
+    turned: bool = field(default=False, metadata={"static": True})
+    """Whether directions have tangents."""
 
     @property
     def packed(self) -> np.ndarray:
@@ -93,6 +99,8 @@ class Dictionary(SharedFamily):
 
     tangents = True
     """Whether β̂ is known."""
+    turned = False
+    """Whether directions have tangents."""
 
     @property
     def layout(self) -> Layout:
@@ -114,6 +122,12 @@ class Dictionary(SharedFamily):
         return theta | {"coefficients": vector[super().size:].reshape(2, self.plain.width)}
 
 
+class Turned(Dictionary):
+    """Of a point near the top."""
+
+    turned = True
+
+
 class First(Dictionary):
     """Of a point of which nothing is known: ω alone, and θ̂ in place of θ. A = 0 there, and hinges are levels."""
 
@@ -121,14 +135,14 @@ class First(Dictionary):
 
 
 @lru_cache(maxsize=64)
-def of(model: SharedModel, tangents: bool) -> Dictionary:
-    kind = Dictionary if tangents else First
+def of(model: SharedModel, tangents: bool, turned: bool = False) -> Dictionary:
+    kind = (Turned if turned else Dictionary) if tangents else First
     return kind(options=model.options, covariates=model.covariates, described=model.described, sites=model.sites,
                 outcome=model.outcome, intervals=model.intervals)
 
 
 def at(model: SharedModel, point: Point) -> Dictionary:
-    return of(model, point.coefficients is not None)
+    return of(model, point.coefficients is not None, point.turned)
 
 
 @lru_cache(maxsize=64)
@@ -139,7 +153,8 @@ def _plain(model: Dictionary) -> Layout:
 @lru_cache(maxsize=64)
 def _layout(model: Dictionary) -> Layout:
     with jax.ensure_compile_time_eval():  # it may be asked for first while something is traced
-        return Layout((*_as_they_stand(model), *((*_shaped(model), *_bent(model)) if model.tangents else ())))
+        turning = _turned if model.turned else _shaped
+        return Layout((*_as_they_stand(model), *((*turning(model), *_bent(model)) if model.tangents else ())))
 
 
 def _as_they_stand(model: Dictionary) -> Iterator[Block]:
@@ -176,6 +191,24 @@ def _shaped(model: Dictionary) -> Iterator[Block]:
 
     if count := model.options.directions * model.covariates:
         yield _of_arms("shapes", count, columns, np.array([True, True]))
+
+
+def _turned(model: Dictionary) -> Iterator[Block]:
+    """x·g′_a(t_k) of each arm, g_a what the point has along the direction."""
+    for arm in (0, 1):
+        if count := model.options.directions * model.covariates:
+            yield _of_arms(f"turns {arm}", count, partial(_turns, model.plain, arm), np.arange(2) == arm)
+
+
+def _turns(plain: Layout, arm: int, theta: Theta, points: Points) -> Float[Array, "n f"]:
+    beta = theta["coefficients"][arm]
+
+    def along(t: Float[Array, "n K"]) -> Float[Array, ""]:
+        moved = replace(points, t=t)
+        return jnp.sum(jnp.stack([block.columns(theta, moved) @ beta[plain.columns[block.name]]
+                                  for block in plain.blocks if _has_direction(block)]))
+
+    return jnp.concatenate([points.x * slope[:, None] for slope in jax.grad(along)(points.t).T], 1)
 
 
 def _bent(model: Dictionary) -> Iterator[Block]:

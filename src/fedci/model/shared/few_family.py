@@ -1,7 +1,8 @@
 """The model `shared` fitted in a handful of exchanges: each tells the products of a dictionary, and the fit is at home.
 
     AskProducts(θ̂)              → G of ω alone at a θ̂ with A = 0: ridge regressions, where the fit starts
-    AskProducts(θ̂, β̂) …         → G at the point, and a series of the own functions' scales   (`dictionary`, `home`)
+    AskProducts(θ̂, β̂) …         → G at the point, and a series of the own functions' scales   (`dictionary`, `home`);
+                                  from the fourth on directions have tangents
     AskSharedEffects(θ, β)      → sums of effects
 
 Between two of them every party runs the same fit on what was told (`home.ascend`); in one process it is run once. What
@@ -30,9 +31,12 @@ from fedci.model.shared.shared_family import Memory, SharedFamily
 PRODUCTS = "AskProducts"
 
 
+TURNED = 4
+"""The first message in which directions have tangents: before, the functions along them are not known yet."""
 FALL = 5.0
-"""Nats by which the bound after a message may lie below the one before: about what linearised models promise too much.
-Where it is lower, the step to the message's point led away."""
+"""Nats by which the bound at a message's point may lie below that at the point of the one before: about what it is
+known to, away from its point. Where it is lower, the step led away. What an ascent promises is no measure: nothing
+would be as good again."""
 
 
 class Told(NamedTuple):
@@ -44,12 +48,12 @@ class Told(NamedTuple):
     total: Statistics
     """Of one draw."""
     value: float = 0.0
-    """The bound at the end of the ascent on it."""
+    """The bound at the point, as found: before the ascent on it."""
 
     @property
     def packed(self) -> np.ndarray:
         sums = (np.ravel(np.asarray(part)) for part in self.total)
-        return np.concatenate([[float(self.number), self.value], self.point.packed, *sums])
+        return np.concatenate([[float(self.number), float(self.point.turned), self.value], self.point.packed, *sums])
 
 
 class FewFamily(SharedFamily):
@@ -90,9 +94,9 @@ class FewFamily(SharedFamily):
         """(the bound, the next q, what was told): one exchange."""
         here, told = np.split(query, 2)[0], self.unpacked(anchor)
         law = None if told is None else self._laws(told, here[None], rules.people)
-        point = Point(here, None if law is None else np.asarray(
-            dictionary.coefficients(self, self.unravel(jnp.asarray(here)), law.mean[0])))
         number = 1 if told is None else told.number + 1
+        point = Point(here, None if law is None else np.asarray(
+            dictionary.coefficients(self, self.unravel(jnp.asarray(here)), law.mean[0])), number >= TURNED)
         last = number == rules.options.optimiser.rounds
         total = yield Ask(PRODUCTS, self._asked(point, law, last))
         if total["failed"] > 0:
@@ -100,14 +104,15 @@ class FewFamily(SharedFamily):
         now = Told(number, point,
                    Statistics(*(on_device(np.asarray(total[name])[None]) for name in Statistics._fields)))
         series = np.concatenate([np.ravel(total[f"own_{name}"]) for name in OwnSeries._fields])
-        value, q = _ascended(self, rules.people, rules.seed, rules.options.optimiser.draws, query.tobytes(),
+        found, value, q = _ascended(self, rules.people, rules.seed, rules.options.optimiser.draws, query.tobytes(),
                              anchor.tobytes(), now.packed.tobytes(), series.tobytes())
-        if told is not None and self._is_worse(value, told, last):
-            return told.value, self._back(query, told, last), told._replace(number=number).packed
-        return value, np.frombuffer(q), now._replace(value=value).packed
+        if told is not None and self._is_worse(found, told, last):
+            return value, self._back(query, told, last), told._replace(number=number).packed
+        return value, np.frombuffer(q), now._replace(value=found).packed
 
     def _is_worse(self, value: float, before: Told, last: bool) -> bool:
-        """The first message has no bound, and what rests on the nearest Gaussian is none."""
+        """`value`: at the message's point. The first message has no bound, and what rests on the nearest Gaussian is
+        none."""
         return before.number > 1 and not (last and self.is_bounded) and value < before.value - FALL
 
     def _back(self, query: np.ndarray, told: Told, last: bool) -> np.ndarray:
@@ -122,6 +127,7 @@ class FewFamily(SharedFamily):
         """Where the likelihood needs a Gaussian in its place, the fit rests on one that bounds it, effects on the
         nearest: on the last message."""
         return {"point": point.packed, "laws": np.array(float(law is not None)), "matched": np.array(float(last)),
+                "turned": np.array(float(point.turned)),
                 "beta_mean": np.zeros(0) if law is None else np.asarray(law.mean[0]),
                 "beta_root": np.zeros((0, 0)) if law is None else np.asarray(law.root[0])}
 
@@ -144,31 +150,34 @@ class FewFamily(SharedFamily):
         """From its packed form."""
         if not anchor.size:
             return None
-        by = dictionary.of(self, anchor[0] > 1)
+        turned = bool(anchor[1])
+        by = dictionary.of(self, anchor[0] > 1, turned)
         shapes = evidence.shapes(by, 1)
-        ends = np.cumsum([2, self.size, by.size - self.size, *(int(np.prod(shape)) for shape in shapes.values())])
+        ends = np.cumsum([3, self.size, by.size - self.size, *(int(np.prod(shape)) for shape in shapes.values())])
         _, vector, known, *parts = np.split(anchor, ends[:-1])
-        point = Point(vector, known.reshape(2, -1) if known.size else None)
+        point = Point(vector, known.reshape(2, -1) if known.size else None, turned)
         return Told(int(anchor[0]), point, Statistics(*(on_device(part.reshape(shape)) for part, shape
-                                                        in zip(parts, shapes.values(), strict=True))), float(anchor[1]))
+                                                        in zip(parts, shapes.values(), strict=True))), float(anchor[2]))
 
     def spanned(self, told: Told, people: int) -> tuple[Products, Span]:
         return dictionary.products(told.total), dictionary.span(self, told.point)
 
     def after_next(self, q: np.ndarray, now: Told, last: Told, people: int, normals: np.ndarray,
-                   series: OwnSeries) -> tuple[float, np.ndarray]:
-        """(the bound, q) after a message that was not the first."""
+                   series: OwnSeries) -> tuple[float, float, np.ndarray]:
+        """(the bound at the point, at the end, q) after a message that was not the first."""
         total, by = self.spanned(now, people)
-        steps = home.STEPS[min(now.number - 2, len(home.STEPS) - 1)]
-        value, after = home.ascend(self, q, total, by, now.point, float(people), normals, steps)
-        here, there = np.asarray(now.point.vector), np.asarray(last.point.vector)
-        return value, home.with_own_step(self, after, here, there, series)
+        late, here = now.number - 2, np.asarray(now.point.vector)
+        steps, far = home.STEPS[min(late, len(home.STEPS) - 1)], home.FAR[min(late, len(home.FAR) - 1)]
+        found, value, after = home.ascend(self, q, total, by, now.point, float(people), normals, steps)
+        told, own = (jax.tree.map(lambda part: part[0], self._laws(message, here[None], people))
+                     for message in (last, now))
+        return found, value, home.with_own_step(self, after, here, home.under(series, told, own), series, far)
 
-    def after_first(self, now: Told, people: int, normals: np.ndarray) -> tuple[float, np.ndarray]:
-        """(the bound, q) after the first message: where the fit starts."""
+    def after_first(self, now: Told, people: int, normals: np.ndarray) -> tuple[float, float, np.ndarray]:
+        """(the bound, that again, q) after the first message: where the fit starts."""
         total, by = self.spanned(now, people)
         value, beta = home.ridge(self, total, by, now.point, float(people))
-        return value, home.beginning(self, beta)
+        return value, value, home.beginning(self, beta)
 
     def _laws(self, told: Told, vectors: np.ndarray, people: int) -> BetaLaw:
         total, by = self.spanned(told, people)
@@ -178,7 +187,7 @@ class FewFamily(SharedFamily):
 
     def answer(self, name: str, arrays: Arrays, rows: Rows, memory: Memory | None) -> Answer | None:
         """With the least jitter that makes them finite; none does: 0, and counted."""
-        point, by = arrays["point"], dictionary.of(self, bool(arrays["laws"]))
+        point, by = arrays["point"], dictionary.of(self, bool(arrays["laws"]), bool(arrays["turned"]))
         local = rows.local(self, self._touching(arrays), 1, bool(arrays["matched"]))
         for jitter in self.jitters:
             found = evidence.statistics(by, on_device(point[None]), rows, jitter, local)._asdict()
@@ -218,15 +227,16 @@ class FewFamily(SharedFamily):
 
 @lru_cache(maxsize=8)
 def _ascended(model: FewFamily, people: int, seed: int, draws: int, query: bytes, before: bytes, told: bytes,
-              series: bytes) -> tuple[float, bytes]:
-    """(the bound, q after a message): a function of bytes, so that all parties in one process run it once."""
+              series: bytes) -> tuple[float, float, bytes]:
+    """(the bound at the point, at the end, q after a message): a function of bytes, so that all parties in one process
+    run it once."""
     q, now, last = np.frombuffer(query), model.unpacked(np.frombuffer(told)), model.unpacked(np.frombuffer(before))
     if now is None:
         raise AssertionError("a message was told")
     normals = evidence.common_normals(seed, 0, draws, model.size)
-    value, after = (model.after_first(now, people, normals) if last is None else
+    found, value, after = (model.after_first(now, people, normals) if last is None else
                     model.after_next(q, now, last, people, normals, _own_series(model, series)))
-    return value, after.tobytes()
+    return found, value, after.tobytes()
 
 
 def _own_series(model: FewFamily, packed: bytes) -> OwnSeries:

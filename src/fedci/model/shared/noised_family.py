@@ -46,7 +46,7 @@ class NoisedFamily(FewFamily):
         total, by = super().spanned(told, people)
         return sum_noise.known(self, total, told.point, float(people)), by
 
-    def after_first(self, now: Told, people: int, normals: np.ndarray) -> tuple[float, np.ndarray]:
+    def after_first(self, now: Told, people: int, normals: np.ndarray) -> tuple[float, float, np.ndarray]:
         """The whole fit. The scales of sites' own levels are a point, their prior's: the products are those of it."""
         total, by = self.spanned(now, people)
         q = home.beginning(self, home.ridge(self, total, by, now.point, float(people))[1])

@@ -40,7 +40,7 @@ REACH = 1.5
 DIRECTION_SD = 1.5
 LEVEL_SD = 3.0
 """Prior sd of the two levels, in standard deviations of the outcome: wide."""
-LEVELS, LINES, POOLED_EFFECT = "levels", "lines", "pooled effect"
+LEVELS, LINES, BETWEEN_ARMS, POOLED_EFFECT = "levels", "lines", "between arms", "pooled effect"
 """The blocks that other modules ask for by name: a function's own level and slopes (`kernels.split`) have their
 columns, the start reads the coefficients of the lines, and messages of products tell less of the third."""
 
@@ -225,6 +225,15 @@ def common(options: SharedOptions, d: int, arms: int) -> Iterator[Block]:
                     root=lambda theta: root(theta, theta["common"], arms))
 
 
+def between_arms(options: SharedOptions, d: int, arms: int) -> Iterator[Block]:
+    """One slope, the same in all arms and as free as their levels, along which the arms' people differ most: shrunk as
+    the lines are, it would leave to the effect's level what confounding made of it."""
+    if options.between_arms:
+        yield Block(name=BETWEEN_ARMS, width=arms - 1, part=STRAIGHT, copies=1,
+                    columns=lambda theta, points: points.x @ jax.lax.stop_gradient(theta["between_arms"]),
+                    root=lambda theta: LEVEL_SD * jnp.ones((arms, 1)))
+
+
 def hinges(options: SharedOptions, d: int, arms: int) -> Iterator[Block]:
     """Of each direction."""
     for k in range(options.directions):
@@ -256,7 +265,7 @@ def bends(options: SharedOptions, d: int, arms: int) -> Iterator[Block]:
 
 
 BLOCKS: tuple[Callable[[SharedOptions, int, int], Iterator[Block]], ...] = (
-    levels, lines, common, hinges, bends)
+    levels, lines, common, between_arms, hinges, bends)
 """In the order of ω."""
 
 

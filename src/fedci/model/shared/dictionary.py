@@ -41,7 +41,7 @@ REFERENCE = 400
 """People of nobody, over whom columns are fitted to columns."""
 ALIKE = 1e-6
 """Columns that differ by less, relatively, say the same: the square of its inverse multiplies the rounding of G."""
-SPANNED = ("common",)
+SPANNED = ("common", basis.BETWEEN_ARMS)
 """Blocks whose columns are sums of others'."""
 SCALES = "pooled"
 BENT = (SCALES, "pooled_effect", "relevance")

@@ -189,8 +189,9 @@ def _divergence(model: SharedModel, q: np.ndarray) -> tuple[float, np.ndarray, n
     (mean, log_sd), (prior_mean, prior_sd), heavy = np.split(q, 2), model.prior, model.heavy_tailed
     away, ratio = (mean - prior_mean) / prior_sd, np.exp(2.0 * log_sd) / prior_sd**2
     gaussian = np.log(prior_sd) - log_sd + 0.5 * (ratio + away**2) - 0.5
-    value = float(np.sum(np.where(heavy, -log_sd - 0.5 * math.log(2.0 * math.pi * math.e), gaussian)))
-    return value, np.where(heavy, 0.0, away / prior_sd), np.where(heavy, 0.0, ratio) - 1.0
+    each, learnt = np.where(heavy, -log_sd - 0.5 * math.log(2.0 * math.pi * math.e), gaussian), ~model.held
+    return (float(np.sum(each[learnt])), np.where(heavy, 0.0, away / prior_sd) * learnt,
+            (np.where(heavy, 0.0, ratio) - 1.0) * learnt)
 
 
 def log_tails(model: SharedModel, thetas: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -131,17 +131,18 @@ def laws_at(model: SharedModel, vectors: Float[Array, "L p"], total: Products, b
     return jax.lax.map(of_draw, vectors)
 
 
-def ridge(model: SharedModel, total: Products, by: Span, point: Point, people: Scalar) -> tuple[float, np.ndarray]:
-    """(log p(y | θ̂), β̃'s mean there) of a message about one θ̂."""
+def ridge(model: SharedModel, total: Products, by: Span, point: Point, people: Scalar
+          ) -> tuple[float, np.ndarray, np.ndarray]:
+    """(log p(y | θ̂), β̃'s mean there, T) of a message about one θ̂."""
     here = jnp.asarray(point.vector)
     found, _ = dictionary.statistics(model, total, by, point, here, people)
     mean, _ = evidence.posterior_of_draw(found.gram, found.cross)
-    return float(evidence.log_evidence_of_draw(found, people)), np.asarray(mean)
+    return float(evidence.log_evidence_of_draw(found, people)), np.asarray(mean), np.asarray(found.gram)
 
 
-def beginning(model: SharedModel, beta: np.ndarray) -> np.ndarray:
+def beginning(model: SharedModel, beta: np.ndarray, gram: np.ndarray) -> np.ndarray:
     """q after the first message: directions from ridge regressions, the own functions' scales at their prior."""
-    q, own = exchanges.beginning(model, beta), own_places(model)
+    q, own = exchanges.beginning(model, beta, gram), own_places(model)
     q[own], q[own + model.size] = model.prior[0][own], np.log(model.prior[1][own])
     return q
 

@@ -49,7 +49,7 @@ class NoisedFamily(FewFamily):
     def after_first(self, now: Told, people: int, normals: np.ndarray) -> tuple[float, float, np.ndarray]:
         """The whole fit. The scales of sites' own levels are a point, their prior's: the products are those of it."""
         total, by = self.spanned(now, people)
-        q = home.beginning(self, home.ridge(self, total, by, now.point, float(people))[1])
+        q = home.beginning(self, *home.ridge(self, total, by, now.point, float(people))[1:])
         q[home.own_places(self) + self.size] = np.log(POINT_SD)
         return home.ascend(self, q, total, by, now.point, float(people), normals, STEPS)
 

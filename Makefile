@@ -93,6 +93,7 @@ BEYOND = --dataset steps --dataset many-directions --dataset own-surfaces --data
 COVER = $(GRID)/coverage --methods fedci --modes fed --replications 100 --no-imputation
 ABLATION = fedci,fedci-linear,fedci-no-products-or-thresholds,fedci-no-directions,fedci-16-draws
 ABLATION := $(ABLATION),fedci-one-direction,fedci-three-directions,fedci-gaussian-directions,fedci-no-common-slope
+ABLATION := $(ABLATION),fedci-free-between-arms
 ABLATION := $(ABLATION),fedci-no-own-functions,fedci-point-estimates,fedci-standardised-0-1
 FAST = bart,x-learner,r-learner,bart-t,ps-bart,bcf,causalforestdml,gp-t-learner,gp-t-learner-ard,ridge-t-learner,oracle
 INTERVALS = fedci,bart,bart-t,ps-bart,bcf,causalforestdml,gp-t-learner,gp-t-learner-ard,oracle,orthorf

@@ -82,13 +82,12 @@ def _integer(digits: str) -> int:
 
 def nesting(value: object) -> int:
     """Depth of nested lists and tables, walked without recursion."""
-    deepest, stack = 0, [(value, 1)]
-    while stack:
-        node, depth = stack.pop()
-        deepest = max(deepest, depth)
-        children = node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
-        stack.extend((child, depth + 1) for child in children)
-    return deepest
+    depth, level = 0, [value]
+    while level:
+        depth += 1
+        inner = [node.values() if isinstance(node, dict) else node for node in level if isinstance(node, (dict, list))]
+        level = [child for children in inner for child in children]
+    return depth
 
 
 def toml_of(text: str) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 
 import jax
 import jax.numpy as jnp
@@ -73,6 +74,31 @@ def test_parts_have_one_size_where_they_can(monkeypatch, count, cores, size):
     np.testing.assert_array_equal(found["c"], draws["d"])
 
 
+@pytest.mark.parametrize(("count", "lengths"), [(8, [8]), (32, [8] * 4), (12, [6, 6]), (7, [7]), (11, [11])])
+def test_a_small_site_computes_all_in_one_thread_by_the_program_of_a_round(count, lengths):
+    begun, draws = [], np.arange(2.0 * count).reshape(count, 2)
+
+    def compute(part):
+        begun.append((threading.get_ident(), len(part)))
+        return part + 1.0
+
+    np.testing.assert_array_equal(parallel.over_draws(compute, draws, small=True), draws + 1.0)
+    assert begun == [(threading.get_ident(), length) for length in lengths]
+
+
+@pytest.mark.parametrize("rows", [exact.SMALL - 1, exact.SMALL + 1])
+def test_where_a_fit_starts_its_one_draw_takes_the_program_of_a_round(rows):
+    people, program = site(rows, 3), evidence._first_half.jitted
+    model = model_of(SharedOptions(family="shared"), 3, 3, 1)
+    thetas = evidence.draw(np.concatenate([model.prior[0], np.full(model.size, -2.0)]),
+                           evidence.common_normals(0, 0, parallel.ROUND, model.size))
+    round_of, _ = evidence.first_half(model, jnp.asarray(thetas), people, 1e-10)
+    compiled_before = program._cache_size()
+    found, _ = evidence.first_half(model, thetas[2:3], people, 1e-10)
+    assert program._cache_size() == compiled_before
+    jax.tree.map(lambda one, all_: np.testing.assert_array_equal(one, np.asarray(all_)[2:3]), found, round_of)
+
+
 @pytest.mark.parametrize("rows", [pytest.param(exact.SMALL - 1, marks=pytest.mark.slow), exact.SMALL + 1])
 def test_draws_shared_out_among_cores_give_the_same_numbers(monkeypatch, rows):
     """Parts are programs of another length: XLA may order a sum in another way, no more."""
@@ -86,7 +112,7 @@ def test_draws_shared_out_among_cores_give_the_same_numbers(monkeypatch, rows):
 
 def _compile_again():
     for program in (evidence._first_half, evidence._second_half, evidence.collapse, evidence.log_evidence):
-        program.clear_cache()
+        program.jitted.clear_cache()
 
 
 @pytest.mark.slow

@@ -1,4 +1,5 @@
-"""Programs kept between runs, and BLAS' threads: each in processes of their own, for both are decided at the start."""
+"""Programs compiled quickly and kept between runs, and BLAS' threads: in processes of their own, where they are decided
+at the start."""
 
 from __future__ import annotations
 
@@ -8,6 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from fedci.model import programs
 
 FIT = """
 import numpy as np
@@ -43,6 +46,31 @@ def run(code: str, **environment: str) -> str:
 
 def files(folder: str) -> set[str]:
     return {path.name for path in Path(folder).glob("*-cache")}
+
+
+class TestCompiledQuickly:
+    @pytest.mark.parametrize(("flags", "plain", "known", "expected"), [
+        ("", "", "0.10.2", programs.QUICK), ("--xla_dump_to=x", "0", "0.10.2", programs.QUICK), ("", "1", "0.10.2", {}),
+        ("", "", "0.11.0", {}),
+        ("--xla_backend_optimization_level=3", "", "0.10.2", {"xla_cpu_use_fusion_emitters": False})])
+    def test_where_it_is_known_and_the_user_said_nothing_else(self, monkeypatch, flags, plain, known, expected):
+        monkeypatch.setattr(programs, "version", lambda name: known)
+        monkeypatch.setenv("XLA_FLAGS", flags)
+        monkeypatch.setenv("JAX_DISABLE_MOST_OPTIMIZATIONS", plain)
+        assert programs.options() == expected
+
+    def test_a_gpu_compiles_as_it_does(self, monkeypatch):
+        monkeypatch.setenv("JAX_DISABLE_MOST_OPTIMIZATIONS", "")
+        monkeypatch.setattr("jax.default_backend", lambda: "gpu")
+        assert programs.options() == {}
+
+    def test_this_xla_knows_what_it_is_told(self):
+        """With an unknown option it would compile nothing."""
+        code = ("from fedci.model.programs import compiled, options; "
+                "print(len(options()), compiled()(lambda x: x + 1.0)(1.0))")
+        known = programs.version("jaxlib").startswith(programs.KNOWN_TO)
+        told = run(code, XLA_FLAGS="", JAX_DISABLE_MOST_OPTIMIZATIONS="0").split()
+        assert told == [str(len(programs.QUICK) if known else 0), "2.0"]
 
 
 class TestProgramsKept:

@@ -193,15 +193,23 @@ def test_the_check_knows_the_sum_from_any_other():
     told = [ss.with_checks(part, key, s == 0).view(np.uint64) for s, part in enumerate(numbers)]
     total = (told[0] + told[1] + told[2]).view(np.int64)
     assert ss.is_true_sum(total, key)
-    exact = sum(int(r) * int(x) for start in range(0, 70_000, ss.CHUNK)
-                for r, x in zip(ss._factors(key, start, len(numbers[0][start:start + ss.CHUNK])),
-                                numbers[0][start:start + ss.CHUNK], strict=True)) % 2**96
-    assert sum(int(part) << 32 * k for k, part in enumerate(ss.checks(numbers[0], key))) == exact
     for at, change in ((0, 1), (69_999, -(2**63)), (12, 2**40), (70_000, 1)):
         other = total.copy()
         other[at] ^= change
         assert not ss.is_true_sum(other, key)
     assert not ss.is_true_sum(total, secrets.token_bytes(32))
+
+
+@pytest.mark.parametrize("numbers", [
+    np.random.default_rng(1).integers(-2**63, 2**63 - 1, 70_001), np.full(ss.CHUNK, -2**63), np.full(9, 2**63 - 1),
+    np.arange(-3, 4), np.zeros(0, np.int64)], ids=["any", "least", "most", "small", "none"])
+def test_the_check_is_exact_whatever_the_numbers(numbers):
+    """Python's integers against products of floats: none of them rounds."""
+    key = secrets.token_bytes(32)
+    parts = [numbers[start:start + ss.CHUNK] for start in range(0, len(numbers), ss.CHUNK)]
+    exact = sum((int(low) + (int(high) << 16)) * int(x) for k, part in enumerate(parts)
+                for (low, high), x in zip(ss._factors(key, k * ss.CHUNK, len(part)), part, strict=True)) % 2**96
+    assert sum(int(part) << 32 * k for k, part in enumerate(ss.checks(numbers, key))) == exact
 
 
 def test_the_checks_say_nothing_of_the_sum():

@@ -13,9 +13,9 @@ def make(**changes):
     return model_of(SharedOptions(family="shared", knots=3, **changes), D, D, 2)
 
 
-def some_rows():
+def some_rows(count=ROWS):
     rng = np.random.default_rng(0)
-    return rng.normal(size=(ROWS, D)), (rng.uniform(size=ROWS) < 0.4).astype(int), rng.normal(size=ROWS)
+    return rng.normal(size=(count, D)), (rng.uniform(size=count) < 0.4).astype(int), rng.normal(size=count)
 
 
 def blocks(model, rows, count=ROWS, block=16):

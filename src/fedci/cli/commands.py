@@ -19,7 +19,6 @@ import typer
 
 from fedci.cli import checking, choosing, fitting, office, parties, results
 from fedci.cli.arguments import DemoSeed, Force, Json, Out, Quiet
-from fedci.cli.compiler import compile_quickly
 from fedci.cli.screen import as_json as _as_json
 from fedci.errors import FedciError, UsageError
 from fedci.files import check_folder
@@ -37,7 +36,6 @@ for name, commands in parties.APPS.items():
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command and leave with its exit code."""
-    compile_quickly()
     sys.exit(_exit_code(arguments))
 
 

@@ -91,16 +91,20 @@ class CompletedRows(NamedTuple):
             yield (jax.tree.map(on_device, self.copy(int(number))),
                    jax.tree.map(lambda leaf, at=at: on_device(np.asarray(leaf)[at:at + 1]), draws))
 
-    def effects(self, model: Any, vector: Vector, draws: Draws, correlations: Vector, jitter: Scalar) -> SiteEffects:
-        return joined([rows.effects(model, vector, one, correlations, jitter) for rows, one in self._each(draws)])
+    def effects(self, model: Any, vector: Vector, draws: Draws, correlations: Vector, jitter: Scalar,
+                known: KnownCopies | None = None) -> SiteEffects:
+        return joined([rows.effects(model, vector, one, correlations, jitter, known and known.of(at))
+                       for at, (rows, one) in enumerate(self._each(draws))])
 
-    def weighed(self, model: Any, vector: Vector, draws: Draws, weights: Vector, jitter: Scalar) -> Weighed:
-        return joined([rows.weighed(model, vector, one, weights, jitter) for rows, one in self._each(draws)])
+    def weighed(self, model: Any, vector: Vector, draws: Draws, weights: Vector, jitter: Scalar,
+                known: KnownCopies | None = None) -> Weighed:
+        return joined([rows.weighed(model, vector, one, weights, jitter, known and known.of(at))
+                       for at, (rows, one) in enumerate(self._each(draws))])
 
     def realised(self, model: Any, vector: Vector, draws: Draws, correlations: Vector, jitter: Scalar,
                  known: KnownCopies | None = None) -> Iterator[tuple[np.ndarray, Moments]]:
         """Copies hold the same people at the same places."""
-        every = [rows.realised(model, vector, one, correlations, jitter, None if known is None else known.of(at))
+        every = [rows.realised(model, vector, one, correlations, jitter, known and known.of(at))
                  for at, (rows, one) in enumerate(self._each(draws))]
         for parts in zip(*every, strict=True):
             yield parts[0][0], joined([moments for _, moments in parts])

@@ -11,7 +11,6 @@ For a draw, with means m(x) (`model.law`), C = K_obs, e = y − m_w(x), and any 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -24,6 +23,7 @@ from fedci.effect import person_weights
 from fedci.model import covariance
 from fedci.model.law import Law
 from fedci.model.parallel import on_processor
+from fedci.model.programs import compiled
 from fedci.model.rows import (
     Anchor,
     Arms,
@@ -132,14 +132,15 @@ class ExactRows(NamedTuple):
 
         return jax.lax.map(of_draw, draws)
 
-    def effects(self, model: Any, vector: Vector, draws: Draws, correlations: Vector,
-                jitter: Scalar) -> SiteEffects | ArmSums:
+    def effects(self, model: Any, vector: Vector, draws: Draws, correlations: Vector, jitter: Scalar,
+                known: Any = None) -> SiteEffects | ArmSums:
         weights = person_weights(np.asarray(self.w), np.asarray(self.mask), model.arms)
         if model.arms > 2:
             return arm_sums(model, vector, self, draws, weights, jitter)
         return weighted_effects(model, vector, self, draws, weights, correlations, jitter)
 
-    def weighed(self, model: Any, vector: Vector, draws: Draws, weights: Vector, jitter: Scalar) -> Weighed:
+    def weighed(self, model: Any, vector: Vector, draws: Draws, weights: Vector, jitter: Scalar,
+                known: Any = None) -> Weighed:
         return Weighed(*weighed_effects(model, vector, self, draws, self.placed(weights), jitter))
 
     def placed(self, weights: Vector) -> Float[Array, "e n"]:
@@ -248,7 +249,7 @@ def shared_noise(given: Conditioned, noise_correlation: Scalar) -> Float[Array, 
 
 # --- effects of the site's own people
 
-@partial(jax.jit, static_argnames="model")
+@compiled(static="model")
 def weighted_effects(model: Any, vector: Vector, site: ExactRows, draws: Draws, weights: Float[Array, "e n"],
                      correlations: Float[Array, "C"], jitter: Scalar) -> SiteEffects:
     """All sums of a site in one pass over the draws: one Cholesky factor each, then only vectors."""
@@ -263,7 +264,7 @@ def weighted_effects(model: Any, vector: Vector, site: ExactRows, draws: Draws, 
     return merged(jax.lax.map(of_draw, draws))
 
 
-@partial(jax.jit, static_argnames="model")
+@compiled(static="model")
 def arm_sums(model: Any, vector: Vector, site: ExactRows, draws: Draws, weights: Float[Array, "e n"],
              jitter: Scalar) -> ArmSums:
     """What is expected in each arm, summed over the people of each population."""
@@ -288,7 +289,7 @@ def _expected_sums(site: ExactRows, given: Conditioned, weights: Float[Array, "e
                       jnp.maximum(scale * _quadratic(weights, given.k) - _explained(given.chol, q), 0.0))
 
 
-@partial(jax.jit, static_argnames="model")
+@compiled(static="model")
 def weighed_effects(model: Any, vector: Vector, site: ExactRows, draws: Draws, weights: Float[Array, "e n"],
                     jitter: Scalar) -> tuple[Float[Array, "L 1 e"], Float[Array, "l e e"]]:
     """(Σ t τ(x) of each draw, their covariances within a draw)."""
@@ -312,7 +313,7 @@ def _realised_sums(site: ExactRows, mis: Missing, weights: Float[Array, "e n"]) 
                       jnp.maximum(_quadratic(t, mis.prior_cov) - _explained(mis.chol, t @ mis.k_om.T), 0.0))
 
 
-@partial(jax.jit, static_argnames="model")
+@compiled(static="model")
 def realised_each(model: Any, vector: Vector, site: ExactRows, draws: Draws, correlations: Float[Array, "C"],
                   jitter: Scalar) -> Moments:
     """τ_i [L, C, n] of each person: w̃_i(y_i − m_mo,i) and S_mo,ii. Stays at the site.

@@ -15,14 +15,13 @@ A site has its own block of S from P = I + ZᵀC⁻¹Z over all sites and β̂ =
 
 from __future__ import annotations
 
-from functools import partial
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from fedci.model.family import Family
+from fedci.model.programs import compiled
 from fedci.model.rows import BetaLaw, Draws, LeftOut, Rows, Scalar, Vector
 
 DRAWS = 8
@@ -38,13 +37,13 @@ def chosen(draws: int) -> np.ndarray:
     return np.arange(draws)[::max(draws // DRAWS, 1)][:DRAWS]
 
 
-@partial(jax.jit, static_argnames="model")
+@compiled(static="model")
 def left_out(model: Family, vector: Vector, rows: Rows, draws: Draws, beta: BetaLaw, jitter: Scalar) -> LeftOut:
     """In model units, in the order of the site's rows; what stands beyond them means nothing."""
     return rows.left_out(model, vector, draws, beta, jitter)
 
 
-@partial(jax.jit, static_argnames="model")
+@compiled(static="model")
 def noise_sd(model: Family, vector: Vector, draws: Draws) -> Float[Array, "L A"]:
     """√Σ_jj of each draw, in model units."""
     return jax.lax.map(lambda draw: jnp.sqrt(jnp.diag(model.law(vector, draw, jnp.asarray(0)).sigma)), draws)

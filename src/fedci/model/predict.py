@@ -6,18 +6,17 @@ variance (`effect`).
 
 from __future__ import annotations
 
-from functools import partial
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from fedci.model.family import Family
+from fedci.model.programs import compiled
 from fedci.model.rows import Arms, Draws, Known, Moments, Scalar, Vector, merged
 
 
-@partial(jax.jit, static_argnames="model")
+@compiled(static="model")
 def cate_at(model: Family, vector: Vector, known: Known, draws: Draws, x: Float[Array, "*K p d"],
             jitter: Scalar) -> Moments:
     """τ(x) for each draw and new person; also used without rows (padding only): then it is the prior's."""
@@ -25,14 +24,14 @@ def cate_at(model: Family, vector: Vector, known: Known, draws: Draws, x: Float[
     return merged(Moments(mean, var + model.unasked(draws, x)))
 
 
-@partial(jax.jit, static_argnames="model")
+@compiled(static="model")
 def outcomes_at(model: Family, vector: Vector, known: Known, draws: Draws, x: Float[Array, "*K p d"],
                 jitter: Scalar) -> Arms:
     """E y of each arm for each draw: means [L, p, A], covariances [L, p, A, A]."""
     return merged(known.outcomes_at(model, vector, draws, x, jitter))
 
 
-@partial(jax.jit, static_argnames=("model", "pair"))
+@compiled(static=("model", "pair"))
 def noise_variance(model: Family, vector: Vector, draws: Draws, pair: tuple[int, int] = (0, 1)) -> Float[Array, "L"]:
     """Var(ε(1) − ε(0)) for each draw; of more arms of a pair."""
     def of_draw(draw: Draws) -> Float[Array, "B"]:

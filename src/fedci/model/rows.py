@@ -176,19 +176,20 @@ class Rows(Protocol):
 
     def known(self, model: Any, draws: Draws, jitter: Scalar) -> Known: ...
 
-    def effects(self, model: Any, vector: Vector, draws: Draws, correlations: Vector,
-                jitter: Scalar) -> SiteEffects | ArmSums | RiskSums | SurvivalSums:
-        """Sums over everyone, the treated, the controls; of more arms over everyone, and who got each."""
+    def effects(self, model: Any, vector: Vector, draws: Draws, correlations: Vector, jitter: Scalar,
+                known: Any = None) -> SiteEffects | ArmSums | RiskSums | SurvivalSums:
+        """Sums over everyone, the treated, the controls; of more arms over everyone, and who got each. `known`: that of
+        these rows and draws, where it is there already."""
         ...
 
-    def weighed(self, model: Any, vector: Vector, draws: Draws, weights: Vector, jitter: Scalar) -> Weighed:
+    def weighed(self, model: Any, vector: Vector, draws: Draws, weights: Vector, jitter: Scalar,
+                known: Any = None) -> Weighed:
         """weights [e, people], in the order of the rows as they were given."""
         ...
 
     def realised(self, model: Any, vector: Vector, draws: Draws, correlations: Vector, jitter: Scalar,
                  known: Any = None) -> Iterator[tuple[np.ndarray, Moments]]:
-        """(places of some people among the rows, their τ_i [L, C, people]), until all were there. Stays at the site.
-        `known`: that of these rows and draws, where it is there already."""
+        """(places of some people among the rows, their τ_i [L, C, people]), until all were there. Stays at the site."""
         ...
 
     def left_out(self, model: Any, vector: Vector, draws: Draws, beta: BetaLaw, jitter: Scalar) -> LeftOut:

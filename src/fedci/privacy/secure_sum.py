@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from cryptography.exceptions import InvalidTag
@@ -50,6 +51,8 @@ WIDTHS = {COMPACT: 40}
 lowest bits what they are modulo fewer."""
 CHECKS = 3
 CHUNK = 2**15
+LIMB = 21
+LIMB_MASK = (1 << LIMB) - 1
 PRIME = 2**521 - 1
 """Shamir's field: larger than a seed, and a Mersenne prime needs no table."""
 SEED_BYTES, SHARE_BYTES = 32, 66
@@ -107,10 +110,10 @@ def encode(values: np.ndarray, sites: int, form: Form) -> np.ndarray:
     if rest.size and np.abs(rest).max() >= most:
         raise NumericalError(f"a number to be summed is beyond ±{most:.3g}, the range of the secure sum of {sites} "
                              f"sites. Look for extreme values, or standardise (model.standardise = true)")
-    parts = []
-    for bits in form:
-        parts.append(np.rint(np.ldexp(rest, bits)))
-        rest = rest - np.ldexp(parts[-1], -bits)  # exact: what is left has fewer digits
+    parts = [np.rint(rest * 2.0**form[0])]
+    for before, bits in pairwise(form):
+        rest = rest - parts[-1] * 2.0**-before  # exact: what is left has fewer digits
+        parts.append(np.rint(rest * 2.0**bits))
     return np.concatenate(parts).astype(np.int64)
 
 
@@ -142,9 +145,9 @@ def widened(words: np.ndarray, count: int, form: Form) -> np.ndarray:
     """[k + 3] int64 of what travelled, each between −2^(width − 1) and 2^(width − 1)."""
     if width(form) == 64:
         return words
-    each = width(form) // 8
-    low = np.ascontiguousarray(words[:-CHECKS], "<i8").view(np.uint8)[:count * each].reshape(count, each)
-    return np.concatenate([_signed(np.pad(low, ((0, 0), (0, 8 - each))).ravel().view("<i8"), form), words[-CHECKS:]])
+    held = np.ascontiguousarray(words, "<i8")
+    low = np.ndarray(count, "<i8", held, strides=(width(form) // 8,))  # the last one's higher bytes are the checks'
+    return np.concatenate([_signed(low, form), words[-CHECKS:]])
 
 
 def _signed(numbers: np.ndarray, form: Form) -> np.ndarray:
@@ -255,22 +258,24 @@ def unseal(sealed: str, key: bytes, about: bytes) -> bytes | None:
 
 def checks(numbers: np.ndarray, key: bytes) -> np.ndarray:
     """[3] Σ r_j x_j mod 2⁹⁶, r_j of 32 random bits, in three parts of 32 bits: linear, so the sites' add up to that of
-    the sum. A difference in x_j has its lowest bit among the 64 below, and r_j moves it to 2³² different places."""
-    count, total = len(numbers), 0
-    for start in range(0, count, CHUNK):
-        x = np.ascontiguousarray(numbers[start:start + CHUNK]).view(np.uint64)
-        r = _factors(key, start, len(x))
-        for r_shift, r_part in ((0, r & np.uint64(0xFFFF)), (16, r >> np.uint64(16))):
-            for x_shift, x_part in ((0, x & np.uint64(0xFFFFFFFF)), (32, x >> np.uint64(32))):
-                total += int((r_part * x_part).sum()) << r_shift + x_shift  # 2¹⁵ products of 48 bits fit
-        total -= int(r[x >> np.uint64(63) == 1].sum()) << 64  # a negative x is its 64 bits less 2⁶⁴
+    the sum. A difference in x_j has its lowest bit among the 64 below, and r_j moves it to 2³² different places.
+
+    x = x₀ + 2²¹x₁ + 2⁴²x₂, the last with the sign: 2¹⁵ products of 21 and 16 bits add up to less than 2⁵³, so floats
+    hold every partial sum and a matrix product is exact."""
+    total = 0
+    for start in range(0, len(numbers), CHUNK):
+        x = numbers[start:start + CHUNK]
+        r, parts = _factors(key, start, len(x)), np.empty((3, len(x)))
+        parts[0], parts[1], parts[2] = x & LIMB_MASK, x >> LIMB & LIMB_MASK, x >> 2 * LIMB
+        for (k, half), found in np.ndenumerate(parts @ r):
+            total += int(found) << LIMB * k + 16 * half
     return _parts(total)
 
 
 def _factors(key: bytes, start: int, count: int) -> np.ndarray:
-    """[count] uint64 of 32 bits; each chunk has a stream of its own."""
+    """[count, 2] halves of 16 bits, the lower first; each chunk has a stream of its own."""
     seed = derived(key, info("factors", start))
-    return stream(seed, -(-count // 2)).view(np.uint32)[:count].astype(np.uint64)
+    return stream(seed, -(-count // 2)).view("<u2")[:2 * count].reshape(count, 2).astype(float)
 
 
 def _parts(value: int) -> np.ndarray:

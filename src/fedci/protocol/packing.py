@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -23,7 +24,7 @@ def unflatten(values: np.ndarray, shapes: Shapes) -> dict[str, np.ndarray]:
     """The named arrays of these shapes, in the order of the names."""
     named, at = {}, 0
     for name in sorted(shapes):
-        size = int(np.prod(shapes[name]))
+        size = math.prod(shapes[name])
         named[name], at = values[at:at + size].reshape(shapes[name]), at + size
     return named
 
@@ -61,7 +62,7 @@ def masked_size(shapes: Shapes, form: Form) -> int:
 
 def integers(shapes: Shapes, form: Form) -> int:
     """In it, without those of the check."""
-    return len(form) * sum(int(np.prod(shape)) for shape in shapes.values())
+    return len(form) * sum(map(math.prod, shapes.values()))
 
 
 def with_jitter(shapes: Shapes) -> Shapes:

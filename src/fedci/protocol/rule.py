@@ -13,7 +13,7 @@ measured afterwards, on the sites' people (`site.targeting`).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import NamedTuple
 
 import jax
@@ -23,6 +23,7 @@ from scipy.special import ndtri
 
 from fedci.model import leave_one_out
 from fedci.model.family import Family
+from fedci.model.programs import compiled
 from fedci.model.rows import on_device
 from fedci.model.shared import basis
 from fedci.study.covariate import Covariate
@@ -96,7 +97,7 @@ def nobody(covariates: Sequence[Covariate], mean: np.ndarray, sd: np.ndarray, se
     return x
 
 
-@partial(jax.jit, static_argnames="model")
+@compiled(static="model")
 def _expected(model: Family, vector: jax.Array, draws: object, x: jax.Array) -> jax.Array:
     """[n] effects, or differences of risks (of rates in the model's unit), averaged over draws."""
     n, j = x.shape[0], max(model.intervals, 1)

@@ -42,7 +42,7 @@ def answer(party: Party, run: Run, ready: Prepared, here: Here, arrays: Arrays) 
 
 def weighed(site: str, run: Run, ready: Prepared, weights: np.ndarray) -> Weighed:
     q = required(site, run.posterior, "the effects' draws")
-    found = jax.device_get(ready.rows.weighed(ready.model, q.vector, q.draws, weights, q.jitter))
+    found = jax.device_get(ready.rows.weighed(ready.model, q.vector, q.draws, weights, q.jitter, q.known))
     if not all(np.isfinite(part).all() for part in found):
         raise NumericalError(f"site '{site}': sums of effects over subgroups are not finite. Raise model.jitter")
     return Weighed(*found)

@@ -40,6 +40,8 @@ class Posterior:
     vector: np.ndarray
     draws: Draws
     jitter: float
+    known: Known | None = None
+    """What predictions need of the site's rows, where it was worked out already."""
 
 
 def lines_of(table: Table, rows: np.ndarray) -> np.ndarray:
@@ -60,7 +62,7 @@ class People:
     @cached_property
     def known(self) -> Known:
         """What predictions need of the site's rows; of a large site's it is work."""
-        return self.ready.rows.known(self.ready.model, self.q.draws, self.q.jitter)
+        return self.q.known or self.ready.rows.known(self.ready.model, self.q.draws, self.q.jitter)
 
     def cate(self, x: np.ndarray | None = None, outcome_noise: bool = False, pair: Pair = PAIR) -> Effect:
         """τ(x) of new people (raw covariates [p, d]) or, without x, of the site's own; of risks their difference."""
@@ -141,7 +143,7 @@ def _each(model: Family, q: Posterior, rows: Rows, correlations: np.ndarray, y_s
 
 def summed_sd(model: Family, q: Posterior, rows: Rows, correlations: np.ndarray, y_sd: float) -> np.ndarray:
     """[C] Σ_i sd(τ_i)."""
-    parts = rows.realised(model, q.vector, q.draws, correlations, q.jitter)
+    parts = rows.realised(model, q.vector, q.draws, correlations, q.jitter, q.known)
     each = (Effect(np.asarray(moments.mean), np.asarray(moments.var)).sd for _, moments in parts)
     return y_sd * sum((sd.sum(1) for sd in each), np.zeros(len(correlations)))
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from fedci.effect import CORRELATIONS, Effect, draw_averages, effect_sums, population_sizes
 from fedci.errors import DisclosureError, MessageError, NumericalError, SiteError
+from fedci.model.exact import ExactRows
 from fedci.model.family import Ask, Sums
 from fedci.model.rows import ArmSums, RiskSums, Rows, SiteEffects, SurvivalSums, on_device
 from fedci.model.shared import sum_noise
@@ -299,9 +300,10 @@ def _effects(party: Party, run: Run, ready: Prepared, ask: Ask) -> tuple[Run, Pa
     arrays = {name: np.asarray(part) for name, part in ask.arrays.items()}
     vector, draws = ready.model.received(arrays, int(ready.rows.index))
     for jitter in ready.model.jitters:
-        own = jax.device_get(ready.rows.effects(ready.model, vector, draws, correlations, jitter))
+        known = ready.rows.known(ready.model, draws, jitter)
+        own = jax.device_get(ready.rows.effects(ready.model, vector, draws, correlations, jitter, known))
         if all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(own)):
-            posterior = Posterior(vector, draws, jitter)
+            posterior = Posterior(vector, draws, jitter, known)
             sums = _effect_sums(run, ready, posterior, own, correlations)
             return replace(run, posterior=posterior), Part(sums, jitter=_raised(ready, jitter))
     raise NumericalError(f"site '{party.name}': the covariance of the outcomes is not positive definite even with "
@@ -332,7 +334,8 @@ def _effect_sums(run: Run, ready: Prepared, q: Posterior, own: SiteEffects | Arm
         name = "rates" if ready.model.outcome == "count" else "risks"
         sums = own._asdict() if isinstance(own, SurvivalSums) else {name: own.risks * ready.rate}
         return {name: np.asarray(part) for name, part in sums.items()} | {"people": people}
-    some = jax.tree.map(lambda leaf: on_device(np.asarray(leaf)[::8]), q.draws)
-    spread = summed_sd(ready.model, replace(q, draws=some), ready.rows, correlations, s)
+    known = None if isinstance(q.known, ExactRows) else q.known  # which has no draws
+    some, known = jax.tree.map(lambda leaf: on_device(np.asarray(leaf)[::8]), (q.draws, known))
+    spread = summed_sd(ready.model, replace(q, draws=some, known=known), ready.rows, correlations, s)
     cate, ite = (Effect(np.asarray(part.mean), np.asarray(part.var)).scaled(s) for part in (own.cate, own.ite))
     return effect_sums(cate, ite, spread, people)

@@ -207,6 +207,9 @@ class SharedOptions(Options):
     rounds_tell: Literal["gradients", "products"] = "gradients"
     """What a round asks of a site: statistics and gradients at each draw, in two exchanges; or once the products of
     a dictionary of columns, with which the next rounds' worth of steps is taken at home (preset `few`)."""
+    between_arms: bool = False
+    """Whether the slope along which the arms' people differ most is as free as their levels: shrunk as all others are,
+    it leaves a part of the confounding to the effect, where people are few and arms far apart (docs/model.md)."""
     sum_noise: Annotated[float, Field(ge=0, le=4)] = 0.0
     """s of the policy, where products are told with noise: the policy says it, not the study."""
     noise_masked: bool | Literal["auto"] = False
@@ -311,7 +314,8 @@ def with_noise(options: FitOptions, noise: float, masked: bool | str) -> FitOpti
     model = options.model
     if not isinstance(model, SharedOptions) or model.rounds_tell != "products" or not noise:
         return options
-    fewer = {"sum_noise": noise, "noise_masked": masked, "directions": 0, "landmarks": 0, "kernel": "constant(scale)",
+    fewer = {"sum_noise": noise, "noise_masked": masked, "directions": 0, "landmarks": 0, "between_arms": False,
+             "kernel": "constant(scale)",
              "inducing": 1, "binary_sd": max(model.binary_sd or 0.0, LEAST_BINARY_SD)}
     return options.model_copy(update={"model": model.model_copy(update=fewer),
                                       "optimiser": options.optimiser.model_copy(update={"rounds": 1})})

@@ -230,3 +230,59 @@ def test_what_drives_the_outcome_is_reported(result):
     carrying = (table.iloc[1:3][["outcome", "effect"]].max(axis=1) >= 0.05).sum()
     assert ("No direction carries", "One direction carries", "Two directions carry")[carrying] in result.summary()
     assert any(name in table.covariates[1] for name in COVARIATES)
+
+
+@pytest.fixture(scope="module")
+def free_between_arms():
+    options = {**SMALL, "model": {**SMALL.get("model", {}), "between_arms": True}}
+    return fit_sites(hospitals(40, 37), options=options, preset="default")
+
+
+def test_along_the_slope_between_the_arms_lines_say_what_all_of_them_say(free_between_arms, monkeypatch):
+    """Frisch, Waugh and Lovell: of arms, levels and xγ the coefficients of the arms are as with every line free, γ the
+    arms' own regression on the lines, in whatever metric. Without its ridge."""
+    monkeypatch.setattr(exchanges, "SPARE", 0.0)
+    result, sites = free_between_arms
+    model, rows = result.outcome.layout.model, [sites[name].run.prepared.rows for name in sorted(sites)]
+    vector, d = model.ravel(model.ridge)[None], model.covariates
+    total = [sum(np.asarray(getattr(evidence.statistics(model, jnp.asarray(vector), part, 1e-12), name))[0]
+                 for part in rows) for name in ("gram", "cross")]
+    gram, gamma = np.zeros((model.columns, model.columns)), exchanges._between_arms(model, total[0])
+    gram[np.triu_indices(model.columns)] = total[0]
+    gram = gram + np.triu(gram, 1).T
+    lines, levels = (model.layout.coefficients[name] for name in ("lines", "levels"))
+    everybody = np.linalg.solve(np.asarray(exchanges._root_of_lines(model, model.ridge)), np.ones(2))
+    free = np.zeros((model.columns, 2 + d))
+    free[levels, :2], free[lines, 2:] = np.eye(2), np.kron(everybody[:, None], np.eye(d))
+    one = np.column_stack([free[:, :2], free[:, 2:] @ gamma])
+    effects = [np.diff(np.linalg.solve(by.T @ gram @ by, by.T @ total[1])[:2])[0] for by in (free, one)]
+    assert abs(effects[0]) > 0.1
+    assert effects[1] == pytest.approx(effects[0], rel=1e-7)
+
+
+def test_a_fit_leaves_the_slope_between_the_arms_where_the_start_set_it(free_between_arms):
+    """It has no gradient, so nothing about it is told; it does not vary over draws."""
+    result, sites = free_between_arms
+    model, rows = result.outcome.layout.model, [sites[name].run.prepared.rows for name in sorted(sites)]
+    normals = evidence.common_normals(0, 0, 4, model.size)
+    q = came_to(exchanges.start(model), over(model, rows))
+    assert model.held.sum() == model.covariates
+    np.testing.assert_array_equal(np.split(np.asarray(result.outcome.fit.theta), 2)[0][model.held],
+                                  np.split(q, 2)[0][model.held])
+    assert np.abs(np.split(q, 2)[0][model.held]).max() > 0.1
+    _, gradient, _ = came_to(exchanges.evaluate(model, q, 77, normals), over(model, rows))
+    assert not gradient[np.tile(model.held, 2)].any()
+    assert gradient[~np.tile(model.held, 2)].any()
+
+
+def test_the_objective_and_its_gradient_where_something_is_held(free_between_arms):
+    """Central differences along a line in all that is learnt, as above."""
+    result, sites = free_between_arms
+    model, rows = result.outcome.layout.model, [sites[name].run.prepared.rows for name in sorted(sites)]
+    normals, learnt = evidence.common_normals(0, 0, 4, model.size), ~np.tile(result.outcome.layout.model.held, 2)
+    q = came_to(exchanges.start(model), over(model, rows))
+    line = np.random.default_rng(0).standard_normal(q.size) * learnt
+    up, down = (came_to(exchanges.evaluate(model, q + step * line, 77, normals), over(model, rows))[0]
+                for step in (1e-5, -1e-5))
+    _, gradient, _ = came_to(exchanges.evaluate(model, q, 77, normals), over(model, rows))
+    assert (up - down) / 2e-5 == pytest.approx(gradient @ line, rel=1e-5)

@@ -39,6 +39,16 @@ def test_blocks_come_in_classes_and_waste_a_quarter_at_most(count):
     assert count <= 100 * made <= 1.25 * (count + 100)
 
 
+def test_sites_of_like_size_share_a_compilation_however_their_people_fall_into_arms(model):
+    """Of 300 people in blocks of 16, 19 or 20 are needed."""
+    x, _, y = some_rows(300)
+    cut = [inducing.cut(x, (np.arange(300) < treated).astype(float), y, np.zeros(4), 0, model.kernel, 10, 16)
+           for treated in range(100, 120)]
+    needed = {-(-treated // 16) - (treated - 300) // 16 for treated in range(100, 120)}
+    assert needed == {19, 20}
+    assert {blocks.x.shape for blocks in cut} == {(20, 16, x.shape[1])}
+
+
 def test_memory_is_linear_in_the_rows_and_a_site_may_set_a_limit(monkeypatch):
     need = [inducing.bytes_needed(rows, 20, 101) for rows in (10**5, 10**6, 10**7)]
     assert need[2] / need[1] < 10.0

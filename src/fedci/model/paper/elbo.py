@@ -17,7 +17,6 @@ drops out would change the objective.
 from __future__ import annotations
 
 import math
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -33,6 +32,7 @@ from fedci.model.family import Theta
 from fedci.model.paper import means, posterior, wishart
 from fedci.model.paper.paper import MOMENTS, PaperModel
 from fedci.model.paper.posterior import Roots
+from fedci.model.programs import compiled
 from fedci.model.rows import Scalar, Vector
 from fedci.study.options import WishartOptions
 
@@ -187,7 +187,7 @@ def _sum_of_squares(tree: Theta) -> Float[Array, ""]:
     return sum((jnp.sum(leaf**2) for leaf in jax.tree.leaves(tree)), start=jnp.zeros(()))
 
 
-@partial(jax.jit, static_argnames="model")
+@compiled(static="model")
 def evaluate_site(model: PaperModel, vector: Float[Array, "p"], roots: Roots, site: ExactRows,
                   jitter: Scalar) -> tuple[Array, tuple[Array, Roots]]:
     """(site term, (gradient in Θ, gradient in the draws)): what a site answers each round.
@@ -200,7 +200,7 @@ def evaluate_site(model: PaperModel, vector: Float[Array, "p"], roots: Roots, si
     return jax.value_and_grad(term, argnums=(0, 1))(vector, roots)
 
 
-@partial(jax.jit, static_argnames="model")
+@compiled(static="model")
 def evaluate_global(model: PaperModel, vector: Float[Array, "p"], u: Float[Array, "m q"]) -> tuple[Array, Array]:
     """(data-free term, its gradient in Θ): what the coordinator adds each round."""
     return jax.value_and_grad(lambda v: global_term(model, model.unravel(v), u))(vector)
@@ -239,7 +239,7 @@ def wishart_places(model: PaperModel) -> tuple[slice, slice]:
     return model.place("phi"), model.place("sigma")
 
 
-@partial(jax.jit, static_argnums=(0, 1))
+@compiled(static=("phi", "sigma"))
 def _draw(phi: WishartOptions, sigma: WishartOptions, small: Float[Array, "k"],
           uniforms: Float[Array, "L 6"]) -> tuple[Float[Array, "2 L 2 2"], Float[Array, "2 L 2 2 k"]]:
     """(roots [2, L, 2, 2], their derivative in `small`): compiled once for all models with these Wishart options."""

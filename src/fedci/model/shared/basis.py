@@ -40,7 +40,7 @@ REACH = 1.5
 DIRECTION_SD = 1.5
 LEVEL_SD = 3.0
 """Prior sd of the two levels, in standard deviations of the outcome: wide."""
-LEVELS, LINES, POOLED_EFFECT = "levels", "lines", "pooled effect"
+LEVELS, LINES, BETWEEN_ARMS, POOLED_EFFECT = "levels", "lines", "between arms", "pooled effect"
 """The blocks that other modules ask for by name: a function's own level and slopes (`kernels.split`) have their
 columns, the start reads the coefficients of the lines, and messages of products tell less of the third."""
 
@@ -69,7 +69,7 @@ class Points:
     x: Float[Array, "n d"]
     t: Float[Array, "n K"]
     """xA."""
-    _landmarks: dict[int, pooled.Placed] = field(default_factory=dict)
+    _bends: dict[int, list[jax.Array]] = field(default_factory=dict)
 
     @cached_property
     def placed(self) -> pooled.Placed:
@@ -78,9 +78,14 @@ class Points:
 
     def landmarks(self, count: int) -> pooled.Placed:
         """Those of outcome and effect are the same."""
-        if count not in self._landmarks:
-            self._landmarks[count] = pooled.placed(jnp.asarray(pooled.landmarks(count, self.x.shape[1])))
-        return self._landmarks[count]
+        return pooled.placed_landmarks(count, self.x.shape[1])
+
+    def bends(self, theta: Theta, count: int) -> list[jax.Array]:
+        """ψ of outcome and effect: made together. Points are those of one θ, as t is."""
+        if count not in self._bends:
+            both = pooled.of_outcome(theta), pooled.of_effect(theta)
+            self._bends[count] = pooled.features_of(both, self.placed, self.landmarks(count))
+        return self._bends[count]
 
 
 class Paths(NamedTuple):
@@ -220,6 +225,15 @@ def common(options: SharedOptions, d: int, arms: int) -> Iterator[Block]:
                     root=lambda theta: root(theta, theta["common"], arms))
 
 
+def between_arms(options: SharedOptions, d: int, arms: int) -> Iterator[Block]:
+    """One slope, the same in all arms and as free as their levels, along which the arms' people differ most: shrunk as
+    the lines are, it would leave to the effect's level what confounding made of it."""
+    if options.between_arms:
+        yield Block(name=BETWEEN_ARMS, width=arms - 1, part=STRAIGHT, copies=1,
+                    columns=lambda theta, points: points.x @ jax.lax.stop_gradient(theta["between_arms"]),
+                    root=lambda theta: LEVEL_SD * jnp.ones((arms, 1)))
+
+
 def hinges(options: SharedOptions, d: int, arms: int) -> Iterator[Block]:
     """Of each direction."""
     for k in range(options.directions):
@@ -241,19 +255,17 @@ def bends(options: SharedOptions, d: int, arms: int) -> Iterator[Block]:
     if options.landmarks:
         count, at = options.landmarks, pooled.landmarks(options.landmarks, d)
         yield Block(name="pooled outcome", width=count, copies=1, part=BENDS,
-                    columns=lambda theta, points: pooled.features(pooled.of_outcome(theta), points.placed,
-                                                                  points.landmarks(count)),
+                    columns=lambda theta, points: points.bends(theta, count)[0],
                     along=lambda theta, paths: pooled.features_along(pooled.of_outcome(theta), *paths, at),
                     root=lambda theta: jnp.array([[1.0], *[[theta["alike"] + theta["pooled_alike"]]] * (arms - 1)]))
         yield Block(name=POOLED_EFFECT, width=count, copies=arms - 1, part=BENDS,
-                    columns=lambda theta, points: pooled.features(pooled.of_effect(theta), points.placed,
-                                                                  points.landmarks(count)),
+                    columns=lambda theta, points: points.bends(theta, count)[1],
                     along=lambda theta, paths: pooled.features_along(pooled.of_effect(theta), *paths, at),
                     root=lambda theta: effect_alone(theta, arms))
 
 
 BLOCKS: tuple[Callable[[SharedOptions, int, int], Iterator[Block]], ...] = (
-    levels, lines, common, hinges, bends)
+    levels, lines, common, between_arms, hinges, bends)
 """In the order of ω."""
 
 

@@ -29,6 +29,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 
 from fedci.model.family import Theta
+from fedci.model.programs import compiled
 from fedci.model.rows import Scalar, Vector
 from fedci.model.shared import basis, pooled
 from fedci.model.shared.basis import Block, Layout, Points
@@ -40,7 +41,7 @@ REFERENCE = 400
 """People of nobody, over whom columns are fitted to columns."""
 ALIKE = 1e-6
 """Columns that differ by less, relatively, say the same: the square of its inverse multiplies the rounding of G."""
-SPANNED = ("common",)
+SPANNED = ("common", basis.BETWEEN_ARMS)
 """Blocks whose columns are sums of others'."""
 SCALES = "pooled"
 BENT = (SCALES, "pooled_effect", "relevance")
@@ -258,7 +259,7 @@ def products(total: Statistics) -> Products:
                     jnp.ravel(total.log_det)[0])
 
 
-@partial(jax.jit, static_argnames="model")
+@compiled(static="model")
 def span(model: SharedModel, point: Point) -> Span:
     people, by = jnp.asarray(pooled.landmarks(REFERENCE, model.covariates)), at(model, point)
     known = () if point.coefficients is None else (jnp.ravel(jnp.asarray(point.coefficients)),)

@@ -11,10 +11,8 @@ the effect, h = μ₁ − μ₀. Parts may move together, so that shares describ
 
 from __future__ import annotations
 
-from functools import partial
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -22,6 +20,7 @@ from jaxtyping import Array, Float
 from fedci.model import kernels
 from fedci.model.family import Theta
 from fedci.model.parallel import each
+from fedci.model.programs import compiled
 from fedci.model.rows import on_device
 from fedci.model.shared.basis import Part
 from fedci.model.shared.evidence import SharedDraws
@@ -63,7 +62,7 @@ def drivers(model: SharedModel, draws: SharedDraws, pair: Pair | None = None) ->
     return Drivers(*(np.asarray(values).mean(0) for values in _by_draw(model, draws, x, pair)))
 
 
-@partial(jax.jit, static_argnames=("model", "pair"))
+@compiled(static=("model", "pair"))
 def _by_draw(model: SharedModel, draws: SharedDraws, x: Float[Array, "n d"], pair: Pair | None) -> Drivers:
     """One program: step by step they would be two hundred. One draw after the other: batches of factorisations may wait
     for each other (`model.parallel`)."""

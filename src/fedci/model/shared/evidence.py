@@ -17,7 +17,7 @@ statistics to ∂/∂θ_l, and those are sums again. T travels as its upper half
 from __future__ import annotations
 
 import math
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import jax
@@ -26,7 +26,8 @@ import numpy as np
 from jax.scipy.linalg import cho_solve
 from jaxtyping import Array, Float, Int
 
-from fedci.model.parallel import each, over_draws
+from fedci.model.parallel import each, of_one, over_draws
+from fedci.model.programs import compiled
 from fedci.model.rows import BetaLaw, Rows, Scalar, Vector
 from fedci.model.shared.shared import SharedModel
 
@@ -53,7 +54,7 @@ def of_draw(model: SharedModel, vector: Float[Array, "p"], rows: Rows, jitter: S
     return Statistics(gram[np.triu_indices(model.columns)], cross, square, log_det)
 
 
-@partial(jax.jit, static_argnames="model")
+@compiled(static="model")
 def _first_half(model: SharedModel, vectors: Float[Array, "L p"], rows: Rows, jitter: Scalar,
                 local: Any) -> tuple[Statistics, Any]:
     def of_theta(parts: tuple[Array, Any]) -> tuple[Statistics, Any]:
@@ -64,7 +65,7 @@ def _first_half(model: SharedModel, vectors: Float[Array, "L p"], rows: Rows, ji
     return each(of_theta, (vectors, local), rows.at_once(vectors.shape[0]))
 
 
-@partial(jax.jit, static_argnames="model")
+@compiled(static="model")
 def _second_half(model: SharedModel, vectors: Float[Array, "L p"], rows: Rows, jitter: Scalar,
                  cotangents: Statistics, sums: Any, local: Any) -> Float[Array, "L p"]:
     def of_theta(parts: tuple[Array, Statistics, Any, Any]) -> Float[Array, "p"]:
@@ -88,18 +89,17 @@ def first_half(model: SharedModel, vectors: Vector, rows: Rows, jitter: Scalar,
                local: Any = ()) -> tuple[Statistics, Any]:
     """What a site answers to the first exchange of a round, and the sums over its rows that it keeps for the second.
     `local`: what a bound of the likelihood has of each row, for each draw (`rows.Rows.local`)."""
-    if rows.is_small():
-        return _first_half(model, vectors, rows, jitter, local)
-    return over_draws(lambda part: _first_half(model, part[0], rows, jitter, part[1]), (vectors, local))
+    one = vectors.shape[0] == 1 and model.options.posterior == "gaussian"  # where a fit starts
+    found: tuple[Statistics, Any] = (of_one if one else over_draws)(
+        lambda part: _first_half(model, part[0], rows, jitter, part[1]), (vectors, local), rows.is_small())
+    return found
 
 
 def second_half(model: SharedModel, vectors: Vector, rows: Rows, jitter: Scalar, cotangents: Statistics,
                 sums: Any, local: Any = ()) -> Float[Array, "L p"]:
     """∂/∂θ_l of ⟨statistics, cotangents⟩ [L, p]: what a site answers to the second exchange."""
-    if rows.is_small():
-        return _second_half(model, vectors, rows, jitter, cotangents, sums, local)
     every = vectors, cotangents, sums, local
-    return over_draws(lambda part: _second_half(model, part[0], rows, jitter, *part[1:]), every)
+    return over_draws(lambda part: _second_half(model, part[0], rows, jitter, *part[1:]), every, rows.is_small())
 
 
 def statistics(model: SharedModel, vectors: Vector, rows: Rows, jitter: Scalar, local: Any = ()) -> Statistics:
@@ -130,7 +130,7 @@ def posterior_of_draw(gram: Float[Array, "h"], cross: Float[Array, "q"]) -> tupl
     return cho_solve((chol, True), cross), chol
 
 
-@jax.jit
+@compiled()
 def collapse(total: Statistics) -> BetaLaw:
     """β̃ | y, θ_l ~ N(P⁻¹v, P⁻¹) for each draw."""
     return BetaLaw(*each(lambda sums: posterior_of_draw(*sums), (total.gram, total.cross)))
@@ -143,7 +143,7 @@ def log_evidence_of_draw(total: Statistics, people: Scalar) -> Float[Array, ""]:
     return -0.5 * (total.square - total.cross @ mean + total.log_det + log_det + people * math.log(2.0 * math.pi))
 
 
-@jax.jit
+@compiled()
 def log_evidence(total: Statistics, people: Scalar) -> tuple[Float[Array, "L"], Statistics]:
     """(log p(y | θ_l), its derivative in the sums) for each draw."""
     return each(lambda sums: jax.value_and_grad(log_evidence_of_draw)(sums, people), total)
@@ -189,8 +189,9 @@ def _divergence(model: SharedModel, q: np.ndarray) -> tuple[float, np.ndarray, n
     (mean, log_sd), (prior_mean, prior_sd), heavy = np.split(q, 2), model.prior, model.heavy_tailed
     away, ratio = (mean - prior_mean) / prior_sd, np.exp(2.0 * log_sd) / prior_sd**2
     gaussian = np.log(prior_sd) - log_sd + 0.5 * (ratio + away**2) - 0.5
-    value = float(np.sum(np.where(heavy, -log_sd - 0.5 * math.log(2.0 * math.pi * math.e), gaussian)))
-    return value, np.where(heavy, 0.0, away / prior_sd), np.where(heavy, 0.0, ratio) - 1.0
+    each, learnt = np.where(heavy, -log_sd - 0.5 * math.log(2.0 * math.pi * math.e), gaussian), ~model.held
+    return (float(np.sum(each[learnt])), np.where(heavy, 0.0, away / prior_sd) * learnt,
+            (np.where(heavy, 0.0, ratio) - 1.0) * learnt)
 
 
 def log_tails(model: SharedModel, thetas: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -6,17 +6,17 @@ Generators: they yield what is asked, and are sent the sums over all sites; noth
 from __future__ import annotations
 
 from collections.abc import Generator
-from functools import lru_cache, partial
+from functools import lru_cache
 
-import jax
 import numpy as np
 from jaxtyping import Array, Float
 
 from fedci.model.family import NO_ANCHOR, Ask, Sums, Theta
+from fedci.model.programs import compiled
 from fedci.model.rows import BetaLaw, on_device
 from fedci.model.shared import basis, evidence, sizes
 from fedci.model.shared.evidence import Statistics
-from fedci.model.shared.shared import SharedModel
+from fedci.model.shared.shared import SharedModel, noise_sd
 from fedci.study.options import SharedOptions
 
 START_SD = 0.1
@@ -40,15 +40,48 @@ ANCHOR, MATCHED = "anchor_", "anchor_matched"
 def start(model: SharedModel, rows: float = 0.0) -> Generator[Ask, Sums, np.ndarray]:
     """q = [means, log sds]: directions from a federated ridge regression of each arm, the rest near its prior."""
     total = yield Ask(STATISTICS, {"thetas": model.ravel(model.ridge)[None], "few": np.array(float(rows))})
-    return beginning(model, np.asarray(evidence.collapse(_statistics(total)).mean)[0])
+    return beginning(model, np.asarray(evidence.collapse(_statistics(total)).mean)[0],
+                     np.asarray(total["gram"])[0])
 
 
-def beginning(model: SharedModel, beta: np.ndarray) -> np.ndarray:
+def beginning(model: SharedModel, beta: np.ndarray, gram: np.ndarray) -> np.ndarray:
     """q from β̃'s posterior mean at `model.ridge`: there A = 0, the hinges are constant, and its lines are the ridge
     estimate."""
-    vector = model.ravel(model.starts | {"directions": _ridge_directions(model, beta)})
+    theta = model.starts | {"directions": _ridge_directions(model, beta)}
+    if model.options.between_arms:
+        theta |= {"between_arms": _between_arms(model, gram)}
+    vector = model.ravel(theta)
     sd = START_SD if model.options.posterior == "gaussian" else POINT_SD
-    return np.concatenate([vector, np.full(vector.size, np.log(sd))])
+    return np.concatenate([vector, np.log(np.where(model.held, POINT_SD, sd))])
+
+
+SPARE = 2.0
+"""Of the ridge in the regression of arms on covariates, times the columns: as if these told a quarter of it."""
+
+
+def _between_arms(model: SharedModel, gram: Float[np.ndarray, "h"]) -> Float[np.ndarray, "d a"]:
+    """γ: the slopes of 1[w = a] on x beside a level, in the metric C⁻¹ of T = ZᵀC⁻¹Z at `model.ridge`: the coefficients
+    of arms are then as with all lines free (Frisch, Waugh, Lovell), but for the ridge. xγ is of the size of a column of
+    x. R the root of the lines, their columns in Z times R⁻¹1 are x/√d of everybody."""
+    q, d, arms = model.columns, model.covariates, model.arms
+    T = np.zeros((q, q))
+    T[np.triu_indices(q)] = gram
+    T = T + np.triu(T, 1).T
+    lines, levels = (model.layout.coefficients[name] for name in (basis.LINES, basis.LEVELS))
+    all_lines = np.linalg.solve(np.asarray(_root_of_lines(model, model.ridge)), np.ones(arms)) * np.sqrt(d)
+    design = np.zeros((q, d + arms))
+    design[lines, arms:] = np.kron(all_lines[:, None], np.eye(d))
+    design[levels, :arms] = np.eye(arms) / basis.LEVEL_SD
+    seen = design.T @ T @ design
+    one, sums = seen[:arms, :arms].sum(), seen[:arms, arms:].sum(0)
+    x_by_x = seen[arms:, arms:] - np.outer(sums, sums) / one
+    x_by_w = seen[1:arms, arms:] - np.outer(seen[1:arms, :arms].sum(1), sums) / one
+    if model.intervals:
+        x_by_w[:, -1] = 0.0                        # time is no covariate: who lives longer has more of it
+    spare = SPARE * d / float(np.mean(np.asarray(noise_sd(model.ridge, arms)) ** 2))
+    gamma = np.linalg.solve(x_by_x + spare * np.eye(d), x_by_w.T)
+    length = np.sqrt(np.diag(gamma.T @ x_by_x @ gamma) * d / max(np.trace(x_by_x), 1e-12))
+    return gamma / np.maximum(length, 1e-12)[None]
 
 
 def _ridge_directions(model: SharedModel, beta: np.ndarray) -> np.ndarray:
@@ -72,7 +105,7 @@ def _slopes(model: SharedModel, theta: Theta, beta: np.ndarray) -> np.ndarray:
     return (np.asarray(_root_of_lines(model, theta)) @ block).T
 
 
-@partial(jax.jit, static_argnames="model")
+@compiled(static="model")
 def _root_of_lines(model: SharedModel, theta: Theta) -> Float[Array, "A A"]:
     return model.layout[basis.LINES].root(theta)
 

@@ -14,7 +14,7 @@ that the series gives, with σ² beside it. The next message is about where both
 
 from __future__ import annotations
 
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import jax
@@ -25,6 +25,7 @@ from jaxtyping import Array, Float
 from scipy.optimize import minimize
 from scipy.special import expit
 
+from fedci.model.programs import compiled
 from fedci.model.rows import BetaLaw, Rows, Scalar, SufficientSums
 from fedci.model.shared import dictionary, evidence, exchanges
 from fedci.model.shared.dictionary import Point, Products, Span
@@ -89,7 +90,7 @@ def _normals(count: int) -> np.ndarray:
     return np.random.default_rng(np.random.SeedSequence((count, 11))).standard_normal((SCORES, count))
 
 
-@partial(jax.jit, static_argnames="model")
+@compiled(static="model")
 def own_series(model: SharedModel, vector: Float[Array, "p"], law: BetaLaw, rows: Rows, jitter: Scalar,
                local: Any = ()) -> OwnSeries:
     """Of a site's people; `law`: β̃'s at the point, of one draw. With S = P⁻¹ + mmᵀ, and S = ββᵀ of one β,
@@ -119,7 +120,7 @@ def own_series(model: SharedModel, vector: Float[Array, "p"], law: BetaLaw, rows
 # --- what comes of it
 
 
-@partial(jax.jit, static_argnames="model")
+@compiled(static="model")
 def laws_at(model: SharedModel, vectors: Float[Array, "L p"], total: Products, by: Span, point: Point,
             people: Scalar) -> BetaLaw:
     """β̃'s at each θ near the point."""
@@ -130,22 +131,23 @@ def laws_at(model: SharedModel, vectors: Float[Array, "L p"], total: Products, b
     return jax.lax.map(of_draw, vectors)
 
 
-def ridge(model: SharedModel, total: Products, by: Span, point: Point, people: Scalar) -> tuple[float, np.ndarray]:
-    """(log p(y | θ̂), β̃'s mean there) of a message about one θ̂."""
+def ridge(model: SharedModel, total: Products, by: Span, point: Point, people: Scalar
+          ) -> tuple[float, np.ndarray, np.ndarray]:
+    """(log p(y | θ̂), β̃'s mean there, T) of a message about one θ̂."""
     here = jnp.asarray(point.vector)
     found, _ = dictionary.statistics(model, total, by, point, here, people)
     mean, _ = evidence.posterior_of_draw(found.gram, found.cross)
-    return float(evidence.log_evidence_of_draw(found, people)), np.asarray(mean)
+    return float(evidence.log_evidence_of_draw(found, people)), np.asarray(mean), np.asarray(found.gram)
 
 
-def beginning(model: SharedModel, beta: np.ndarray) -> np.ndarray:
+def beginning(model: SharedModel, beta: np.ndarray, gram: np.ndarray) -> np.ndarray:
     """q after the first message: directions from ridge regressions, the own functions' scales at their prior."""
-    q, own = exchanges.beginning(model, beta), own_places(model)
+    q, own = exchanges.beginning(model, beta, gram), own_places(model)
     q[own], q[own + model.size] = model.prior[0][own], np.log(model.prior[1][own])
     return q
 
 
-@partial(jax.jit, static_argnames="model")
+@compiled(static="model")
 def bound(model: SharedModel, thetas: Float[Array, "L p"], total: Products, by: Span, point: Point,
           people: Scalar) -> tuple[Float[Array, "L"], Float[Array, "L p"]]:
     """(log p(y | θ_l) less what the span misses of ωᵀβ̂, in units of the point's noise; its gradient)."""

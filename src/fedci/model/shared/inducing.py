@@ -1,7 +1,8 @@
 """A large site's rows cut into blocks, and the few inputs through which its own function f^s is learnt.
 
 Rows are sorted by arm and cut into blocks of one arm each: every sum over people then is a sum over blocks, memory is
-that of one block, and counts of blocks come in classes so that sites of like size share a compilation.
+that of one block, and their number comes in classes, so that sites of like size share a compilation however their
+people fall into the arms.
 
 The inducing inputs are rows of the site and never leave it. They are chosen one after the other, each where the
 function is least known given those before it (the pivots of a Cholesky factor of k): so 64 of them contain the first
@@ -10,12 +11,12 @@ function is least known given those before it (the pivots of a Cholesky factor o
 
 from __future__ import annotations
 
-import jax
 import numpy as np
 from jaxtyping import Array
 
 from fedci.model import kernels
 from fedci.model.parallel import on_processor
+from fedci.model.programs import compiled
 from fedci.model.rows import on_device
 from fedci.model.shared.sparse import Blocks
 
@@ -36,6 +37,8 @@ def cut(x: np.ndarray, w: np.ndarray, y: np.ndarray, u: np.ndarray, index: int, 
         raise TypeError(f"rows must be float64, got {x.dtype} and {y.dtype}")
     block = block or _block_here(len(x))
     rows = [_in_blocks(np.flatnonzero(w == arm), block, len(x)) for arm in range(arms)]
+    spare = class_of(sum(map(len, rows))) - sum(map(len, rows))
+    rows[-1] = np.pad(rows[-1], ((0, spare), (0, 0)), constant_values=len(x))
     row = np.concatenate(rows)
     people = row < len(x)
     place = np.where(people, row, 0)
@@ -52,7 +55,7 @@ def bytes_needed(rows: int, d: int, width: int, block: int | None = None) -> int
     """Peak of one evaluation at a site of so many rows: the rows three times (as read, in model units, in blocks) and a
     block's φ, of `width` columns, with what its gradient keeps; nothing grows with the square of the rows."""
     block = block or _block_here(rows)
-    padded = sum(blocks_of(rows // 2, block) for _ in (0, 1)) * block
+    padded = class_of(-(-rows // block) + 1) * block
     return 8 * (3 * max(padded, rows) * (d + 4) + 12 * block * width + 60 * width**2)
 
 
@@ -63,16 +66,20 @@ def _block_here(rows: int) -> int:
 
 
 def _in_blocks(rows: np.ndarray, block: int, none: int) -> np.ndarray:
-    """[k, block] of the row numbers, `none` where there is none."""
-    blocks = blocks_of(len(rows), block)
+    """[k, block] of the row numbers, `none` where there is none; one block at least."""
+    blocks = max(-(-len(rows) // block), 1)
     return np.pad(rows, (0, blocks * block - len(rows)), constant_values=none).reshape(blocks, block)
 
 
 def blocks_of(rows: int, block: int) -> int:
-    """How many: four classes per octave, so at most a quarter more than needed."""
-    needed = max(-(-rows // block), 1)
-    step = max(2 ** ((needed - 1).bit_length() - 3), 1)
-    return -(-needed // step) * step
+    """How many hold so many rows, in classes."""
+    return class_of(max(-(-rows // block), 1))
+
+
+def class_of(blocks: int) -> int:
+    """Four classes per octave, so at most a quarter more than needed."""
+    step = max(2 ** ((blocks - 1).bit_length() - 3), 1)
+    return -(-blocks // step) * step
 
 
 def _some(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -105,4 +112,4 @@ def _column(kernel: kernels.Kernel, params: kernels.Params, x: np.ndarray, pivot
     return _columns(kernel, params, on_device(x), on_device(pivot[None]))[:, 0]
 
 
-_columns = jax.jit(kernels.cross, static_argnums=0)
+_columns = compiled(static="kernel")(kernels.cross)

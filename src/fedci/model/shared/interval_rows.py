@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -24,6 +23,7 @@ from jaxtyping import Array, Float
 from fedci.effect import person_weights
 from fedci.model.likelihood import Bounded, Held
 from fedci.model.parallel import over_draws
+from fedci.model.programs import compiled
 from fedci.model.rows import (
     Anchor,
     BetaLaw,
@@ -129,16 +129,18 @@ class SurvivalRows(NamedTuple):
         return self.latent.known(model, draws, jitter)
 
     def effects(self, model: SharedModel, vector: Vector, draws: SharedDraws, correlations: Vector,
-                jitter: Scalar) -> SurvivalSums:
-        every = draws, latent.given_draws(model, self.latent, draws), latent_blocks.keys(int(self.index), draws)
-        return SurvivalSums(merged(over_draws(lambda part: _sums(model, self, *part, jitter), every)))
+                jitter: Scalar, known: Learnt | None = None) -> SurvivalSums:
+        known = self.known(model, draws, jitter) if known is None else known
+        every = known, latent_blocks.keys(int(self.index), draws)
+        return SurvivalSums(merged(over_draws(lambda part: _sums(model, self, *part), every)))
 
     def weighed(self, model: SharedModel, vector: Vector, draws: SharedDraws, weights: Vector,
-                jitter: Scalar) -> Weighed:
+                jitter: Scalar, known: Learnt | None = None) -> Weighed:
         """Risks by the last horizon: 1 − S."""
         given, blocks = np.asarray(weights), self.x.shape[0]
         placed = np.pad(given.T, ((0, blocks * PEOPLE - given.shape[1]), (0, 0))).reshape(blocks, PEOPLE, -1)
-        curves = self._replace(weights=on_device(placed)).effects(model, vector, draws, np.zeros(0), jitter).survival
+        some = self._replace(weights=on_device(placed))
+        curves = some.effects(model, vector, draws, np.zeros(0), jitter, known).survival
         sums = on_device(given.sum(1)[None, None] - np.asarray(curves)[:, :, -1])
         return Weighed(sums, latent.nothing_left(sums))
 
@@ -183,13 +185,12 @@ def curves(eta: Float[Array, "B n J A"]) -> Float[Array, "B n J A"]:
     return jnp.exp(jnp.cumsum(jax.nn.log_sigmoid(-eta), 2))
 
 
-@partial(jax.jit, static_argnames="model")
-def _sums(model: SharedModel, site: SurvivalRows, draws: SharedDraws, local: Bounded, key: Array,
-          jitter: Scalar) -> Float[Array, "L B A J e"]:
-    def of_draw(parts: tuple[SharedDraws, Bounded, Array]) -> Float[Array, "B A J e"]:
-        draw, own, seed = parts
-        function = latent_blocks.drawn(model, draw, site.seen(own), seed, jitter)[1]
-        count, j, arms = draw.beta.shape[0], model.intervals, model.arms
+@compiled(static="model")
+def _sums(model: SharedModel, site: SurvivalRows, known: Learnt, key: Array) -> Float[Array, "L B A J e"]:
+    def of_draw(parts: tuple[Learnt, Array]) -> Float[Array, "B A J e"]:
+        own, seed = parts
+        function = latent_blocks.drawn(model, own, site.latent.rows, seed)
+        count, j, arms = own.mean.shape[0], model.intervals, model.arms
 
         def add(total: Array, block: tuple[Array, Array, Array]) -> tuple[Array, None]:
             x, weights, number = block
@@ -200,7 +201,7 @@ def _sums(model: SharedModel, site: SurvivalRows, draws: SharedDraws, local: Bou
         start = jnp.zeros((count, arms, j, site.weights.shape[-1]))
         return jax.lax.scan(add, start, (site.x, site.weights, 2 + jnp.arange(site.x.shape[0])))[0]
 
-    return jax.lax.map(of_draw, (draws, local, key))
+    return jax.lax.map(of_draw, (known, key))
 
 
 def _in_time(x: Float[Array, "n d"], intervals: int) -> Float[Array, "nJ d+1"]:
@@ -208,7 +209,7 @@ def _in_time(x: Float[Array, "n d"], intervals: int) -> Float[Array, "nJ d+1"]:
     return jnp.column_stack([jnp.repeat(x, intervals, 0), places])
 
 
-@partial(jax.jit, static_argnames=("model", "alone"))
+@compiled(static=("model", "alone"))
 def curves_at(model: SharedModel, known: Learnt, x: Float[Array, "p d"], key: Array,
               alone: bool = True) -> Float[Array, "L p J A"]:
     """Curves of new people for each draw of (θ, β̃), with one draw of the site's own function; not `alone`: by what all

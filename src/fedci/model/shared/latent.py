@@ -17,7 +17,6 @@ once (Matheron: a draw from the prior, moved by what its own pseudo-outcomes mis
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -31,6 +30,7 @@ from fedci.model import covariance, exact
 from fedci.model.exact import ExactRows
 from fedci.model.likelihood import Bounded, Held, Latent, Told
 from fedci.model.parallel import each, over_draws
+from fedci.model.programs import compiled
 from fedci.model.rows import (
     Anchor,
     Arms,
@@ -119,18 +119,18 @@ class LatentRows(NamedTuple):
         return log_odds(model, self, vector, mean, spread, matched)
 
     def effects(self, model: SharedModel, vector: Vector, draws: SharedDraws, correlations: Vector,
-                jitter: Scalar) -> RiskSums:
+                jitter: Scalar, known: Seen | None = None) -> RiskSums:
         """Sums of risks (or rates) over everyone, the treated, the controls; no data inform a correlation of 0/1
         outcomes."""
-        local, weights = self.given(model, draws), self._weights(model.arms)
+        local, weights = known.local if known else self.given(model, draws), self._weights(model.arms)
         normals = on_device(antithetic(int(self.index), draws.beta.shape, self.rows.y.shape[0], model.arms))
         every = draws, local, normals
         return RiskSums(merged(over_draws(lambda part: _risks(model, self, *part, weights, jitter), every)))
 
     def weighed(self, model: SharedModel, vector: Vector, draws: SharedDraws, weights: Vector,
-                jitter: Scalar) -> Weighed:
+                jitter: Scalar, known: Seen | None = None) -> Weighed:
         """With the draws of the function that the sums over everyone have."""
-        local, placed = self.given(model, draws), self.rows.placed(weights)
+        local, placed = known.local if known else self.given(model, draws), self.rows.placed(weights)
         normals = on_device(antithetic(int(self.index), draws.beta.shape, self.rows.y.shape[0], model.arms))
         every = draws, local, normals
         sums = merged(over_draws(lambda part: _risks(model, self, *part, placed, jitter), every))
@@ -236,13 +236,13 @@ def nowhere(model: SharedModel) -> Anchor:
                   on_device(np.zeros((1, q))))
 
 
-@partial(jax.jit, static_argnames=("model", "matched"))
+@compiled(static=("model", "matched"))
 def _anchored(model: SharedModel, site: Any, anchor: Anchor, matched: bool) -> LogOdds:
     return each(lambda part: site.log_odds(model, part.theta, *_of_sums(part), matched=matched), anchor,
                 site.at_once(anchor.theta.shape[0]))
 
 
-@partial(jax.jit, static_argnames="model")
+@compiled(static="model")
 def _drawn_with(model: SharedModel, site: Any, draws: SharedDraws) -> LogOdds:
     return each(lambda draw: site.log_odds(model, draw.theta, *of_draws(draw.beta), matched=True), draws,
                 site.at_once(draws.theta.shape[0]))
@@ -302,7 +302,7 @@ def _repeated(found: LogOdds, theta: Array, draws: int) -> tuple[LogOdds, Array]
     return jax.tree.map(lambda leaf: on_device(np.repeat(leaf[None], draws, 0)), average)
 
 
-@partial(jax.jit, static_argnames=("model", "matched"))
+@compiled(static=("model", "matched"))
 def _seen_by(model: SharedModel, site: Any, found: LogOdds, theta: Array, matched: bool) -> Any:
     def of(at: LogOdds, vector: Array) -> Bounded | Held:
         if matched:
@@ -329,7 +329,7 @@ def antithetic(index: int, betas: tuple[int, ...], rows: int, arms: int = 2) -> 
     return np.concatenate([half, -half], 1)[:, :count]
 
 
-@partial(jax.jit, static_argnames="model")
+@compiled(static="model")
 def _risks(model: SharedModel, site: LatentRows, draws: SharedDraws, local: Bounded, normals: Float[Array, "L B _ n"],
            weights: Float[Array, "e n"], jitter: Scalar) -> Float[Array, "L B A e"]:
     def of_draw(parts: tuple[SharedDraws, Bounded, Array]) -> Float[Array, "B A e"]:

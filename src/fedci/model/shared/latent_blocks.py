@@ -16,8 +16,7 @@ with the part that people share on average (`shared_part`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import partial
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import jax
@@ -31,6 +30,7 @@ from fedci.model import kernels
 from fedci.model.family import Theta
 from fedci.model.likelihood import NODES, Bounded, Held, Told
 from fedci.model.parallel import over_draws
+from fedci.model.programs import compiled
 from fedci.model.rows import Anchor, BetaLaw, LeftOut, Moments, RiskSums, Scalar, Vector, Weighed, merged, on_device
 from fedci.model.shared import latent, learnt, sparse
 from fedci.model.shared.evidence import SharedDraws
@@ -103,16 +103,16 @@ class LatentBlocks(NamedTuple):
         return over_draws(lambda part: _learnt(model, self, *part, jitter), every)
 
     def effects(self, model: SharedModel, vector: Vector, draws: SharedDraws, correlations: Vector,
-                jitter: Scalar) -> RiskSums:
+                jitter: Scalar, known: Learnt | None = None) -> RiskSums:
         """Sums of risks (or rates) over everyone, the treated, the controls."""
-        every = draws, latent.given_draws(model, self, draws), keys(int(self.index), draws)
-        return RiskSums(merged(over_draws(lambda part: _risks(model, self, *part, jitter), every)))
+        every = self.known(model, draws, jitter) if known is None else known, keys(int(self.index), draws)
+        return RiskSums(merged(over_draws(lambda part: _risks(model, self, *part), every)))
 
     def weighed(self, model: SharedModel, vector: Vector, draws: SharedDraws, weights: Vector,
-                jitter: Scalar) -> Weighed:
+                jitter: Scalar, known: Learnt | None = None) -> Weighed:
         placed = self.rows.placed(weights)
-        every = draws, latent.given_draws(model, self, draws), keys(int(self.index), draws)
-        sums = merged(over_draws(lambda part: _weighed(model, self, *part, placed, jitter), every))
+        every = self.known(model, draws, jitter) if known is None else known, keys(int(self.index), draws)
+        sums = merged(over_draws(lambda part: _weighed(model, self, *part, placed), every))
         return Weighed(sums, latent.nothing_left(sums))
 
     def realised(self, model: SharedModel, vector: Vector, draws: SharedDraws, correlations: Vector, jitter: Scalar,
@@ -213,7 +213,7 @@ def _given(s: sparse.Solved, mean: Float[Array, "q"], spread: Float[Array, "q r"
 # --- effects
 
 
-@partial(jax.jit, static_argnames="model")
+@compiled(static="model")
 def _learnt(model: SharedModel, site: LatentBlocks, draws: SharedDraws, local: Bounded, jitter: Scalar) -> Learnt:
     return jax.lax.map(lambda part: sparse.learn(model, part[0].theta, part[0].beta, site.seen(part[1]), jitter),
                        (draws, local))
@@ -231,36 +231,34 @@ def normals(key: Array, count: int, shape: tuple[int, ...]) -> Float[Array, "B *
     return jnp.concatenate([half, -half])[:count]
 
 
-@partial(jax.jit, static_argnames="model")
-def _risks(model: SharedModel, site: LatentBlocks, draws: SharedDraws, local: Bounded, key: Array,
-           jitter: Scalar) -> Float[Array, "L B A e"]:
-    def of_draw(parts: tuple[SharedDraws, Bounded, Array]) -> Float[Array, "B A e"]:
-        draw, own, seed = parts
-        function = drawn(model, draw, site.seen(own), seed, jitter)[1]
+@compiled(static="model")
+def _risks(model: SharedModel, site: LatentBlocks, known: Learnt, key: Array) -> Float[Array, "L B A e"]:
+    def of_draw(parts: tuple[Learnt, Array]) -> Float[Array, "B A e"]:
+        own, seed = parts
+        function, count = drawn(model, own, site.rows, seed), own.mean.shape[0]
 
         def add(total: Array, block: tuple[Array, Array, Array, Array]) -> tuple[Array, None]:
             x, mask, arm, number = block
-            eta = function(x, normals(jax.random.fold_in(seed, number), draw.beta.shape[0], (x.shape[0], model.arms)))
+            eta = function(x, normals(jax.random.fold_in(seed, number), count, (x.shape[0], model.arms)))
             more = jnp.einsum("Bbj,b->Bj", likelihood_of(model).expected(eta), mask)
             return total.at[:, :, arm].add(more), None
 
         rows = site.rows
-        start = jnp.zeros((draw.beta.shape[0], model.arms, model.arms))
+        start = jnp.zeros((count, model.arms, model.arms))
         numbers = 2 + jnp.arange(rows.arm.shape[0])
         by_arm = jax.lax.scan(add, start, (rows.x, rows.mask, rows.arm, numbers))[0]
         return jnp.einsum("Bja,ea->Bje", by_arm, jnp.array(weights_of(model.arms)))
 
-    return jax.lax.map(of_draw, (draws, local, key))
+    return jax.lax.map(of_draw, (known, key))
 
 
-@partial(jax.jit, static_argnames="model")
-def _weighed(model: SharedModel, site: LatentBlocks, draws: SharedDraws, local: Bounded, key: Array,
-             weights: Float[Array, "k b e"], jitter: Scalar) -> Float[Array, "L B 2 e"]:
+@compiled(static="model")
+def _weighed(model: SharedModel, site: LatentBlocks, known: Learnt, key: Array,
+             weights: Float[Array, "k b e"]) -> Float[Array, "L B 2 e"]:
     """The same draws of the function as `_risks`, under any weights."""
-    def of_draw(parts: tuple[SharedDraws, Bounded, Array]) -> Float[Array, "B 2 e"]:
-        draw, own, seed = parts
-        function = drawn(model, draw, site.seen(own), seed, jitter)[1]
-        count = draw.beta.shape[0]
+    def of_draw(parts: tuple[Learnt, Array]) -> Float[Array, "B 2 e"]:
+        own, seed = parts
+        function, count = drawn(model, own, site.rows, seed), own.mean.shape[0]
 
         def add(total: Array, block: tuple[Array, Array, Array]) -> tuple[Array, None]:
             x, t, number = block
@@ -270,20 +268,18 @@ def _weighed(model: SharedModel, site: LatentBlocks, draws: SharedDraws, local: 
         start = jnp.zeros((count, 2, weights.shape[-1]))
         return jax.lax.scan(add, start, (site.rows.x, weights, 2 + jnp.arange(weights.shape[0])))[0]
 
-    return jax.lax.map(of_draw, (draws, local, key))
+    return jax.lax.map(of_draw, (known, key))
 
 
-def drawn(model: SharedModel, draw: SharedDraws, seen: Blocks, seed: Array,
-          jitter: Scalar) -> tuple[Learnt, Any]:
-    """(what was learnt, x [b, d] and normals [B, b, A] → η [B, b, A] in each arm): for each β̃ one draw of the
-    site's own function, the same wherever it is asked for, but for what inducing inputs leave open, which the normals
-    draw."""
-    known, theta = sparse.learn(model, draw.theta, draw.beta, seen, jitter), model.unravel(draw.theta)
-    count, own = draw.beta.shape[0], own_root(theta, model.arms)
+def drawn(model: SharedModel, known: Learnt, rows: Blocks, seed: Array) -> Callable[[Array, Array], Array]:
+    """x [b, d] and normals [B, b, A] → η [B, b, A] in each arm: for each β̃ one draw of the site's own function, the
+    same wherever it is asked for, but for what inducing inputs leave open, which the normals draw."""
+    theta = model.unravel(known.theta)
+    count, own = known.mean.shape[0], own_root(theta, model.arms)
     away = normals(jax.random.fold_in(seed, 0), count, (known.spread.shape[1],))
     coefficients = known.mean + jnp.einsum("jhf,Bh->Bjf", known.spread, away)
     together = normals(jax.random.fold_in(seed, 1), count, (model.arms,))
-    share = shared_part(model, theta, known, seen)
+    share = shared_part(model, theta, known, rows)
 
     def function(x: Float[Array, "b d"], each: Float[Array, "B b A"]) -> Float[Array, "B b A"]:
         phi = learnt.features(model, theta, x, known.root, known.inducing)
@@ -291,7 +287,7 @@ def drawn(model: SharedModel, draw: SharedDraws, seen: Blocks, seed: Array,
         size = jnp.sqrt(learnt.left(model, theta, x, phi))
         return jnp.einsum("Bjf,bf->Bbj", coefficients, phi) + size[None, :, None] * (open_ @ own.T)
 
-    return known, function
+    return function
 
 
 def shared_part(model: SharedModel, theta: Theta, known: Learnt, site: Blocks) -> Float[Array, ""]:

@@ -23,6 +23,7 @@ from jaxtyping import Array, Float
 
 from fedci.effect import CORRELATIONS, WEIGHTS, told_of_realised
 from fedci.model.family import Arrays, Draw, Theta
+from fedci.model.programs import compiled
 from fedci.model.rows import Rows, on_device
 from fedci.model.shared import dictionary, home, sum_noise
 from fedci.model.shared.dictionary import Point, Products, Span
@@ -48,7 +49,7 @@ class NoisedFamily(FewFamily):
     def after_first(self, now: Told, people: int, normals: np.ndarray) -> tuple[float, float, np.ndarray]:
         """The whole fit. The scales of sites' own levels are a point, their prior's: the products are those of it."""
         total, by = self.spanned(now, people)
-        q = home.beginning(self, home.ridge(self, total, by, now.point, float(people))[1])
+        q = home.beginning(self, *home.ridge(self, total, by, now.point, float(people))[1:])
         q[home.own_places(self) + self.size] = np.log(POINT_SD)
         return home.ascend(self, q, total, by, now.point, float(people), normals, STEPS)
 
@@ -114,7 +115,7 @@ def told(model: NoisedFamily, x: np.ndarray, w: np.ndarray, y: np.ndarray, draw:
     return ArmSums(*(on_device(part) for part in (sums[:, :-1], sums[:, -1], arms.sum(1), sd)))
 
 
-@partial(jax.jit, static_argnames="model")
+@compiled(static="model")
 def site_effects(model: NoisedFamily, thetas: Float[Array, "L p"], betas: Float[Array, "L B q"],
                  told: ArmSums) -> tuple[Float[Array, "LB 3"], Float[Array, "1 3"]]:
     """(mean of Σ τ(x_i) of each draw, its variance averaged over them) over each population. Of a draw with levels l_a

@@ -14,6 +14,7 @@ hypercube in u, so that each covariate has M evenly spaced thresholds however fe
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -22,6 +23,7 @@ import numpy as np
 from jax.scipy.linalg import solve_triangular
 from jax.scipy.special import ndtr
 from jaxtyping import Array, Float
+from scipy.special import ndtr as scipy_ndtr
 from scipy.special import ndtri
 
 from fedci.model.family import Theta
@@ -79,25 +81,49 @@ def landmarks(count: int, d: int) -> np.ndarray:
     return at
 
 
+@lru_cache(maxsize=64)
+def placed_landmarks(count: int, d: int) -> Placed:
+    """Numbers, not a program's steps."""
+    at = landmarks(count, d)
+    return Placed(at, scipy_ndtr(at))
+
+
 def covariance(of: Pooled, one: Placed, other: Placed) -> Float[Array, "n m"]:
     """k(x_i, z_j)."""
-    products, thresholds, mondrian = jnp.exp(2.0 * of.log_scale)
-    relevance = jnp.exp(2.0 * (of.log_relevance - jnp.max(of.log_relevance)))
-    share = relevance / jnp.sum(relevance)
-    apart = jnp.abs(one.u[:, None] - other.u[None])
-    steep = jnp.exp(of.log_relevance + of.log_steepness)
-    return (products * ((one.x * share[None]) @ other.x.T) ** 2 + thresholds * (1.0 - apart @ share)
-            + mondrian * jnp.exp(-(apart @ steep)))
+    return covariances((of,), one, other)[0]
+
+
+def covariances(all_of: Sequence[Pooled], one: Placed, other: Placed) -> list[Float[Array, "n m"]]:
+    """The same of several: |u_c − v_c| is made once, and one product with it gives all their sums over c."""
+    relevances = [jnp.exp(2.0 * (of.log_relevance - jnp.max(of.log_relevance))) for of in all_of]
+    shares = [relevance / jnp.sum(relevance) for relevance in relevances]
+    steeps = [jnp.exp(of.log_relevance + of.log_steepness) for of in all_of]
+    (n, d), m, k = one.x.shape, other.x.shape[0], len(shares)
+    apart = jnp.abs(one.u[:, None] - other.u[None]).reshape(n * m, d)
+    weighed = (apart @ jnp.stack([*shares, *steeps], 1)).reshape(n, m, 2 * k)
+
+    def of_one(i: int) -> Float[Array, "n m"]:
+        products, thresholds, mondrian = jnp.exp(2.0 * all_of[i].log_scale)
+        return (products * ((one.x * shares[i][None]) @ other.x.T) ** 2 + thresholds * (1.0 - weighed[..., i])
+                + mondrian * jnp.exp(-weighed[..., k + i]))
+
+    return [of_one(i) for i in range(k)]
 
 
 def features(of: Pooled, people: Placed, at: Placed) -> Float[Array, "n M"]:
     """ψ(x) of each person, through landmarks."""
-    return covariance(of, people, at) @ _inverse_root(of, at).T
+    return features_of((of,), people, at)[0]
 
 
-def _inverse_root(of: Pooled, at: Placed) -> Float[Array, "M M"]:
+def features_of(all_of: Sequence[Pooled], people: Placed, at: Placed) -> list[Float[Array, "n M"]]:
+    """The same of several."""
+    both = zip(covariances(all_of, people, at), covariances(all_of, at, at), strict=True)
+    return [across @ _inverse_root(among).T for across, among in both]
+
+
+def _inverse_root(k: Float[Array, "M M"]) -> Float[Array, "M M"]:
     """K_UU^{−1/2}."""
-    count, k = at.x.shape[0], covariance(of, at, at)
+    count = k.shape[0]
     root = jnp.linalg.cholesky(k + JITTER * jnp.trace(k) / count * jnp.eye(count))
     return solve_triangular(root, jnp.eye(count), lower=True)
 
@@ -105,7 +131,8 @@ def _inverse_root(of: Pooled, at: Placed) -> Float[Array, "M M"]:
 def features_along(of: Pooled, people: Float[Array, "n d"], grid: Float[Array, "G"],
                    at: Float[np.ndarray, "M d"]) -> Float[Array, "d G M"]:
     """mean_i ψ(x_i with x_ic = grid_g) for each covariate c."""
-    return covariance_along(of, people, grid, jnp.asarray(at)) @ _inverse_root(of, placed(jnp.asarray(at))).T
+    marks = placed(jnp.asarray(at))
+    return covariance_along(of, people, grid, jnp.asarray(at)) @ _inverse_root(covariance(of, marks, marks)).T
 
 
 def covariance_along(of: Pooled, people: Float[Array, "n d"], grid: Float[Array, "G"],

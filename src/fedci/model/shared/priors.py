@@ -52,6 +52,8 @@ class Prior:
     """The same of counts, on the scale of the log of a rate."""
     only: str | None = None
     """The type of outcome without which θ has no such part."""
+    fixed: bool = False
+    """Whether the start sets it, and the fit leaves it there."""
     many: bool = False
     """Whether θ has it where there are more than two arms alone."""
 
@@ -95,6 +97,9 @@ TABLE: dict[str, Prior] = {
         ridge=(-6.0, 0.0, 0.0), binary=(0.0, 0.0, 0.0),
         reason="as the lines; the ridge regression keeps it out (sd e⁻⁶), or it would take the part that all "
                "coefficients share from the directions"),
+    "between_arms": Prior(
+        letter="γ", shape=("d", "A - 1"), mean=0.0, sd=1.0, option="between_arms", fixed=True,
+        reason="not learnt: the regression of arms on covariates that the start's sums give, of length 1 over people"),
     "pooled": Prior(
         letter="log s_p, s_t, s_m of b", shape=(3,), mean=-1.0, sd=1.0, option="landmarks", ridge=-6.0, binary=-0.3,
         reason="as the lines: each may carry a good part of the outcome, or nothing"),
@@ -190,6 +195,11 @@ def heavy(options: SharedOptions, d: int, outcome: str = "numeric", arms: int = 
     return _filled(options, d, outcome, arms, lambda prior: float(prior.law == "Student's t" and tailed))
 
 
+def fixed(options: SharedOptions, d: int, outcome: str = "numeric", arms: int = 2) -> Theta:
+    """1 for an entry that the start sets and the fit leaves."""
+    return _filled(options, d, outcome, arms, lambda prior: float(prior.fixed))
+
+
 def _around(options: SharedOptions, d: int, outcome: str, arms: int, column: Callable[[Prior], Value]) -> Theta:
     return jax.tree.map(np.add, _centres(options, d, outcome, arms), _filled(options, d, outcome, arms, column))
 
@@ -215,7 +225,7 @@ def _centres(options: SharedOptions, d: int, outcome: str, arms: int) -> Theta:
     """What means are counted from: 0, and for k's scales where they start."""
     with jax.ensure_compile_time_eval():  # may be asked for first while something is traced
         kernel = jax.tree.map(np.asarray, kernels.build(options.kernel).init(d))
-    sizes = {"d": d, "K": options.directions, "A": arms}
+    sizes = {"d": d, "K": options.directions, "A": arms, "A - 1": arms - 1}
     return {part: kernel if prior.shape == ("k",) else np.zeros([sizes[length] if isinstance(length, str) else length
                                                                  for length in prior.shape])
             for part, prior in table(options, outcome, arms).items()}

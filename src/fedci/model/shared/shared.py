@@ -76,6 +76,11 @@ class SharedModel(Family):
         return _heavy_tailed(self)
 
     @property
+    def held(self) -> np.ndarray:
+        """[p] which of θ the start sets and the fit leaves."""
+        return _held(self)
+
+    @property
     def starts(self) -> Theta:
         """`priors.starts`."""
         return _starts(self)
@@ -148,6 +153,11 @@ def _prior(model: SharedModel) -> tuple[np.ndarray, np.ndarray]:
 @lru_cache(maxsize=64)
 def _heavy_tailed(model: SharedModel) -> np.ndarray:
     return _vector(priors.heavy(model.options, model.covariates, model.outcome, model.arms)) == 1.0
+
+
+@lru_cache(maxsize=64)
+def _held(model: SharedModel) -> np.ndarray:
+    return _vector(priors.fixed(model.options, model.covariates, model.outcome, model.arms)) == 1.0
 
 
 @lru_cache(maxsize=64)

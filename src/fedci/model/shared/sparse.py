@@ -33,6 +33,7 @@ from fedci.effect import WEIGHTS, weights_of
 from fedci.model import kernels
 from fedci.model.family import Theta
 from fedci.model.parallel import over_draws
+from fedci.model.programs import compiled
 from fedci.model.rows import (
     Anchor,
     ArmSums,
@@ -116,16 +117,17 @@ class Blocks(NamedTuple):
         return over_draws(lambda part: _learnt(model, self, part, jitter), draws)
 
     def effects(self, model: SharedModel, vector: Vector, draws: SharedDraws, correlations: Vector,
-                jitter: Scalar) -> SiteEffects | ArmSums:
-        """One pass over the rows for each θ."""
+                jitter: Scalar, known: Learnt | None = None) -> SiteEffects | ArmSums:
+        """Another pass over the rows for each θ."""
+        known = self.known(model, draws, jitter) if known is None else known
         if model.arms > 2:
-            return over_draws(lambda part: _by_arm(model, self, part, jitter), draws)
-        return over_draws(lambda part: _effects(model, self, part, correlations, jitter), draws)
+            return over_draws(lambda part: _by_arm(model, self, part), known)
+        return over_draws(lambda part: _effects(model, self, part, correlations), known)
 
     def weighed(self, model: SharedModel, vector: Vector, draws: SharedDraws, weights: Vector,
-                jitter: Scalar) -> Weighed:
-        placed = self.placed(weights)
-        return Weighed(*over_draws(lambda part: _weighed(model, self, part, placed, jitter), draws))
+                jitter: Scalar, known: Learnt | None = None) -> Weighed:
+        placed, known = self.placed(weights), self.known(model, draws, jitter) if known is None else known
+        return Weighed(*over_draws(lambda part: _weighed(model, self, part, placed), known))
 
     def placed(self, weights: Vector) -> Float[Array, "k b e"]:
         """Weights [e, people] as weights of rows: padding, whose place is behind all, has none."""
@@ -303,31 +305,28 @@ def of_draw(model: SharedModel, vector: Float[Array, "p"], site: Blocks, jitter:
 # --- effects
 
 
-@partial(jax.jit, static_argnames="model")
+@compiled(static="model")
 def _learnt(model: SharedModel, site: Blocks, draws: SharedDraws, jitter: Scalar) -> Learnt:
     """For each draw of θ."""
     return jax.lax.map(lambda draw: learn(model, draw.theta, draw.beta, site, jitter), draws)
 
 
-@partial(jax.jit, static_argnames="model")
-def _effects(model: SharedModel, site: Blocks, draws: SharedDraws, correlations: Float[Array, "C"],
-             jitter: Scalar) -> SiteEffects:
-    def of_draw(draw: SharedDraws) -> SiteEffects:
-        known = learn(model, draw.theta, draw.beta, site, jitter)
-        over = totals(model, model.unravel(draw.theta), site, known.root)
+@compiled(static="model")
+def _effects(model: SharedModel, site: Blocks, known: Learnt, correlations: Float[Array, "C"]) -> SiteEffects:
+    def of_draw(known: Learnt) -> SiteEffects:
+        over = totals(model, model.unravel(known.theta), site, known.root)
         cate, ite = sums(model, known, over, site, correlations)
         return SiteEffects(same_shape(*cate), same_shape(*ite))
 
-    return merged(jax.lax.map(of_draw, draws))
+    return merged(jax.lax.map(of_draw, known))
 
 
-@partial(jax.jit, static_argnames="model")
-def _weighed(model: SharedModel, site: Blocks, draws: SharedDraws, weights: Float[Array, "k b e"],
-             jitter: Scalar) -> tuple[Float[Array, "LB 1 e"], Float[Array, "L e e"]]:
+@compiled(static="model")
+def _weighed(model: SharedModel, site: Blocks, known: Learnt,
+             weights: Float[Array, "k b e"]) -> tuple[Float[Array, "LB 1 e"], Float[Array, "L e e"]]:
     """Σ t τ(x): of what inducing inputs leave open the diagonal is exact, pairs are taken to be as the average pair."""
-    def of_draw(draw: SharedDraws) -> tuple[Array, Array]:
-        known = learn(model, draw.theta, draw.beta, site, jitter)
-        theta = model.unravel(draw.theta)
+    def of_draw(known: Learnt) -> tuple[Array, Array]:
+        theta = model.unravel(known.theta)
 
         def add(total: tuple[Array, Array, Array], block: tuple[Array, Array]) -> tuple[Any, None]:
             x, t = block
@@ -344,7 +343,7 @@ def _weighed(model: SharedModel, site: Blocks, draws: SharedDraws, weights: Floa
         cov = away @ away.T + jnp.sum((own[1] - own[0]) ** 2) * apart
         return ((known.mean[:, 1] - known.mean[:, 0]) @ phi.T)[:, None], cov
 
-    means, cov = jax.lax.map(of_draw, draws)
+    means, cov = jax.lax.map(of_draw, known)
     return merged(means), cov
 
 
@@ -357,7 +356,7 @@ def left_between(model: SharedModel, theta: Theta, known: Learnt, site: Blocks) 
     return jnp.sum(pairs * away) / jnp.maximum(jnp.sum(pairs), 1.0)
 
 
-@partial(jax.jit, static_argnames="model")
+@compiled(static="model")
 def _realised(model: SharedModel, block: Block, correlations: Float[Array, "C"], added: Scalar,
               known: Learnt) -> Moments:
     """τ_i [L, C, b] of the people of one block. Stays at the site."""
@@ -413,15 +412,14 @@ def by_arm(model: SharedModel, known: Learnt, over: Totals, site: Blocks) -> tup
     return jnp.einsum("Bjf,ef->Bje", known.mean, phi), cov
 
 
-@partial(jax.jit, static_argnames="model")
-def _by_arm(model: SharedModel, site: Blocks, draws: SharedDraws, jitter: Scalar) -> ArmSums:
-    def of_draw(draw: SharedDraws) -> ArmSums:
-        known = learn(model, draw.theta, draw.beta, site, jitter)
-        over = totals(model, model.unravel(draw.theta), site, known.root)
+@compiled(static="model")
+def _by_arm(model: SharedModel, site: Blocks, known: Learnt) -> ArmSums:
+    def of_draw(known: Learnt) -> ArmSums:
+        over = totals(model, model.unravel(known.theta), site, known.root)
         mean, cov = by_arm(model, known, over, site)
         return ArmSums(mean, jnp.broadcast_to(cov, (mean.shape[0], *cov.shape)))
 
-    return merged(jax.lax.map(of_draw, draws))
+    return merged(jax.lax.map(of_draw, known))
 
 
 def missed_together(model: SharedModel, theta: Theta, known: Learnt, over: Totals, site: Blocks) -> Float[Array, "A A"]:

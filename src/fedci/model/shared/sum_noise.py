@@ -20,15 +20,13 @@ after eigenvalues of T below the edge of the noise, 2τ√D, are dropped: what n
 
 from __future__ import annotations
 
-from functools import partial
-
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from fedci.model import kernels
 from fedci.model.family import Draw, Theta
+from fedci.model.programs import compiled
 from fedci.model.rows import on_device
 from fedci.model.shared import basis, dictionary
 from fedci.model.shared.dictionary import Point, Products
@@ -95,7 +93,7 @@ def scale_of(model: SharedModel, point: Point) -> Float[np.ndarray, "D"]:
     return np.asarray(_scale(model, on_device(point.vector)))
 
 
-@partial(jax.jit, static_argnames="model")
+@compiled(static="model")
 def _scale(model: SharedModel, vector: Float[Array, "p"]) -> Float[Array, "D"]:
     """Of the levels' row (P + n)⁻¹P is left, P = σ²Φ⁻¹ and n ≥ `arm_needed`: at most σ²/(φn), φ the least
     eigenvalue of Φ."""

@@ -19,15 +19,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from fedci.model.parallel import each
+from fedci.model.programs import compiled
 from fedci.model.shared import pooled
 from fedci.model.shared.basis import Paths
 from fedci.model.shared.drivers import Pair, weighings
@@ -95,7 +94,7 @@ def _weighings(model: SharedModel, pair: Pair | None) -> tuple[tuple[float, ...]
     return tuple(float(arm == against) for arm in range(model.arms)), weighings(model.arms, pair)[1]
 
 
-@partial(jax.jit, static_argnames=("model", "arms"))
+@compiled(static=("model", "arms"))
 def _by_draw(model: SharedModel, draws: SharedDraws, paths: Paths,
              arms: tuple[tuple[float, ...], ...]) -> Float[Array, "T 2 d G B"]:
     """One draw of θ after the other (`model.parallel`)."""

@@ -114,14 +114,18 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture(autouse=True, scope="module")
 def room_for_what_is_compiled():
-    """Compiled functions take places in a process's memory map, of which Linux gives 65,530: a worker that nears them
-    forgets, after a module, what it has compiled."""
+    """Compiled functions take places in a process's memory map, of which Linux gives 65,530, and gigabytes: a worker
+    that nears either forgets, after a module, what it has compiled."""
     yield
-    maps = Path("/proc/self/maps")
-    if maps.exists() and maps.read_bytes().count(b"\n") > 30_000:
+    maps, pages = Path("/proc/self/maps"), Path("/proc/self/statm")
+    if maps.exists() and (maps.read_bytes().count(b"\n") > 30_000
+                          or int(pages.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") > MOST_MEMORY):
         import jax
 
         jax.clear_caches()
+
+
+MOST_MEMORY = 3 << 30
 
 
 def small_model(sites: int = SITES, **changes):

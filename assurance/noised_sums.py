@@ -129,8 +129,8 @@ def is_the_packages(model: Any, x: np.ndarray, w: np.ndarray, y: np.ndarray) -> 
     """The products above are those that a site answers with."""
     point = Point(model.ravel(model.ridge))
     rows = model.rows(x, w, y, np.zeros(1), 0)
-    sums = model.answer("AskProducts", {"point": point.packed, "laws": np.array(0.0), "matched": np.array(0.0)},
-                         rows, None).sums
+    no = dict.fromkeys(("laws", "turned", "matched"), np.array(0.0))
+    sums = model.answer("AskProducts", {"point": point.packed, **no}, rows, None).sums
     own = dictionary.noise_level(model.unravel(jnp.asarray(point.vector)))
     c, width = sum_noise.scale_of(model, point), len(sums["cross"])
     found = np.asarray(_products(model, point, jnp.asarray(x), jnp.stack([1.0 - w, w]), jnp.asarray(y)))

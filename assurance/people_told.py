@@ -141,9 +141,14 @@ def _first_products(model: Any, point: Any, site: Site, column: Any) -> Any:
                                                                  site.moved(column))])
 
 
-def _products(model: Any, point: Any, law: BetaLaw, site: Site, column: Any) -> Any:
+def _turned_products(model: Any, point: Any, law: BetaLaw, site: Site, column: Any) -> Any:
+    """Of the later messages."""
+    return _products(model, point, law, site, column, turned=True)
+
+
+def _products(model: Any, point: Any, law: BetaLaw, site: Site, column: Any, turned: bool = False) -> Any:
     rows = site.moved(column)
-    total = _of_draw(dictionary.of(model, True), point, rows)
+    total = _of_draw(dictionary.of(model, True, turned), point, rows)
     series = home.own_series(model, point[:model.size], law, rows, model.options.jitter)
     return jnp.concatenate([jnp.ravel(part) for part in (*total, *series)])
 
@@ -239,7 +244,8 @@ class Listener:
             known = bool(arrays["laws"])
             law = BetaLaw(jnp.asarray(arrays["beta_mean"]), jnp.asarray(arrays["beta_root"]))
             point = jnp.asarray(arrays["point"])
-            yield Piece(kind, _products if known else _first_products,
+            later = _turned_products if bool(arrays["turned"]) else _products
+            yield Piece(kind, later if known else _first_products,
                         [(point, law, site) if known else (point, site) for site in self.sites])
             return
         for k, vector in enumerate(np.asarray(arrays["thetas"])):

@@ -61,8 +61,8 @@ def test_a_step_too_long_fails_alike_with_masks_and_without_and_stops_nothing(aw
     """With a pooled covariance e^away times as large statistics leave the range of the secure sum, first all sites'
     together, then one site's; in the end they are not finite. The optimiser is told −∞, in the clear as well, and steps
     back."""
-    def far(model, beta, beginning=exchanges.beginning):
-        means, widths = np.split(beginning(model, beta), 2)
+    def far(model, beta, gram, beginning=exchanges.beginning):
+        means, widths = np.split(beginning(model, beta, gram), 2)
         theta = model.unravel(means)
         return np.concatenate([model.ravel(theta | {"pooled": theta["pooled"] + away}), widths])
 

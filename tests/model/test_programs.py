@@ -72,6 +72,13 @@ class TestCompiledQuickly:
         told = run(code, XLA_FLAGS="", JAX_DISABLE_MOST_OPTIMIZATIONS="0").split()
         assert told == [str(len(programs.QUICK) if known else 0), "2.0"]
 
+    def test_within_another_program_it_is_a_part(self):
+        """XLA takes no options for parts; with arguments that are traced, and with others."""
+        code = ("import jax; from fedci.model.programs import compiled; f = compiled()(lambda x: x + 1.0); "
+                "print(jax.jit(lambda x: f(x) + f(2.0))(1.0), jax.grad(lambda x: f(x) ** 2)(1.0), "
+                "jax.vmap(jax.jit(f))(jax.numpy.ones(2)).sum(), f(1.0))")
+        assert run(code, XLA_FLAGS="", JAX_DISABLE_MOST_OPTIMIZATIONS="0").split() == ["5.0", "4.0", "4.0", "2.0"]
+
 
 class TestProgramsKept:
     def test_hold_no_data_and_give_the_same_bits(self, tmp_path):

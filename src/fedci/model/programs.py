@@ -39,7 +39,8 @@ KNOWN_TO = "0.10."
 
 
 class Compiled:
-    """A function as XLA's program, compiled as `options` says: decided at the first call, which may find a GPU."""
+    """A function as XLA's program, compiled as `options` says: decided at the first call, which may find a GPU. Within
+    another program, or while one is differentiated, it is a part of that one, and XLA takes no options for parts."""
 
     def __init__(self, function: Callable[..., Any], static: str | Sequence[str]) -> None:
         self.function, self.static = function, static
@@ -51,8 +52,16 @@ class Compiled:
 
         return jax.jit(self.function, static_argnames=self.static, compiler_options=options())
 
+    @cached_property
+    def part(self) -> Any:
+        import jax
+
+        return jax.jit(self.function, static_argnames=self.static)
+
     def __call__(self, *given: Any, **named: Any) -> Any:
-        return self.jitted(*given, **named)
+        from jax._src.core import trace_state_clean  # nothing public says whether anything is being traced
+
+        return (self.jitted if trace_state_clean() else self.part)(*given, **named)
 
 
 def compiled(static: str | Sequence[str] = ()) -> Callable[[Callable[..., Any]], Compiled]:

@@ -163,7 +163,7 @@ def _effects(model: Any, draws: SharedDraws, correlations: Any, weights: Any, un
         each = exact.realised_each(model, np.zeros(0), rows, some, correlations, jitter)
         spread = _spread(each) @ rows.mask
     else:
-        found = sparse._effects(model, rows, draws, correlations, jitter)
+        found = sparse._effects(model, rows, sparse._learnt(model, rows, draws, jitter), correlations)
         known = sparse._learnt(model, rows, some, jitter)
         spread = sum(_spread(sparse._realised(model, learnt.Block(rows.x[k], rows.y[k], rows.weight[k], rows.arm[k]),
                                               correlations, rows.added, known)) @ rows.mask[k]

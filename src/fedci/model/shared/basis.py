@@ -41,8 +41,8 @@ DIRECTION_SD = 1.5
 LEVEL_SD = 3.0
 """Prior sd of the two levels, in standard deviations of the outcome: wide."""
 LEVELS, LINES, BETWEEN_ARMS, POOLED_EFFECT = "levels", "lines", "between arms", "pooled effect"
-"""The blocks that other modules ask for by name: a function's own level and slopes (`kernels.split`) have the columns of
-the first two, the start reads the coefficients of the lines, and messages of products tell nothing more of the third
+"""The blocks that other modules ask for by name: a function's own level and slopes (`kernels.split`) have the columns
+of the first two, the start reads the coefficients of the lines, and messages of products tell nothing more of the third
 and less of the fourth."""
 
 

@@ -22,7 +22,7 @@ import numpy as np
 from fedci.model.family import NO_ANCHOR, Answer, Arrays, Ask, Rules, Sums
 from fedci.model.rows import Anchor, BetaLaw, Rows, on_device
 from fedci.model.shared import dictionary, evidence, exchanges, home
-from fedci.model.shared.dictionary import Point, Products, Span
+from fedci.model.shared.dictionary import Point, Products, Span, Stage
 from fedci.model.shared.evidence import Statistics
 from fedci.model.shared.exchanges import EFFECTS
 from fedci.model.shared.home import OwnSeries
@@ -31,8 +31,9 @@ from fedci.model.shared.shared_family import Memory, SharedFamily
 PRODUCTS = "AskProducts"
 
 
-TURNED = 4
-"""The first message in which directions have tangents: before, the functions along them are not known yet."""
+import os
+STAGES = tuple(Stage(int(k)) for k in os.environ.get("FEW_STAGES", "01123"))
+"""Of the messages; more are like the last. Functions along directions are known from the fourth on."""
 FALL = 5.0
 """Nats by which the bound at a message's point may lie below that at the point of the one before: about what it is
 known to, away from its point. Where it is lower, the step led away. What an ascent promises is no measure: nothing
@@ -53,7 +54,7 @@ class Told(NamedTuple):
     @property
     def packed(self) -> np.ndarray:
         sums = (np.ravel(np.asarray(part)) for part in self.total)
-        return np.concatenate([[float(self.number), float(self.point.turned), self.value], self.point.packed, *sums])
+        return np.concatenate([[float(self.number), float(self.point.stage), self.value], self.point.packed, *sums])
 
 
 class FewFamily(SharedFamily):
@@ -79,7 +80,7 @@ class FewFamily(SharedFamily):
 
     def dictionary(self, laws: int) -> dict[str, int]:
         """The first message has other columns, and no series yet."""
-        columns = dictionary.of(self, laws > 0).columns
+        columns = dictionary.of(self, Stage(min(laws, Stage.TURNED))).columns
         series = {"own": len(home.series_places(self)), "scores": home.SCORES} if laws else {"own": 0, "scores": 0}
         return {"dictionary": columns, "dictionary_products": columns * (columns + 1) // 2} | series
 
@@ -96,7 +97,7 @@ class FewFamily(SharedFamily):
         law = None if told is None else self._laws(told, here[None], rules.people)
         number = 1 if told is None else told.number + 1
         point = Point(here, None if law is None else np.asarray(
-            dictionary.coefficients(self, self.unravel(jnp.asarray(here)), law.mean[0])), number >= TURNED)
+            dictionary.coefficients(self, self.unravel(jnp.asarray(here)), law.mean[0])), _stage(number))
         last = number == rules.options.optimiser.rounds
         total = yield Ask(PRODUCTS, self._asked(point, law, last))
         if total["failed"] > 0:
@@ -126,8 +127,7 @@ class FewFamily(SharedFamily):
     def _asked(self, point: Point, law: BetaLaw | None, last: bool) -> dict[str, np.ndarray]:
         """Where the likelihood needs a Gaussian in its place, the fit rests on one that bounds it, effects on the
         nearest: on the last message."""
-        return {"point": point.packed, "laws": np.array(float(law is not None)), "matched": np.array(float(last)),
-                "turned": np.array(float(point.turned)),
+        return {"point": point.packed, "laws": np.array(float(point.stage)), "matched": np.array(float(last)),
                 "beta_mean": np.zeros(0) if law is None else np.asarray(law.mean[0]),
                 "beta_root": np.zeros((0, 0)) if law is None else np.asarray(law.root[0])}
 
@@ -138,6 +138,10 @@ class FewFamily(SharedFamily):
         told = self.unpacked(anchor)
         if told is None:
             raise AssertionError("effects follow at least one exchange of products")
+        if os.environ.get("FEW_FULL"):
+            moved = np.frombuffer(_root(self, rules.people, theta.tobytes(), told.packed.tobytes())).reshape(self.size, -1)
+            mean, log_sd = np.split(theta, 2)
+            thetas = mean + ((thetas - mean) / np.exp(log_sd)) @ moved.T
         law = self._laws(told, thetas, rules.people)
         drawn = {"thetas": thetas, "betas": exchanges.draw_betas(law, rules.seed)}
         name = exchanges.effects_of(self)
@@ -150,12 +154,12 @@ class FewFamily(SharedFamily):
         """From its packed form."""
         if not anchor.size:
             return None
-        turned = bool(anchor[1])
-        by = dictionary.of(self, anchor[0] > 1, turned)
+        stage = Stage(int(anchor[1]))
+        by = dictionary.of(self, stage)
         shapes = evidence.shapes(by, 1)
         ends = np.cumsum([3, self.size, by.size - self.size, *(int(np.prod(shape)) for shape in shapes.values())])
         _, vector, known, *parts = np.split(anchor, ends[:-1])
-        point = Point(vector, known.reshape(2, -1) if known.size else None, turned)
+        point = Point(vector, known.reshape(2, -1) if known.size else None, stage)
         return Told(int(anchor[0]), point, Statistics(*(on_device(part.reshape(shape)) for part, shape
                                                         in zip(parts, shapes.values(), strict=True))), float(anchor[2]))
 
@@ -187,7 +191,7 @@ class FewFamily(SharedFamily):
 
     def answer(self, name: str, arrays: Arrays, rows: Rows, memory: Memory | None) -> Answer | None:
         """With the least jitter that makes them finite; none does: 0, and counted."""
-        point, by = arrays["point"], dictionary.of(self, bool(arrays["laws"]), bool(arrays["turned"]))
+        point, by = arrays["point"], dictionary.of(self, Stage(int(arrays["laws"])))
         local = rows.local(self, self._touching(arrays), 1, bool(arrays["matched"]))
         for jitter in self.jitters:
             found = evidence.statistics(by, on_device(point[None]), rows, jitter, local)._asdict()
@@ -223,6 +227,20 @@ class FewFamily(SharedFamily):
         theta = self.unravel(ask.arrays["point"][:self.size])
         most = np.asarray(people / dictionary.noise_level(theta))
         return dict.fromkeys((*Statistics._fields, *(f"own_{name}" for name in OwnSeries._fields)), most)
+
+
+def _stage(number: int) -> Stage:
+    return STAGES[min(number, len(STAGES)) - 1]
+
+
+@lru_cache(maxsize=4)
+def _root(model, people, query, told):
+    import time; t=time.time()
+    q, now = np.frombuffer(query), model.unpacked(np.frombuffer(told))
+    total, by = model.spanned(now, people)
+    r = home.root(model, q, total, by, now.point, float(people), evidence.common_normals(0, 3, 4, model.size))
+    print("root", time.time()-t, "sd ratio", np.round(np.quantile(np.linalg.norm(r, axis=1)/np.exp(np.split(q,2)[1]), [0,.5,.9,1]),2), flush=True)
+    return r.tobytes()
 
 
 @lru_cache(maxsize=8)

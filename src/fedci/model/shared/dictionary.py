@@ -69,6 +69,16 @@ class Stage(IntEnum):
     """The tangents alone."""
 
 
+import os
+STAGES = tuple(Stage(int(k)) for k in os.environ.get("FEW_STAGES", "01123"))
+"""Of the messages of a fit; more are like the last. Functions along directions are known from the fourth on."""
+
+
+def stage_of(number: int) -> Stage:
+    """Of a fit's messages, from 1."""
+    return STAGES[min(number, len(STAGES)) - 1]
+
+
 SHAPES, TURNS = (Stage.SHAPED, Stage.BOTH), (Stage.BOTH, Stage.TURNED)
 
 
@@ -237,7 +247,9 @@ def _bent(model: Dictionary) -> Iterator[Block]:
     x·g′_a(t_k), g_a what the point has along them. Along all three scales of the pooled covariance together it is ψ's
     own columns and e's tangents: one of them is left out."""
     parts = {name.split("[")[0] for name in model.names()}
-    both, own = (tuple(name for name in names if name in parts) for names in (BENT, OF_EFFECT))
+    import os
+    erel = ("relevance_effect",) if str(int(model.stage)) in os.environ.get("FEW_EREL", "") else ()
+    both, own = (tuple(name for name in names if name in parts) for names in (BENT, OF_EFFECT + erel))
     width = sum(name.split("[")[0] in both for name in model.names()) - (SCALES in both)
     width += model.options.directions * model.covariates * (model.stage in TURNS)
     more = sum(name.split("[")[0] in own for name in model.names())

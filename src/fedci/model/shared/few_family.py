@@ -32,8 +32,6 @@ PRODUCTS = "AskProducts"
 
 
 import os
-STAGES = tuple(Stage(int(k)) for k in os.environ.get("FEW_STAGES", "01123"))
-"""Of the messages; more are like the last. Functions along directions are known from the fourth on."""
 FALL = 5.0
 """Nats by which the bound at a message's point may lie below that at the point of the one before: about what it is
 known to, away from its point. Where it is lower, the step led away. What an ascent promises is no measure: nothing
@@ -78,10 +76,10 @@ class FewFamily(SharedFamily):
         """The effects take one."""
         return rounds + 1
 
-    def dictionary(self, laws: int) -> dict[str, int]:
-        """The first message has other columns, and no series yet."""
-        columns = dictionary.of(self, Stage(min(laws, Stage.TURNED))).columns
-        series = {"own": len(home.series_places(self)), "scores": home.SCORES} if laws else {"own": 0, "scores": 0}
+    def dictionary(self, stage: int) -> dict[str, int]:
+        """The first message has no series yet."""
+        columns = dictionary.of(self, Stage(min(stage, Stage.TURNED))).columns
+        series = {"own": len(home.series_places(self)), "scores": home.SCORES} if stage else {"own": 0, "scores": 0}
         return {"dictionary": columns, "dictionary_products": columns * (columns + 1) // 2} | series
 
     def start(self, rules: Rules) -> Generator[Ask, Sums, np.ndarray]:
@@ -97,7 +95,7 @@ class FewFamily(SharedFamily):
         law = None if told is None else self._laws(told, here[None], rules.people)
         number = 1 if told is None else told.number + 1
         point = Point(here, None if law is None else np.asarray(
-            dictionary.coefficients(self, self.unravel(jnp.asarray(here)), law.mean[0])), _stage(number))
+            dictionary.coefficients(self, self.unravel(jnp.asarray(here)), law.mean[0])), dictionary.stage_of(number))
         last = number == rules.options.optimiser.rounds
         total = yield Ask(PRODUCTS, self._asked(point, law, last))
         if total["failed"] > 0:
@@ -127,7 +125,7 @@ class FewFamily(SharedFamily):
     def _asked(self, point: Point, law: BetaLaw | None, last: bool) -> dict[str, np.ndarray]:
         """Where the likelihood needs a Gaussian in its place, the fit rests on one that bounds it, effects on the
         nearest: on the last message."""
-        return {"point": point.packed, "laws": np.array(float(point.stage)), "matched": np.array(float(last)),
+        return {"point": point.packed, "stage": np.array(float(point.stage)), "matched": np.array(float(last)),
                 "beta_mean": np.zeros(0) if law is None else np.asarray(law.mean[0]),
                 "beta_root": np.zeros((0, 0)) if law is None else np.asarray(law.root[0])}
 
@@ -191,7 +189,7 @@ class FewFamily(SharedFamily):
 
     def answer(self, name: str, arrays: Arrays, rows: Rows, memory: Memory | None) -> Answer | None:
         """With the least jitter that makes them finite; none does: 0, and counted."""
-        point, by = arrays["point"], dictionary.of(self, Stage(int(arrays["laws"])))
+        point, by = arrays["point"], dictionary.of(self, Stage(int(arrays["stage"])))
         local = rows.local(self, self._touching(arrays), 1, bool(arrays["matched"]))
         for jitter in self.jitters:
             found = evidence.statistics(by, on_device(point[None]), rows, jitter, local)._asdict()
@@ -204,7 +202,7 @@ class FewFamily(SharedFamily):
 
     def _touching(self, arrays: Arrays) -> Anchor | None:
         """Of a bound of the likelihood: β̃'s law at the point, as the message before has it."""
-        if not (self.is_bounded and arrays["laws"]):
+        if not (self.is_bounded and arrays["stage"]):
             return None
         root = arrays["beta_root"]
         gram = root @ root.T
@@ -214,7 +212,7 @@ class FewFamily(SharedFamily):
 
     def _series(self, arrays: Arrays, rows: Rows, jitter: float, local: Any) -> dict[str, np.ndarray]:
         """Nothing while β̃'s law is not known."""
-        if not arrays["laws"]:
+        if not arrays["stage"]:
             return {f"own_{name}": np.zeros(shape) for name, shape in OwnSeries.shapes(0).items()}
         law = BetaLaw(on_device(arrays["beta_mean"]), on_device(arrays["beta_root"]))
         series = home.own_series(self, on_device(arrays["point"][:self.size]), law, rows, jitter, local)
@@ -227,10 +225,6 @@ class FewFamily(SharedFamily):
         theta = self.unravel(ask.arrays["point"][:self.size])
         most = np.asarray(people / dictionary.noise_level(theta))
         return dict.fromkeys((*Statistics._fields, *(f"own_{name}" for name in OwnSeries._fields)), most)
-
-
-def _stage(number: int) -> Stage:
-    return STAGES[min(number, len(STAGES)) - 1]
 
 
 @lru_cache(maxsize=4)

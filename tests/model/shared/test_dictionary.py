@@ -212,8 +212,8 @@ def test_what_is_left_out_of_the_tangents_is_a_sum_of_what_is_told(landmarks, st
     columns = columns / np.linalg.norm(columns, axis=0)
     assert landmarks == 6 or np.linalg.svd(columns, compute_uv=False)[-1] > 1e-8
     for part in ("steepness", "pooled"):
-        bent = [jax.jacfwd(lambda value, own=own, part=part: dictionary.omega(model.layout, theta | {part: value}, people)
-                           @ own)(theta[part]) for own in point.coefficients]
+        bent = [jax.jacfwd(lambda value, own=own, part=part: dictionary.omega(
+            model.layout, theta | {part: value}, people) @ own)(theta[part]) for own in point.coefficients]
         for tangent in np.concatenate([np.asarray(arm).reshape(len(people), -1) for arm in bent]).T:
             missed = tangent - columns @ np.linalg.lstsq(columns, tangent, rcond=None)[0]
             assert np.linalg.norm(missed) < 1e-9 * np.linalg.norm(tangent)

@@ -14,6 +14,7 @@ from fedci.model.shared import dictionary, evidence, few_family, home
 from fedci.model.shared.dictionary import Point, Stage
 from fedci.model.shared.few_family import FewFamily
 from fedci.protocol.ask import shapes
+from fedci.protocol.requests import REQUESTS
 from fedci.study.options import preset
 from fedci.table.source import Source
 from support.masked import SIZES
@@ -148,6 +149,16 @@ def test_shapes_are_those_of_its_dictionary():
         assert found["cross"] == (sizes["dictionary"],)
         assert found["gram"] == (sizes["dictionary"] * (sizes["dictionary"] + 1) // 2,)
         assert found["own_scores"] == (sizes["scores"], sizes["own"])
+
+
+@pytest.mark.parametrize("rounds", [1, 2, 3, 5, 7])
+def test_what_is_foreseen_has_the_stage_of_every_message(rounds):
+    options = preset("few", {"optimiser": {"rounds": rounds}})
+    foreseen = REQUESTS["AskProducts"].occasions(options)
+    asked = [dictionary.stage_of(number) for number in range(1, rounds + 1)]
+    assert [stage for stage, times in foreseen for _ in range(times)] == asked
+    assert asked[0] == Stage.FIRST
+    assert Stage.FIRST not in asked[1:]
 
 
 # --- outcomes of 0 and 1

@@ -2,17 +2,20 @@
 
 A round of the fit asks for T, v, c, l at each draw of θ. Here a site tells once, with F_a(x) the columns of arm a,
 
-    F_a(x) = [ ω(x; θ̂),  x·s(2t_k),  ∂(ωᵀβ̂_a)/∂θ_f ]   θ_f: relevances and scales of the pooled covariance; s logistic
-    F̃_i = (F_0(x_i)(1 − w_i), F_1(x_i)w_i)         G = [F̃, y]ᵀC(θ̂)⁻¹[F̃, y],   log|C(θ̂)|
+    F_a(x) = [ ω(x; θ̂),  x·s(2t_k) ]     J_a(x) = ∂(ωᵀβ̂_a)/∂θ_f     s logistic
+    F̃_i = (F_0(x_i)(1 − w_i), F_1(x_i)w_i, J_w(x_i))         G = [F̃, y]ᵀC(θ̂)⁻¹[F̃, y],   log|C(θ̂)|
 
-β̂_a the coefficients of arm a at the point. A direction that turns adds x·g′(t_k), whatever the function g along it
-came to so far, which is little while the direction is wrong; with x itself, s gives any slope from one side of 0 to the
-other. Near the top g_a is known, and x·g_a′(t_k) stands in place of x·s(2t_k): as many columns. While no β̂ is known, F
-= ω. Of e's pooled function ω has fewer landmarks here. F̃ is a basis like any other (`Dictionary`), so a site's rows
-have its products in the form in which they are held. Whoever has ΣG works out T, v, c, l at any θ with the same own
-function: ω(x; θ) ≈ W_aᵀF_a(x), W_a by least squares over a Latin hypercube of nobody (no data), and T = BᵀGB σ̂²/σ², B
-the columns of W by the arms' roots. At θ̂ it is exact but for e's pooled function, and for all roots and noise; in θ_f
-what is missed of the fitted function is of second order.
+    θ_f: relevances and scales of the pooled covariance, directions
+
+β̂_a the coefficients of arm a at the point. θ_f moves the functions of both arms at once, so the tangents of the two
+stand in the same columns, but for those of e; all else is each arm's own. A direction that turns adds x·g_a′(t_k),
+whatever the function g_a along it came to so far, which is little while the direction is wrong; with x itself, s gives
+any slope from one side of 0 to the other. Near the top g_a is known, and its tangents come beside x·s(2t_k), and then in
+their place (`Stage`). While no β̂ is known, F = ω. Of e's pooled function ω has fewer landmarks here. F̃ is a basis like
+any other (`Dictionary`), so a site's rows have its products in the form in which they are held. Whoever has ΣG works out
+T, v, c, l at any θ with the same own function: a function that is ω_b(x) R_b[a, i] in arm a is near WᵀF̃, W by least
+squares over a Latin hypercube of nobody in both arms (no data), and T = WᵀGW σ̂²/σ². At θ̂ it is exact but for e's
+pooled function, and for all roots and noise; in θ_f what is missed of the fitted functions is of second order.
 """
 
 from __future__ import annotations
@@ -47,8 +50,7 @@ SPANNED = ("common", basis.BETWEEN_ARMS)
 SCALES = "pooled"
 BENT = (SCALES, "relevance")
 OF_EFFECT = ("pooled_effect",)
-"""Parts of θ along which columns are bent, in the order of a tree's leaves, and which of them the arm without treatment
-does not see. Not among them: e's own relevances, which fits leave at their prior, and the steepness, whose tangent is
+"""Parts of θ along which columns are bent in both arms, in the order of a tree's leaves, and in that with treatment. Not among them: e's own relevances, which fits leave at their prior, and the steepness, whose tangent is
 the sum of all relevances'."""
 
 
@@ -69,8 +71,7 @@ class Stage(IntEnum):
     """The tangents alone."""
 
 
-import os
-STAGES = tuple(Stage(int(k)) for k in os.environ.get("FEW_STAGES", "01123"))
+STAGES = (Stage.FIRST, Stage.SHAPED, Stage.SHAPED, Stage.BOTH, Stage.TURNED)
 """Of the messages of a fit; more are like the last. Functions along directions are known from the fourth on."""
 
 
@@ -247,9 +248,7 @@ def _bent(model: Dictionary) -> Iterator[Block]:
     x·g′_a(t_k), g_a what the point has along them. Along all three scales of the pooled covariance together it is ψ's
     own columns and e's tangents: one of them is left out."""
     parts = {name.split("[")[0] for name in model.names()}
-    import os
-    erel = ("relevance_effect",) if str(int(model.stage)) in os.environ.get("FEW_EREL", "") else ()
-    both, own = (tuple(name for name in names if name in parts) for names in (BENT, OF_EFFECT + erel))
+    both, own = (tuple(name for name in names if name in parts) for names in (BENT, OF_EFFECT))
     width = sum(name.split("[")[0] in both for name in model.names()) - (SCALES in both)
     width += model.options.directions * model.covariates * (model.stage in TURNS)
     more = sum(name.split("[")[0] in own for name in model.names())
@@ -326,8 +325,8 @@ def span(model: SharedModel, point: Point) -> Span:
     return Span((columns[0], columns[1]), _fit(jnp.concatenate(columns)))
 
 
-def _fit(f: Float[Array, "2R D"]) -> tuple[Float[Array, "D R"], Float[Array, "D R"]]:
-    """Each column scaled to length 1."""
+def _fit(f: Float[Array, "E D"]) -> tuple[Float[Array, "D R"], Float[Array, "D R"]]:
+    """f: those of the one arm, then of the other. Each column scaled to length 1."""
     size = jnp.maximum(jnp.linalg.norm(f, axis=0), 1e-12)
     both = jnp.linalg.pinv(f / size[None], rtol=ALIKE) / size[:, None]
     return both[:, :REFERENCE], both[:, REFERENCE:]
@@ -356,7 +355,7 @@ def _missed(by: Span, wanted: Float[Array, "R b"], weights: list[Float[Array, "D
 
 
 def _by_arms(model: SharedModel, theta: Theta, weights: list[Float[Array, "D b"]]) -> Float[Array, "D q"]:
-    """B: z = BᵀF̃."""
+    """W: z = WᵀF̃."""
     made = []
     for block in model.layout.blocks:
         root, own = block.root(theta), model.layout.columns[block.name]

@@ -31,7 +31,6 @@ from fedci.model.shared.shared_family import Memory, SharedFamily
 PRODUCTS = "AskProducts"
 
 
-import os
 FALL = 5.0
 """Nats by which the bound at a message's point may lie below that at the point of the one before: about what it is
 known to, away from its point. Where it is lower, the step led away. What an ascent promises is no measure: nothing
@@ -136,10 +135,6 @@ class FewFamily(SharedFamily):
         told = self.unpacked(anchor)
         if told is None:
             raise AssertionError("effects follow at least one exchange of products")
-        if os.environ.get("FEW_FULL"):
-            moved = np.frombuffer(_root(self, rules.people, theta.tobytes(), told.packed.tobytes())).reshape(self.size, -1)
-            mean, log_sd = np.split(theta, 2)
-            thetas = mean + ((thetas - mean) / np.exp(log_sd)) @ moved.T
         law = self._laws(told, thetas, rules.people)
         drawn = {"thetas": thetas, "betas": exchanges.draw_betas(law, rules.seed)}
         name = exchanges.effects_of(self)
@@ -225,16 +220,6 @@ class FewFamily(SharedFamily):
         theta = self.unravel(ask.arrays["point"][:self.size])
         most = np.asarray(people / dictionary.noise_level(theta))
         return dict.fromkeys((*Statistics._fields, *(f"own_{name}" for name in OwnSeries._fields)), most)
-
-
-@lru_cache(maxsize=4)
-def _root(model, people, query, told):
-    import time; t=time.time()
-    q, now = np.frombuffer(query), model.unpacked(np.frombuffer(told))
-    total, by = model.spanned(now, people)
-    r = home.root(model, q, total, by, now.point, float(people), evidence.common_normals(0, 3, 4, model.size))
-    print("root", time.time()-t, "sd ratio", np.round(np.quantile(np.linalg.norm(r, axis=1)/np.exp(np.split(q,2)[1]), [0,.5,.9,1]),2), flush=True)
-    return r.tobytes()
 
 
 @lru_cache(maxsize=8)

@@ -177,34 +177,6 @@ def ascend(model: SharedModel, q: np.ndarray, total: Products, by: Span, point: 
     return -less(q)[0], -float(found.fun), np.asarray(found.x)
 
 
-@compiled(static="model")
-def _curvature(model: SharedModel, thetas: Float[Array, "L p"], total: Products, by: Span, point: Point,
-               people: Scalar) -> Float[Array, "p p"]:
-    """Mean over draws of the second derivative of the bound."""
-    def value(vector: Float[Array, "p"]) -> Float[Array, ""]:
-        found, missed = dictionary.statistics(model, total, by, point, vector, people)
-        noise = dictionary.noise_level(model.unravel(jnp.asarray(point.vector)))
-        return evidence.log_evidence_of_draw(found, people) - 0.5 * people * jnp.mean(missed**2) / noise
-
-    return jnp.mean(jax.lax.map(jax.hessian(value), thetas), 0)
-
-
-def root(model: SharedModel, q: np.ndarray, total: Products, by: Span, point: Point, people: Scalar,
-         normals: Float[np.ndarray, "L p"]) -> np.ndarray:
-    """[p, p] R of N(mean, RRᵀ), whose mean and whose inverse's diagonal are q's: at the top of the bound over all
-    Gaussians the inverse covariance is −E ∂²(log p(y, θ)), of which q has the diagonal. o as q has it."""
-    sds, own = np.exp(np.split(q, 2)[1]), own_places(model)
-    bend = np.asarray(_curvature(model, jnp.asarray(evidence.draw(q, normals)), total, by, point, people))
-    shared = -0.5 * (bend + bend.T) * np.outer(sds, sds)
-    shared[own, :] = shared[:, own] = 0.0
-    np.fill_diagonal(shared, 1.0)
-    values, vectors = np.linalg.eigh(shared)
-    return sds[:, None] * (vectors / np.sqrt(np.maximum(values, FLAT))) @ vectors.T
-
-
-FLAT = 0.1
-
-
 def with_own_step(model: SharedModel, q: np.ndarray, at: np.ndarray, slope: np.ndarray, series: OwnSeries,
                   far: float) -> np.ndarray:
     """q with its o at the top of the bound that the series about the point `at` gives. `slope`: of log p(y | o)."""

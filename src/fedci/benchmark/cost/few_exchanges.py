@@ -134,8 +134,8 @@ def _counting(told: list[int]) -> Iterator[None]:
 def table(done: Sequence[Cell]) -> str:
     """A row for each data set, of replications that have both; error and coverage, the errors' ratio and the largest of
     a fit, exchanges, how many times fewer numbers, and bytes."""
-    lines = ["| data | fits | `default` (coverage) | `few` (coverage) | ratio of errors | largest | exchanges | numbers | "
-             "MB a site |", "|---|---:|---:|---:|---:|---:|---:|---:|---:|"]
+    lines = ["| data | fits | `default` (coverage) | `few` (coverage) | ratio of errors | largest | exchanges | "
+             "numbers | MB a site |", "|---|---:|---:|---:|---:|---:|---:|---:|---:|"]
     for data in dict.fromkeys(cell.data for cell in done):
         pairs = [pair for pair in _pairs(done, data) if None not in pair]
         if not pairs:

@@ -10,10 +10,10 @@ A round of the fit asks for T, v, c, l at each draw of θ. Here a site tells onc
 β̂_a the coefficients of arm a at the point. θ_f moves the functions of both arms at once, so the tangents of the two
 stand in the same columns, but for those of e; all else is each arm's own. A direction that turns adds x·g_a′(t_k),
 whatever the function g_a along it came to so far, which is little while the direction is wrong; with x itself, s gives
-any slope from one side of 0 to the other. Near the top g_a is known, and its tangents come beside x·s(2t_k), and then in
-their place (`Stage`). While no β̂ is known, F = ω. Of e's pooled function ω has fewer landmarks here. F̃ is a basis like
-any other (`Dictionary`), so a site's rows have its products in the form in which they are held. Whoever has ΣG works out
-T, v, c, l at any θ with the same own function: a function that is ω_b(x) R_b[a, i] in arm a is near WᵀF̃, W by least
+any slope from one side of 0 to the other. Near the top g_a is known, and its tangents come beside x·s(2t_k), and then
+in their place (`Stage`). While no β̂ is known, F = ω. Of e's pooled function ω has fewer landmarks here. F̃ is a basis
+like any other (`Dictionary`), so a site's rows have its products in the form in which they are held. Whoever has ΣG
+works out T, v, c, l at any θ with the same own function: what is ω_b(x) R_b[a, i] in arm a is near WᵀF̃, W by least
 squares over a Latin hypercube of nobody in both arms (no data), and T = WᵀGW σ̂²/σ². At θ̂ it is exact but for e's
 pooled function, and for all roots and noise; in θ_f what is missed of the fitted functions is of second order.
 """
@@ -50,8 +50,9 @@ SPANNED = ("common", basis.BETWEEN_ARMS)
 SCALES = "pooled"
 BENT = (SCALES, "relevance")
 OF_EFFECT = ("pooled_effect",)
-"""Parts of θ along which columns are bent in both arms, in the order of a tree's leaves, and in that with treatment. Not among them: e's own relevances, which fits leave at their prior, and the steepness, whose tangent is
-the sum of all relevances'."""
+"""Parts of θ along which columns are bent in both arms, in the order of a tree's leaves, and in that with treatment.
+Not among them: e's own relevances, which fits leave at their prior, and the steepness, whose tangent is the sum of all
+relevances'."""
 
 
 EFFECT_LANDMARKS = 8

@@ -137,7 +137,7 @@ def table(done: Sequence[Cell]) -> str:
     lines = ["| data | fits | `default` (coverage) | `few` (coverage) | ratio of errors | largest | exchanges | "
              "numbers | MB a site |", "|---|---:|---:|---:|---:|---:|---:|---:|---:|"]
     for data in dict.fromkeys(cell.data for cell in done):
-        pairs = [pair for pair in _pairs(done, data) if None not in pair]
+        pairs = _pairs(done, data)
         if not pairs:
             continue
         error, cover, asked, told, sent = (np.mean([[getattr(cell, name) for cell in pair] for pair in pairs], 0)
@@ -149,10 +149,11 @@ def table(done: Sequence[Cell]) -> str:
     return "\n".join(lines)
 
 
-def _pairs(done: Sequence[Cell], data: str) -> list[list[Cell | None]]:
-    """Of each replication, preset by preset."""
-    found = {(cell.replication, cell.preset): cell for cell in done if cell.data == data}
-    return [[found.get((replication, preset)) for preset in PRESETS] for replication in sorted({r for r, _ in found})]
+def _pairs(done: Sequence[Cell], data: str) -> list[tuple[Cell, Cell]]:
+    """Of each replication that has both presets."""
+    first, second = ({cell.replication: cell for cell in done if (cell.data, cell.preset) == (data, preset)}
+                     for preset in PRESETS)
+    return [(first[replication], second[replication]) for replication in sorted(first.keys() & second.keys())]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

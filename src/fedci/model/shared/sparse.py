@@ -236,7 +236,7 @@ def width_of(model: SharedModel, site: Blocks) -> int:
 
 def maps(model: SharedModel, theta: Theta, inducing: int) -> Maps:
     """S_a, V_a."""
-    layout, places = model.layout, np.eye(model.layout.width + inducing)
+    layout, places = model.layout, jnp.eye(model.layout.width + inducing)
     omega = [places[:, at] for at in layout.columns.values()]
     z = [layout.weighed(theta, omega, jnp.broadcast_to(arm, (len(places), model.arms))) for arm in jnp.eye(model.arms)]
     scales, phi = kernels.split(model.kernel, theta["kernel"]), own_root(theta, model.arms)

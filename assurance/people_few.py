@@ -1,6 +1,6 @@
 """The preset `few` without noise, by people of a site: what its messages leave of a person, and who is found.
 
-    python assurance/people_few.py [--people 50 200 1000] [--of 200] [--out FILE]
+    python assurance/people_few.py [--people 50 200] [--of 50] [--out FILE]
 
 Three masked sites, one covariate, a small dictionary, all five messages and the effects, exact but for rounding. The
 attacker knows everybody's arm and outcome and looks for the covariate. *Left* is the local bound of all that was told
@@ -74,8 +74,8 @@ def table(done: Sequence[Cell]) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--people", type=int, nargs="+", default=[50, 200, 1000])
-    parser.add_argument("--of", type=int, default=200, help="people of a site, up to which they are looked for")
+    parser.add_argument("--people", type=int, nargs="+", default=[50, 200])
+    parser.add_argument("--of", type=int, default=0, help="people of a site, up to which they are looked for (minutes for 50)")
     parser.add_argument("--out", type=Path, required=True)
     asked = parser.parse_args(arguments)
     done = kept.read(asked.out, Cell)

@@ -75,7 +75,7 @@ def table(done: Sequence[Cell]) -> str:
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--people", type=int, nargs="+", default=[50, 200])
-    parser.add_argument("--of", type=int, default=0, help="people of a site, up to which they are looked for (minutes for 50)")
+    parser.add_argument("--of", type=int, default=0, help="people of a site, up to which they are looked for: minutes")
     parser.add_argument("--out", type=Path, required=True)
     asked = parser.parse_args(arguments)
     done = kept.read(asked.out, Cell)

@@ -100,7 +100,7 @@ def fitted(data: str, sites: Sequence[AtSite], replication: int, preset: str) ->
                   policy={"name": "simulation", "secure_sum": data.endswith(MASKED)},
                   preset=preset, diagnostics={"enabled": False})
     told: list[int] = []
-    with _counting(told):
+    with counting(told):
         result = FedCI(study, seed=replication).fit(
             [Source(f"s{s}", site.people) for s, site in enumerate(sites)])
     errors, covered = [], []
@@ -115,7 +115,7 @@ def fitted(data: str, sites: Sequence[AtSite], replication: int, preset: str) ->
 
 
 @contextmanager
-def _counting(told: list[int]) -> Iterator[None]:
+def counting(told: list[int]) -> Iterator[None]:
     """Numbers of each answer that is summed, while it lasts."""
     plain = Talk.total
 

@@ -95,7 +95,8 @@ def table(done: Sequence[Cell]) -> str:
         above = [cell.began_objective - cell.objective for cell in some]
         largest = max(cell.began_pehe / cell.pehe for cell in some)
         lines.append(f"| {data} | {len(some)} | {mean['began_pehe'] / mean['pehe']:.2f}, {largest:.2f} | "
-                     f"{np.mean(above):.1f}, {min(above):.1f} | {mean['exchanges']:.0f} / {mean['began_exchanges']:.0f} | "
+                     f"{np.mean(above):.1f}, {min(above):.1f} | "
+                     f"{mean['exchanges']:.0f} / {mean['began_exchanges']:.0f} | "
                      f"{mean['numbers'] / 1e6:.2f} / {mean['began_numbers'] / 1e6:.2f} |")
     return "\n".join(lines)
 

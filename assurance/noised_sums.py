@@ -42,7 +42,7 @@ import fedci  # noqa: F401  (64 bits)
 from fedci.benchmark.cost.noise_cost import unrefused
 from fedci.model.families import model_of
 from fedci.model.shared import dictionary, sum_noise
-from fedci.model.shared.dictionary import Point
+from fedci.model.shared.dictionary import Point, Stage
 from fedci.site.noising import FARTHEST
 from fedci.study.options import preset, with_noise
 from fedci.study.policy import POLICIES
@@ -119,7 +119,7 @@ def _noise(model: Any, point: Point) -> tuple[Any, Any]:
 
 def columns(model: Any, point: Point, x: Any, arms: Any, y: Any) -> Any:
     """[n, D + 1] (c·F̃, y)."""
-    theta, by = _noise(model, point)[1], dictionary.of(model, False)
+    theta, by = _noise(model, point)[1], dictionary.of(model, Stage.FIRST)
     c = sum_noise._scale(model, jnp.asarray(point.vector))
     seen = by.layout.omega(theta, x)
     return jnp.column_stack([by.layout.weighed(theta, seen, arms.T) * c[None], y])
@@ -129,7 +129,7 @@ def is_the_packages(model: Any, x: np.ndarray, w: np.ndarray, y: np.ndarray) -> 
     """The products above are those that a site answers with."""
     point = Point(model.ravel(model.ridge))
     rows = model.rows(x, w, y, np.zeros(1), 0)
-    no = dict.fromkeys(("laws", "turned", "matched"), np.array(0.0))
+    no = dict.fromkeys(("stage", "matched"), np.array(0.0))
     sums = model.answer("AskProducts", {"point": point.packed, **no}, rows, None).sums
     own = dictionary.noise_level(model.unravel(jnp.asarray(point.vector)))
     c, width = sum_noise.scale_of(model, point), len(sums["cross"])
@@ -228,7 +228,7 @@ def noise_on(heard: Heard, sds: np.ndarray) -> np.ndarray:
     """[K] on sums over sites, from spreads [honest sites, d + 1] of columns at each."""
     part, honest = sum_noise.part_of(len(heard.sites), True), len(sds)
     means, squares = (part * np.sqrt(np.sum(sds**power, 0)) for power in (2, 4))
-    width = dictionary.of(heard.model, False).columns + 1
+    width = dictionary.of(heard.model, Stage.FIRST).columns + 1
     products = np.full(width * (width + 1) // 2, part * sqrt(honest))
     return np.concatenate([means[:-1], [means[-1]] * 2, squares, products])
 

@@ -35,6 +35,7 @@ from fedci.model.exact import ExactRows
 from fedci.model.family import Ask
 from fedci.model.rows import BetaLaw
 from fedci.model.shared import dictionary, evidence, home, learnt, sparse
+from fedci.model.shared.dictionary import Stage
 from fedci.model.shared.evidence import SharedDraws, Statistics
 from fedci.model.shared.exchanges import EFFECTS, PULL_BACK, STATISTICS
 from fedci.model.shared.few_family import PRODUCTS
@@ -137,20 +138,19 @@ def _gradient(model: Any, vector: Any, cotangent: Statistics, site: Site, column
 
 def _first_products(model: Any, point: Any, site: Site, column: Any) -> Any:
     """At a point of which nothing is known yet."""
-    return jnp.concatenate([jnp.ravel(part) for part in _of_draw(dictionary.of(model, False), point,
+    return jnp.concatenate([jnp.ravel(part) for part in _of_draw(dictionary.of(model, Stage.FIRST), point,
                                                                  site.moved(column))])
 
 
-def _turned_products(model: Any, point: Any, law: BetaLaw, site: Site, column: Any) -> Any:
-    """Of the later messages."""
-    return _products(model, point, law, site, column, turned=True)
-
-
-def _products(model: Any, point: Any, law: BetaLaw, site: Site, column: Any, turned: bool = False) -> Any:
+def _products(stage: Stage, model: Any, point: Any, law: BetaLaw, site: Site, column: Any) -> Any:
     rows = site.moved(column)
-    total = _of_draw(dictionary.of(model, True, turned), point, rows)
+    total = _of_draw(dictionary.of(model, stage), point, rows)
     series = home.own_series(model, point[:model.size], law, rows, model.options.jitter)
     return jnp.concatenate([jnp.ravel(part) for part in (*total, *series)])
+
+
+LATER = {stage: partial(_products, stage) for stage in Stage if stage != Stage.FIRST}
+"""Of the messages after the first; one function of each, so that it is compiled once."""
 
 
 def _effects(model: Any, draws: SharedDraws, correlations: Any, weights: Any, unit: Any, site: Site,
@@ -241,12 +241,11 @@ class Listener:
             yield Piece(kind, _effects, given, summed=-OWN_AVERAGES)
             return
         if kind == "products":
-            known = bool(arrays["laws"])
+            stage = Stage(int(arrays["stage"]))
             law = BetaLaw(jnp.asarray(arrays["beta_mean"]), jnp.asarray(arrays["beta_root"]))
             point = jnp.asarray(arrays["point"])
-            later = _turned_products if bool(arrays["turned"]) else _products
-            yield Piece(kind, later if known else _first_products,
-                        [(point, law, site) if known else (point, site) for site in self.sites])
+            yield Piece(kind, LATER.get(stage, _first_products),
+                        [(point, law, site) if stage else (point, site) for site in self.sites])
             return
         for k, vector in enumerate(np.asarray(arrays["thetas"])):
             asked: tuple[Any, ...] = (vector,)
@@ -314,7 +313,7 @@ class Listener:
             elif ask.name == PULL_BACK:
                 found += list(sums["gradient"])
             elif ask.name == PRODUCTS:
-                series = [f"own_{name}" for name in OwnSeries._fields] if ask.arrays["laws"] else []
+                series = [f"own_{name}" for name in OwnSeries._fields] if ask.arrays["stage"] else []
                 names = [*Statistics._fields, *series]
                 found.append(np.concatenate([np.ravel(sums[name]) for name in names]))
             else:

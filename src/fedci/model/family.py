@@ -182,8 +182,8 @@ class Family(ABC):
         """Whether a round's answer is enough for the next Θ itself: then `evaluation` comes to that, in place of ∇L."""
         return False
 
-    def dictionary(self, laws: int) -> dict[str, int]:
-        """Sizes, by name, of what a round of such a fit tells; `laws`: 0 in the first, when nothing of β̃ is known."""
+    def dictionary(self, stage: int) -> dict[str, int]:
+        """Sizes, by name, of what a round of such a fit tells, by which columns it has; 0: nothing of β̃ is known."""
         return {}
 
     def exchanges(self, rounds: int) -> int:

@@ -43,8 +43,8 @@ def sizes(arrays: Mapping[str, np.ndarray], model: Family | None = None) -> dict
     """The named sizes (`requests.SIZES`) of what answers a request with these arrays."""
     measured = {size: length(arrays[name]) for name, (size, length) in MEASURED.items() if name in arrays}
     follows = {"described": measured["columns"] + 3} if "columns" in measured else {}
-    if model is not None and "laws" in arrays:
-        follows |= model.dictionary(int(arrays["laws"]))
+    if model is not None and "stage" in arrays:
+        follows |= model.dictionary(int(arrays["stage"]))
     return model_sizes(model) | measured | follows
 
 

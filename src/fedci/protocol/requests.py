@@ -11,6 +11,7 @@ computes it at a site.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -19,6 +20,7 @@ import numpy as np
 from fedci.diagnostics import balance, fit, missingness, overlap, propensity, sameness, trial
 from fedci.effect import REALISED, told_of_realised
 from fedci.model import completion
+from fedci.model.shared.dictionary import stage_of
 from fedci.privacy.secure_sum import BOUNDED, COMPACT, RAW, RELATIVE, WIDE, Form
 from fedci.protocol import stages, timing
 from fedci.protocol.messages import (
@@ -187,8 +189,9 @@ def _each_round(options: FitOptions) -> Occasions:
 
 
 def _told_products(options: FitOptions) -> Occasions:
-    """First of no law of β̃, then of one (`Family.dictionary`)."""
-    return ((0, 1), (1, options.optimiser.rounds - 1))
+    """Of each stage of its columns (`Family.dictionary`)."""
+    told = Counter(int(stage_of(number)) for number in range(1, options.optimiser.rounds + 1))
+    return tuple(sorted(told.items()))
 
 
 def _last_thetas(options: FitOptions) -> int:

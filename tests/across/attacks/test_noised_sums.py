@@ -36,6 +36,14 @@ def bare():
     return attack.from_doors(60, 60, FEW)
 
 
+def test_of_fewer_people_than_are_asked_for_more_is_told(model):
+    """Noise is measured by what a person weighs among so many: with fewer the promise would be broken, so sites refuse.
+    """
+    numbers = [place for place, name in enumerate(attack.NAMES) if name != "0/1"]
+    few, enough = (attack.bound(model, *attack.people(count, 0))[:, numbers].min() for count in (25, model.arm_needed))
+    assert few < 0.5 * attack.SUM_NOISE < attack.SUM_NOISE < enough
+
+
 def test_what_the_attack_reckons_is_what_a_site_answers(model):
     attack.is_the_packages(model, *attack.people(60, 0))
 

@@ -21,7 +21,17 @@ def test_fits_that_are_there_are_not_made_again_and_the_table_has_them(tmp_path,
     out.write_text(json.dumps(Cell("Steps", 0, "default", 1.0, 0.8, 88, 4000, -2.0)._asdict()) + "\n")
     few_exchanges.main(["--replications", "1", "--rows", "12", "--data", "Steps", "--out", str(out)])
     assert made == [(0, "few")]
-    assert "| Steps | 1 | 1.000 (0.80) | 1.500 (0.90) | 1.50 | 88 / 8 | 40 × fewer |" in capsys.readouterr().out
+    assert ("| Steps | 1 | 1.000 (0.800) | 1.500 (0.900) | 1.50 | 1.50 | 88 / 8 | 40.0 × fewer | nan / nan |"
+            in capsys.readouterr().out)
+
+
+def test_a_replication_of_one_preset_alone_is_in_no_row():
+    alone = [Cell("Steps", 0, "default", 1.0, 0.8, 88, 4000, -2.0), Cell("Linear", 0, "few", 1.0, 0.8, 8, 100, -2.0)]
+    both = [*alone, Cell("Steps", 1, "default", 2.0, 0.9, 90, 4000, -2.0, 40.0),
+            Cell("Steps", 1, "few", 3.0, 0.7, 8, 100, -2.0, 2.0)]
+    assert len(few_exchanges.table(alone).splitlines()) == 2
+    assert few_exchanges.table(both).splitlines()[2:] == [
+        "| Steps | 1 | 2.000 (0.900) | 3.000 (0.700) | 1.50 | 1.50 | 90 / 8 | 40.0 × fewer | 40 / 2 |"]
 
 
 @pytest.mark.slow

@@ -23,6 +23,12 @@ def test_the_table_has_ratios_to_the_same_people_without_noise():
                     "0.020, 0.020 |")
 
 
+def test_a_fit_that_sites_refuse_is_in_no_mean():
+    refused, without = Cell("straight", 300, 2, 0.5, *[np.nan] * 4), cells()[0]._replace(replication=2, pehe=0.1)
+    line = noise_cost.table([*cells(), refused, without]).splitlines()[-1]
+    assert line == noise_cost.table(cells()).splitlines()[-1].replace("| 2 |", "| 3, 2 |")
+
+
 def test_of_noisier_outcomes_covariates_and_arm_explain_three_quarters():
     for data, share in (("straight", 0.82), ("noisier", 0.75)):
         rows, _ = noise_cost.people(data, 40_000, np.random.default_rng(0))

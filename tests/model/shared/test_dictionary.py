@@ -8,12 +8,13 @@ import pytest
 
 from fedci.model.families import model_of
 from fedci.model.shared import dictionary, evidence, pooled
-from fedci.model.shared.dictionary import Point
+from fedci.model.shared.dictionary import Point, Stage
 from fedci.study.options import SharedOptions
 
 D, SITES, N = 3, 2, 40
 MODEL = model_of(SharedOptions(family="shared", directions=2, knots=4, landmarks=6), D, D, SITES)
 PEOPLE = float(SITES * N)
+LATER = [stage for stage in Stage if stage != Stage.FIRST]
 
 
 @pytest.fixture(scope="module")
@@ -71,9 +72,9 @@ def some_coefficients(point):
     return dictionary.coefficients(MODEL, MODEL.unravel(jnp.asarray(point)), jnp.asarray(beta))
 
 
-POINTS = pytest.mark.parametrize("point", [Point(STRAIGHT), *(Point(POINT, some_coefficients(POINT), turned)
-                                                             for turned in (False, True))],
-                                 ids=["nothing known", "tangents", "tangents of directions too"])
+POINTS = pytest.mark.parametrize("point", [Point(STRAIGHT), *(Point(POINT, some_coefficients(POINT), stage)
+                                                             for stage in LATER)],
+                                 ids=["nothing known", *(stage.name for stage in LATER)])
 
 
 @POINTS
@@ -102,6 +103,26 @@ def test_noise_and_own_function_grow_together_without_a_new_exchange(people):
         np.testing.assert_allclose(part, expected, rtol=5e-3, atol=5e-3 * np.abs(expected).max())
 
 
+def missed_of(span, beta, vector):
+    """[2, R] of ωᵀβ at another θ."""
+    there = dictionary.omega(MODEL.layout, MODEL.unravel(jnp.asarray(vector)), jnp.asarray(pooled.landmarks(
+        dictionary.REFERENCE, D)))
+    seen = sum(fit @ there @ own for fit, own in zip(span.fit, beta, strict=True))
+    return np.stack([there @ own - columns @ seen for columns, own in zip(span.columns, beta, strict=True)])
+
+
+def test_what_is_missed_is_reckoned_of_the_points_coefficients():
+    """By the statistics themselves, at another θ."""
+    told = some_coefficients(POINT)
+    for stage in LATER:
+        point = Point(POINT, told, stage)
+        span = dictionary.span(MODEL, point)
+        width = span.fit[0].shape[0]
+        total = dictionary.Products(jnp.zeros((width, width)), jnp.zeros(width), jnp.zeros(()), jnp.zeros(()))
+        _, missed = dictionary.statistics(MODEL, total, span, point, jnp.asarray(theta_of(3)), PEOPLE)
+        np.testing.assert_allclose(missed, missed_of(span, told, theta_of(3)), rtol=1e-6, atol=1e-9)
+
+
 def test_with_tangents_the_fitted_function_is_right_to_second_order():
     """Half the step along all that bends the pooled part leaves a quarter of what is missed of ωᵀβ̂, and far less than
     without them."""
@@ -111,15 +132,12 @@ def test_with_tangents_the_fitted_function_is_right_to_second_order():
 
     def missed(point, step):
         span = dictionary.span(MODEL, point)
-        width = span.fit[0].shape[0]
-        total = dictionary.Products(jnp.zeros((width, width)), jnp.zeros(width), jnp.zeros(()), jnp.zeros(()))
-        _, rest = dictionary.statistics(MODEL, total, span, point, jnp.asarray(POINT + step * away), PEOPLE)
-        return np.sqrt(np.mean(np.einsum("arb,ab->ar", np.asarray(rest), np.asarray(told)) ** 2))
+        return np.sqrt(np.mean(missed_of(span, told, POINT + step * away) ** 2))
 
-    at = Point(POINT, told)
+    at = Point(POINT, told, Stage.SHAPED)
     whole, half = missed(at, 0.02), missed(at, 0.01)
     assert 3.5 < whole / half < 4.5
-    assert whole < 0.2 * missed(Point(POINT, np.zeros_like(told)), 0.02)
+    assert whole < 0.2 * missed(Point(POINT, np.zeros_like(told), Stage.SHAPED), 0.02)
 
 
 def test_a_direction_that_turns_stays_near_the_span_whatever_the_function_along_it():
@@ -131,7 +149,7 @@ def test_a_direction_that_turns_stays_near_the_span_whatever_the_function_along_
     still = dictionary.omega(MODEL.layout, MODEL.unravel(jnp.asarray(POINT)), jnp.asarray(pooled.landmarks(400, D)))
     gone = dictionary.omega(MODEL.layout, MODEL.unravel(jnp.asarray(turned)), jnp.asarray(pooled.landmarks(400, D)))
     hinges = MODEL.layout.columns["direction 1"]
-    point = Point(POINT, np.zeros((2, MODEL.layout.width)))
+    point = Point(POINT, np.zeros((2, MODEL.layout.width)), Stage.SHAPED)
     span = dictionary.span(MODEL, point)
     missed = gone - span.columns[1] @ (span.fit[1] @ gone)
     assert np.linalg.norm(missed[:, hinges]) < 0.2 * np.linalg.norm((gone - still)[:, hinges])
@@ -143,39 +161,34 @@ def test_tangents_of_directions_leave_a_quarter_at_half_the_step():
     away = np.where([name.startswith("direction") for name in names], 0.02 * np.random.default_rng(5).standard_normal(
         MODEL.size), 0.0)
 
-    def missed(turned, step):
-        point, people = Point(POINT, told, turned), jnp.asarray(pooled.landmarks(dictionary.REFERENCE, D))
-        span = dictionary.span(MODEL, point)
-        there = dictionary.omega(MODEL.layout, MODEL.unravel(jnp.asarray(POINT + step * away)), people)
-        rest = [(there - span.columns[arm] @ (span.fit[arm] @ there)) @ told[arm] for arm in (0, 1)]
-        return np.linalg.norm(rest, axis=1)
+    def missed(stage, step):
+        span = dictionary.span(MODEL, Point(POINT, told, stage))
+        return np.linalg.norm(missed_of(span, told, POINT + step * away), axis=1)
 
-    whole, half = missed(True, 1.0), missed(True, 0.5)
-    np.testing.assert_array_less(3.5, whole / half)
-    np.testing.assert_array_less(whole / half, 4.5)
-    np.testing.assert_array_less(missed(False, 1.0) / missed(False, 0.5), 2.5)
-    np.testing.assert_array_less(whole, 0.5 * missed(False, 1.0))
+    for stage in dictionary.TURNS:
+        whole, half = missed(stage, 1.0), missed(stage, 0.5)
+        np.testing.assert_array_less(3.5, whole / half)
+        np.testing.assert_array_less(whole / half, 4.5)
+        np.testing.assert_array_less(whole, 0.5 * missed(Stage.SHAPED, 1.0))
+    np.testing.assert_array_less(missed(Stage.SHAPED, 1.0) / missed(Stage.SHAPED, 0.5), 2.5)
 
 
-def test_tangents_of_directions_are_as_many_numbers():
-    before, after = (dictionary.of(MODEL, True, turned) for turned in (False, True))
-    assert after.columns == before.columns
-    assert [len(dictionary._of_arm(after, arm)) for arm in (0, 1)] == [len(dictionary._of_arm(before, arm))
-                                                                       for arm in (0, 1)]
-
-
-def test_the_arm_without_treatment_has_no_columns_of_the_effect():
-    """Nor what is a sum of others': a number told that tells nothing. Of the tangents those of the steepness and of one
-    scale."""
-    by = dictionary.of(MODEL, True)
-    both = [len(dictionary._of_arm(by, arm)) for arm in (0, 1)]
-    assert sum(both) == by.columns
-    assert both[1] - both[0] == 6 + 3
-    assert both[0] == 1 + D + 2 * 4 + 6 + 2 * D + (D + 2)
+def test_tangents_of_the_two_arms_functions_stand_in_the_same_columns():
+    """What θ_f moves in both at once; those of e in one arm alone. Levels, lines, hinges, landmarks and shapes are each
+    arm's own."""
+    for stage, turns in ((Stage.SHAPED, 0), (Stage.BOTH, 2 * D), (Stage.TURNED, 2 * D)):
+        by, told = dictionary.of(MODEL, stage), some_coefficients(POINT)
+        span = dictionary.span(MODEL, Point(POINT, told, stage))
+        seen = [np.any(np.asarray(columns) != 0.0, 0) for columns in span.columns]
+        own = 1 + D + 2 * 4 + 6 + (2 * D if stage in dictionary.SHAPES else 0)
+        both = turns + D + 2
+        assert by.columns == 2 * own + 6 + both + 3
+        assert [int(part.sum()) for part in seen] == [own + both, own + 6 + both + 3]
+        assert int((seen[0] & seen[1]).sum()) == both
 
 
 def test_where_nothing_is_known_hinges_are_levels_and_not_told():
-    columns = dictionary.of(MODEL, False).layout.columns
+    columns = dictionary.of(MODEL, Stage.FIRST).layout.columns
     assert list(columns) == ["levels", "lines", "pooled outcome", "pooled effect"]
     omega = dictionary.omega(MODEL.layout, MODEL.unravel(jnp.asarray(STRAIGHT)), jnp.asarray(pooled.landmarks(50, D)))
     for k in (1, 2):
@@ -184,23 +197,24 @@ def test_where_nothing_is_known_hinges_are_levels_and_not_told():
 
 
 @pytest.mark.parametrize("landmarks", [6, 12], ids=["all of the effect's landmarks", "few of them"])
-@pytest.mark.parametrize("arm", [0, 1])
-def test_what_is_left_out_of_the_tangents_is_a_sum_of_what_is_told(landmarks, arm):
-    """Along the steepness and every scale: what the columns miss of them is rounding, 1e-16 over how alike columns are.
-    And no column is a sum of others, so none could be left out besides: but e's, where all its landmarks are told."""
+@pytest.mark.parametrize("stage", LATER)
+def test_what_is_left_out_of_the_tangents_is_a_sum_of_what_is_told(landmarks, stage):
+    """Of the functions of both arms together, along the steepness and every scale: what the columns miss of them is
+    rounding, 1e-16 over how alike columns are. And no column is a sum of others, so none could be left out besides: but
+    e's, where all its landmarks are told."""
     model = model_of(MODEL.options.model_copy(update={"landmarks": landmarks}), D, D, SITES)
     here = model.prior[0] + 0.3 * model.prior[1] * np.random.default_rng(1).standard_normal(model.size)
     theta = model.unravel(jnp.asarray(here))
     beta = jnp.asarray(np.random.default_rng(4).standard_normal(model.columns))
-    point = Point(here, dictionary.coefficients(model, theta, beta))
+    point = Point(here, dictionary.coefficients(model, theta, beta), stage)
     span, people = dictionary.span(model, point), jnp.asarray(pooled.landmarks(dictionary.REFERENCE, D))
-    columns = np.asarray(span.columns[arm])[:, dictionary._of_arm(dictionary.at(model, point), arm)]
+    columns = np.concatenate(span.columns)
     columns = columns / np.linalg.norm(columns, axis=0)
     assert landmarks == 6 or np.linalg.svd(columns, compute_uv=False)[-1] > 1e-8
     for part in ("steepness", "pooled"):
-        bent = jax.jacfwd(lambda value, part=part: dictionary.omega(model.layout, theta | {part: value}, people)
-                          @ point.coefficients[arm])(theta[part])
-        for tangent in np.asarray(bent).reshape(len(people), -1).T:
+        bent = [jax.jacfwd(lambda value, own=own, part=part: dictionary.omega(
+            model.layout, theta | {part: value}, people) @ own)(theta[part]) for own in point.coefficients]
+        for tangent in np.concatenate([np.asarray(arm).reshape(len(people), -1) for arm in bent]).T:
             missed = tangent - columns @ np.linalg.lstsq(columns, tangent, rcond=None)[0]
             assert np.linalg.norm(missed) < 1e-9 * np.linalg.norm(tangent)
 
@@ -208,7 +222,7 @@ def test_what_is_left_out_of_the_tangents_is_a_sum_of_what_is_told(landmarks, ar
 def test_a_large_site_tells_the_same_products(people):
     """In blocks, where all rows induce: to the jitter of their covariance."""
     blocks = model_of(MODEL.options.model_copy(update={"exact_rows": 10, "inducing": 200}), D, D, SITES)
-    point = Point(POINT, some_coefficients(POINT))
+    point = Point(POINT, some_coefficients(POINT), Stage.BOTH)
     rows = [blocks.rows(x, w, y, np.zeros(4 * (D + 3)), k) for k, (x, w, y) in enumerate(people)]
     assert type(rows[0]) is not type(rows_of(people)[0])
     for found, expected in zip(told_by(rows, point), told_by(rows_of(people), point), strict=True):

@@ -11,9 +11,10 @@ from fedci.model.families import model_of
 from fedci.model.family import Ask
 from fedci.model.rows import Anchor, BetaLaw
 from fedci.model.shared import dictionary, evidence, few_family, home
-from fedci.model.shared.dictionary import Point
+from fedci.model.shared.dictionary import Point, Stage
 from fedci.model.shared.few_family import FewFamily
 from fedci.protocol.ask import shapes
+from fedci.protocol.requests import REQUESTS
 from fedci.study.options import preset
 from fedci.table.source import Source
 from support.masked import SIZES
@@ -143,11 +144,21 @@ def test_what_was_told_is_packed_and_unpacked(clear):
 
 def test_shapes_are_those_of_its_dictionary():
     model = model_of(preset("few").model, 4, 4, 2)
-    for laws in (0, 1):
-        found, sizes = shapes(model, Ask("AskProducts", {"laws": np.array(laws)})), model.dictionary(laws)
+    for stage in Stage:
+        found, sizes = shapes(model, Ask("AskProducts", {"stage": np.array(stage)})), model.dictionary(stage)
         assert found["cross"] == (sizes["dictionary"],)
         assert found["gram"] == (sizes["dictionary"] * (sizes["dictionary"] + 1) // 2,)
         assert found["own_scores"] == (sizes["scores"], sizes["own"])
+
+
+@pytest.mark.parametrize("rounds", [1, 2, 3, 5, 7])
+def test_what_is_foreseen_has_the_stage_of_every_message(rounds):
+    options = preset("few", {"optimiser": {"rounds": rounds}})
+    foreseen = REQUESTS["AskProducts"].occasions(options)
+    asked = [dictionary.stage_of(number) for number in range(1, rounds + 1)]
+    assert [stage for stage, times in foreseen for _ in range(times)] == asked
+    assert asked[0] == Stage.FIRST
+    assert Stage.FIRST not in asked[1:]
 
 
 # --- outcomes of 0 and 1
@@ -188,7 +199,8 @@ def test_at_the_point_the_statistics_are_those_of_the_bound(matched):
     here = model.prior[0] + 0.1 * model.prior[1] * rng.standard_normal(model.size)
     root = np.eye(model.columns) + np.tril(0.1 * rng.standard_normal((model.columns, model.columns)))
     law = BetaLaw(jnp.asarray(0.3 * rng.standard_normal((1, model.columns))), jnp.asarray(root[None]))
-    point = Point(here, np.asarray(dictionary.coefficients(model, model.unravel(jnp.asarray(here)), law.mean[0])))
+    point = Point(here, np.asarray(dictionary.coefficients(model, model.unravel(jnp.asarray(here)), law.mean[0])),
+                  Stage.SHAPED)
     asked = model._asked(point, law, matched)
     told = [model.answer("AskProducts", asked, site, None).sums for site in sites]
     total = evidence.Statistics(*(sum(part[name] for part in told)[None] for name in evidence.Statistics._fields))

@@ -8,7 +8,7 @@ import pytest
 from fedci.model.families import model_of
 from fedci.model.rows import BetaLaw
 from fedci.model.shared import dictionary, evidence, home
-from fedci.model.shared.dictionary import Point
+from fedci.model.shared.dictionary import Point, Stage
 from fedci.study.options import SharedOptions
 
 D, SITES, N = 2, 2, 30
@@ -148,7 +148,8 @@ def test_log_scales_have_an_end_below():
 
 
 def test_the_ascent_raises_the_bound_and_holds_the_own_functions(rows):
-    point = Point(HERE, dictionary.coefficients(MODEL, MODEL.unravel(jnp.asarray(HERE)), jnp.ones(MODEL.columns)))
+    point = Point(HERE, dictionary.coefficients(MODEL, MODEL.unravel(jnp.asarray(HERE)), jnp.ones(MODEL.columns)),
+                  Stage.SHAPED)
     by = dictionary.at(MODEL, point)
     parts = [evidence.statistics(by, jnp.asarray(point.packed)[None], site, 0.0) for site in rows]
     total = dictionary.products(evidence.Statistics(*(sum(part) for part in zip(*parts, strict=True))))

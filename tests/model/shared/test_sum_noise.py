@@ -7,7 +7,7 @@ import pytest
 
 from fedci.model.families import model_of
 from fedci.model.shared import dictionary, evidence, home, sum_noise
-from fedci.model.shared.dictionary import Point
+from fedci.model.shared.dictionary import Point, Stage
 from fedci.study.options import preset, with_noise
 
 D = 4
@@ -35,7 +35,7 @@ def people(count=60, seed=0, heavy=True):
 
 def products(family, x, w, y):
     rows = family.rows(np.asarray(x), w, np.asarray(y), np.zeros(1), 0)
-    return rows, dictionary.of(family, False)
+    return rows, dictionary.of(family, Stage.FIRST)
 
 
 def scaled(family, x, w, y):
@@ -82,7 +82,7 @@ def test_without_one_site_the_noise_is_what_is_owed(masked, sites, part):
 
 def test_the_noise_of_a_site_has_the_variance_that_is_promised():
     family = model()
-    width = dictionary.of(family, False).columns
+    width = dictionary.of(family, Stage.FIRST).columns
     zeros = {"gram": np.zeros(width * (width + 1) // 2), "cross": np.zeros(width), "square": np.zeros(())}
     rng, c = np.random.default_rng(1), sum_noise.scale_of(family, point(family))
     unit = float(dictionary.noise_level(family.unravel(jnp.asarray(point(family).vector))))
@@ -110,7 +110,7 @@ def test_what_the_noise_drowns_stays_at_the_prior():
     rows, by = products(family, x, w, y)
     total = dictionary.products(evidence.statistics(by, point(family).packed[None], rows, family.options.jitter))
     found = sum_noise.known(family, total, point(family), float(len(y)))
-    lines = dictionary.of(family, False).layout.coefficients["lines"]
+    lines = dictionary.of(family, Stage.FIRST).layout.coefficients["lines"]
     kept, there = (np.abs(np.asarray(part.gram)[lines, lines]).max() for part in (found, total))
     assert kept < 0.05 * there
 
@@ -122,7 +122,7 @@ def test_with_noise_intervals_are_wider_and_hold():
     x, w = rng.standard_normal((6000, D)), np.tile([0.0, 1.0], 3000)
     y = 0.8 * x[:, 0] - 0.3 * x[:, 1] + 0.5 * w + 0.5 * rng.standard_normal(6000)
     rows = family.rows(np.clip(x, -3, 3), w, np.clip(y, -4, 4), np.zeros(1), 0)
-    by, at = dictionary.of(family, False), point(family)
+    by, at = dictionary.of(family, Stage.FIRST), point(family)
     plain = {name: np.asarray(part)[0] for name, part in
              evidence.statistics(by, at.packed[None], rows, family.options.jitter)._asdict().items()}
     span = dictionary.span(family, at)
@@ -159,7 +159,7 @@ def test_products_of_one_arms_lines_with_the_others_are_shrunk_to_what_they_are_
     width = 2 * D + 2
     gram = rng.standard_normal((width, width))
     gram = 10.0 * (gram + gram.T)
-    lines = dictionary.of(family, False).layout.coefficients["lines"]
+    lines = dictionary.of(family, Stage.FIRST).layout.coefficients["lines"]
     first, second = np.split(np.arange(lines.start, lines.stop), 2)
     across = size * tau * rng.choice([-1.0, 1.0], (D, D)) + tau * rng.standard_normal((D, D))
     gram[np.ix_(first, second)], gram[np.ix_(second, first)] = across, across.T

@@ -1,6 +1,6 @@
 """The preset `few` beside `default`: errors and coverage of effects, exchanges, and numbers told.
 
-    python -m fedci.benchmark.cost.few_exchanges [--replications 2] [--rows 50] --out FILE
+    python -m fedci.benchmark.cost.few_exchanges [--replications 2] [--rows 50] [--masked] --out FILE
 
 Five sites, effects of new people (P2), each pair of fits on the same people; diagnostics are left out, so that what is
 counted is what the fits and their effects tell. Exchanges are from the first message about rows to the effects; keys
@@ -86,14 +86,21 @@ class Cell(NamedTuple):
     numbers: int
     """That a site tells, in all."""
     objective: float
+    megabytes: float = float("nan")
+    """That a site sends and receives."""
+
+
+MASKED = ", masked"
+"""How the names end of studies with secure sums."""
 
 
 def fitted(data: str, sites: Sequence[AtSite], replication: int, preset: str) -> Cell:
     outcome: Any = {"name": "y", "type": "binary"} if data.startswith(RISKS) else "y"
     study = Study(treatment="w", outcome=outcome, covariates=[c for c in sites[0].people if c not in ("w", "y")],
-                  policy="simulation", preset=preset, diagnostics={"enabled": False})
+                  policy={"name": "simulation", "secure_sum": data.endswith(MASKED)},
+                  preset=preset, diagnostics={"enabled": False})
     told: list[int] = []
-    with _counting(told):
+    with counting(told):
         result = FedCI(study, seed=replication).fit(
             [Source(f"s{s}", site.people) for s, site in enumerate(sites)])
     errors, covered = [], []
@@ -103,11 +110,12 @@ def fitted(data: str, sites: Sequence[AtSite], replication: int, preset: str) ->
         errors.append(np.mean((effect.mean - site.truth) ** 2))
         covered.append(np.mean((low <= site.truth) & (site.truth <= high)))
     return Cell(data, replication, preset, float(np.sqrt(np.mean(errors))), float(np.mean(covered)), len(told),
-                sum(told), result.outcome.fit.objective)
+                sum(told), result.outcome.fit.objective,
+                sum(t.sent + t.received for t in result.traffic.values()) / len(sites) / 1e6)
 
 
 @contextmanager
-def _counting(told: list[int]) -> Iterator[None]:
+def counting(told: list[int]) -> Iterator[None]:
     """Numbers of each answer that is summed, while it lasts."""
     plain = Talk.total
 
@@ -124,16 +132,28 @@ def _counting(told: list[int]) -> Iterator[None]:
 
 
 def table(done: Sequence[Cell]) -> str:
-    """A row for each data set; error and coverage, their ratio, exchanges, and how many times fewer numbers."""
-    lines = ["| data | fits | `default` (coverage) | `few` (coverage) | ratio of errors | exchanges | numbers |",
-             "|---|---:|---:|---:|---:|---:|---:|"]
+    """A row for each data set, of replications that have both; error and coverage, the errors' ratio and the largest of
+    a fit, exchanges, how many times fewer numbers, and bytes."""
+    lines = ["| data | fits | `default` (coverage) | `few` (coverage) | ratio of errors | largest | exchanges | "
+             "numbers | MB a site |", "|---|---:|---:|---:|---:|---:|---:|---:|---:|"]
     for data in dict.fromkeys(cell.data for cell in done):
-        both = [[cell for cell in done if (cell.data, cell.preset) == (data, preset)] for preset in PRESETS]
-        error, cover, asked, told = (np.array([np.mean([getattr(cell, name) for cell in part]) for part in both])
-                                     for name in ("pehe", "coverage", "exchanges", "numbers"))
-        lines.append(f"| {data} | {len(both[0])} | {error[0]:.3f} ({cover[0]:.2f}) | {error[1]:.3f} ({cover[1]:.2f}) | "
-                     f"{error[1] / error[0]:.2f} | {asked[0]:.0f} / {asked[1]:.0f} | {told[0] / told[1]:.0f} × fewer |")
+        pairs = _pairs(done, data)
+        if not pairs:
+            continue
+        error, cover, asked, told, sent = (np.mean([[getattr(cell, name) for cell in pair] for pair in pairs], 0)
+                                           for name in ("pehe", "coverage", "exchanges", "numbers", "megabytes"))
+        largest = max(few.pehe / rounds.pehe for rounds, few in pairs)
+        lines.append(f"| {data} | {len(pairs)} | {error[0]:.3f} ({cover[0]:.3f}) | {error[1]:.3f} ({cover[1]:.3f}) | "
+                     f"{error[1] / error[0]:.2f} | {largest:.2f} | {asked[0]:.0f} / {asked[1]:.0f} | "
+                     f"{told[0] / told[1]:.1f} × fewer | {sent[0]:.3g} / {sent[1]:.3g} |")
     return "\n".join(lines)
+
+
+def _pairs(done: Sequence[Cell], data: str) -> list[tuple[Cell, Cell]]:
+    """Of each replication that has both presets."""
+    first, second = ({cell.replication: cell for cell in done if (cell.data, cell.preset) == (data, preset)}
+                     for preset in PRESETS)
+    return [(first[replication], second[replication]) for replication in sorted(first.keys() & second.keys())]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -141,12 +161,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--replications", type=int, default=2)
     parser.add_argument("--rows", type=int, default=50)
     parser.add_argument("--data", action="append", choices=[*ALL], help="once for each; without it, all")
+    parser.add_argument("--first", type=int, default=0, help="the first replication")
+    parser.add_argument("--masked", action="store_true", help="with secure sums")
     parser.add_argument("--out", type=Path, required=True)
     asked = parser.parse_args(arguments)
     done = kept.read(asked.out, Cell)
-    for replication in range(asked.replications):
-        for data in asked.data or [name for name in ALL if name != IHDP or ihdp.VARIABLE in os.environ]:
-            sites = ALL[data](replication, Sizes(train=asked.rows))
+    for replication in range(asked.first, asked.replications):
+        for name in asked.data or [name for name in ALL if name != IHDP or ihdp.VARIABLE in os.environ]:
+            sites, data = ALL[name](replication, Sizes(train=asked.rows)), name + MASKED * asked.masked
             for preset in PRESETS:
                 if any(cell[:3] == (data, replication, preset) for cell in done):
                     continue

@@ -5,8 +5,10 @@
 Three masked sites, five covariates, confounded treatment; outcomes that are straight in x (of which covariates and arm
 explain four fifths; of `noisier` ones three quarters, as the rule of admission takes it), and outcomes and effects that
 bend. Every s is fitted to the same people; s = 1e-4 is the same straight model without noise, by which ratios are
-taken. Sizes that sites refuse are fitted all the same, to see why. `--bent-fit` adds the preset `few` without noise,
-which may bend: what straightness costs.
+taken. Sizes that sites refuse are fitted
+all the same, to see why; of so few people that noise drowns the spreads of columns sites refuse what it made of the
+common units, and such a fit is in no mean. `--bent-fit` adds the preset `few` without noise, which may bend: what
+straightness costs.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ import numpy as np
 import pandas as pd
 
 from fedci.benchmark.cost import kept
+from fedci.errors import DisclosureError
 from fedci.estimator import FedCI
 from fedci.site import admission, summing
 from fedci.study.study import Study
@@ -84,8 +87,12 @@ def unrefused() -> Iterator[None]:
 def fitted(data: str, count: int, replication: int, noise: float) -> Cell:
     rng = np.random.default_rng(np.random.SeedSequence((replication, count)))
     sites, (new, effect) = [people(data, count, rng) for _ in range(SITES)], people(data, NEW, rng)
-    with unrefused():
-        result = FedCI(plan(noise), seed=replication).fit([Source(f"s{k}", rows) for k, (rows, _) in enumerate(sites)])
+    try:
+        with unrefused():
+            result = FedCI(plan(noise), seed=replication).fit([Source(f"s{k}", rows)
+                                                               for k, (rows, _) in enumerate(sites)])
+    except DisclosureError:  # of so few people noise leaves units that a site does not take for common ones
+        return Cell(data, count, replication, noise, *[np.nan] * 4)
     found = result.effect_posterior(new.drop(columns=["w", "y"]))
     low, high = found.interval()
     average = result.ate()
@@ -106,17 +113,25 @@ def table(done: Sequence[Cell]) -> str:
         error = [_rms(cell.pehe for cell in part) for part in parts]
         plain = error[levels.index(NONE)] if NONE in levels else np.nan
         columns: list[list[float]] = [
-            error, [one / plain for one in error], [float(np.mean([cell.coverage for cell in part])) for part in parts],
+            error, [one / plain for one in error], [_mean(cell.coverage for cell in part) for part in parts],
             [_rms(cell.ate_error for cell in part) for part in parts],
-            [float(np.mean([cell.ate_sd for cell in part])) for part in parts]]
+            [_mean(cell.ate_sd for cell in part) for part in parts]]
         cells = [", ".join(f"{one:.{digits}f}" for one in column)
                  for column, digits in zip(columns, (3, 2, 2, 3, 3), strict=True)]
-        lines.append(f"| {data} | {SITES} × {count} | {max(map(len, parts))} | {' | '.join(cells)} |")
+        fits = [sum(np.isfinite(cell.pehe) for cell in part) for part in parts]
+        shown = str(fits[0]) if len(set(fits)) == 1 else ", ".join(map(str, fits))
+        lines.append(f"| {data} | {SITES} × {count} | {shown} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
+def _mean(values: Iterable[float]) -> float:
+    """Of the fits that there are."""
+    known = [value for value in values if np.isfinite(value)]
+    return float(np.mean(known)) if known else np.nan
+
+
 def _rms(values: Iterable[float]) -> float:
-    return float(np.sqrt(np.mean(np.square(list(values)))))
+    return float(np.sqrt(_mean(value**2 for value in values)))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

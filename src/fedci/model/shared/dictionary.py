@@ -2,23 +2,27 @@
 
 A round of the fit asks for T, v, c, l at each draw of θ. Here a site tells once, with F_a(x) the columns of arm a,
 
-    F_a(x) = [ ω(x; θ̂),  x·s(2t_k),  ∂(ωᵀβ̂_a)/∂θ_f ]   θ_f: relevances and scales of the pooled covariance; s logistic
-    F̃_i = (F_0(x_i)(1 − w_i), F_1(x_i)w_i)         G = [F̃, y]ᵀC(θ̂)⁻¹[F̃, y],   log|C(θ̂)|
+    F_a(x) = [ ω(x; θ̂),  x·s(2t_k) ]     J_a(x) = ∂(ωᵀβ̂_a)/∂θ_f     s logistic
+    F̃_i = (F_0(x_i)(1 − w_i), F_1(x_i)w_i, J_w(x_i))         G = [F̃, y]ᵀC(θ̂)⁻¹[F̃, y],   log|C(θ̂)|
 
-β̂_a the coefficients of arm a at the point. A direction that turns adds x·g′(t_k), whatever the function g along it
-came to so far, which is little while the direction is wrong; with x itself, s gives any slope from one side of 0 to the
-other. Near the top g_a is known, and x·g_a′(t_k) stands in place of x·s(2t_k): as many columns. While no β̂ is known, F
-= ω. Of e's pooled function ω has fewer landmarks here. F̃ is a basis like any other (`Dictionary`), so a site's rows
-have its products in the form in which they are held. Whoever has ΣG works out T, v, c, l at any θ with the same own
-function: ω(x; θ) ≈ W_aᵀF_a(x), W_a by least squares over a Latin hypercube of nobody (no data), and T = BᵀGB σ̂²/σ², B
-the columns of W by the arms' roots. At θ̂ it is exact but for e's pooled function, and for all roots and noise; in θ_f
-what is missed of the fitted function is of second order.
+    θ_f: relevances and scales of the pooled covariance, directions
+
+β̂_a the coefficients of arm a at the point. θ_f moves the functions of both arms at once, so the tangents of the two
+stand in the same columns, but for those of e; all else is each arm's own. A direction that turns adds x·g_a′(t_k),
+whatever the function g_a along it came to so far, which is little while the direction is wrong; with x itself, s gives
+any slope from one side of 0 to the other. Near the top g_a is known, and its tangents come beside x·s(2t_k), and then
+in their place (`Stage`). While no β̂ is known, F = ω. Of e's pooled function ω has fewer landmarks here. F̃ is a basis
+like any other (`Dictionary`), so a site's rows have its products in the form in which they are held. Whoever has ΣG
+works out T, v, c, l at any θ with the same own function: what is ω_b(x) R_b[a, i] in arm a is near WᵀF̃, W by least
+squares over a Latin hypercube of nobody in both arms (no data), and T = WᵀGW σ̂²/σ². At θ̂ it is exact but for e's
+pooled function, and for all roots and noise; in θ_f what is missed of the fitted functions is of second order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from enum import IntEnum
 from functools import lru_cache, partial
 from typing import NamedTuple
 
@@ -44,15 +48,40 @@ ALIKE = 1e-6
 SPANNED = ("common", basis.BETWEEN_ARMS)
 """Blocks whose columns are sums of others'."""
 SCALES = "pooled"
-BENT = (SCALES, "pooled_effect", "relevance")
+BENT = (SCALES, "relevance")
 OF_EFFECT = ("pooled_effect",)
-"""Parts of θ along which columns are bent, in the order of a tree's leaves, and which of them the arm without treatment
-does not see. Not among them: e's own relevances, which fits leave at their prior, and the steepness, whose tangent is
-the sum of all relevances'."""
+"""Parts of θ along which columns are bent in both arms, in the order of a tree's leaves, and in that with treatment.
+Not among them: e's own relevances, which fits leave at their prior, and the steepness, whose tangent is the sum of all
+relevances'."""
 
 
 EFFECT_LANDMARKS = 8
 """Of the pooled function of e: the arm with treatment has the columns of b's too, and e is seen near their span."""
+
+
+class Stage(IntEnum):
+    """Which columns a message has."""
+
+    FIRST = 0
+    """ω alone: nothing is known, A = 0 and hinges are levels."""
+    SHAPED = 1
+    """With x·s(2t_k)."""
+    BOTH = 2
+    """And the tangents of directions."""
+    TURNED = 3
+    """The tangents alone."""
+
+
+STAGES = (Stage.FIRST, Stage.SHAPED, Stage.SHAPED, Stage.BOTH, Stage.TURNED)
+"""Of the messages of a fit; more are like the last. Functions along directions are known from the fourth on."""
+
+
+def stage_of(number: int) -> Stage:
+    """Of a fit's messages, from 1."""
+    return STAGES[min(number, len(STAGES)) - 1]
+
+
+SHAPES, TURNS = (Stage.SHAPED, Stage.BOTH), (Stage.BOTH, Stage.TURNED)
 
 
 @jax.tree_util.register_dataclass
@@ -64,8 +93,7 @@ class Point:
     """θ̂."""
     coefficients: Float[Array | np.ndarray, "2 b"] | None = None
     """β̂_a of each arm on ω(x; θ̂); none: not known yet."""
-    turned: bool = field(default=False, metadata={"static": True})
-    """Whether directions have tangents."""
+    stage: Stage = field(default=Stage.FIRST, metadata={"static": True})
 
     @property
     def packed(self) -> np.ndarray:
@@ -89,6 +117,7 @@ class Span(NamedTuple):
     columns: tuple[Float[Array, "R D"], Float[Array, "R D"]]
     """Zeros where a column is the other arm's."""
     fit: tuple[Float[Array, "D R"], Float[Array, "D R"]]
+    """Of a function that is u_a in arm a, the least coefficients are Σ_a fit_a u_a."""
 
 
 # --- the columns as a basis
@@ -97,10 +126,12 @@ class Span(NamedTuple):
 class Dictionary(SharedFamily):
     """The model with F̃ in place of z, and [θ̂, β̂] in place of θ."""
 
-    tangents = True
-    """Whether β̂ is known."""
-    turned = False
-    """Whether directions have tangents."""
+    stage = Stage.SHAPED
+
+    @property
+    def tangents(self) -> bool:
+        """Whether β̂ is known."""
+        return self.stage != Stage.FIRST
 
     @property
     def layout(self) -> Layout:
@@ -122,27 +153,46 @@ class Dictionary(SharedFamily):
         return theta | {"coefficients": vector[super().size:].reshape(2, self.plain.width)}
 
 
-class Turned(Dictionary):
-    """Of a point near the top."""
-
-    turned = True
-
-
 class First(Dictionary):
-    """Of a point of which nothing is known: ω alone, and θ̂ in place of θ. A = 0 there, and hinges are levels."""
+    stage = Stage.FIRST
 
-    tangents = False
+
+class Both(Dictionary):
+    stage = Stage.BOTH
+
+
+class Turned(Dictionary):
+    stage = Stage.TURNED
+
+
+KINDS = {kind.stage: kind for kind in (First, Dictionary, Both, Turned)}
 
 
 @lru_cache(maxsize=64)
-def of(model: SharedModel, tangents: bool, turned: bool = False) -> Dictionary:
-    kind = (Turned if turned else Dictionary) if tangents else First
-    return kind(options=model.options, covariates=model.covariates, described=model.described, sites=model.sites,
-                outcome=model.outcome, intervals=model.intervals)
+def of(model: SharedModel, stage: Stage) -> Dictionary:
+    return KINDS[stage](options=model.options, covariates=model.covariates, described=model.described,
+                        sites=model.sites, outcome=model.outcome, intervals=model.intervals)
 
 
 def at(model: SharedModel, point: Point) -> Dictionary:
-    return of(model, point.coefficients is not None, point.turned)
+    return of(model, point.stage)
+
+
+@dataclass(frozen=True)
+class Joined(Layout):
+    """The last two blocks are tangents of the two arms' functions, those of the arm without treatment the first of the
+    other's: θ_f moves both at once, so both stand in the same columns."""
+
+    @property
+    def size(self) -> int:
+        return super().size - self.blocks[-2].width
+
+    def weighed(self, theta: Theta, omega: Sequence[Float[Array, "n _"]],
+                arms: Float[Array, "n A"]) -> Float[Array, "n D"]:
+        apart = super().weighed(theta, omega, arms)
+        few, many = (block.width for block in self.blocks[-2:])
+        rest, one, other = jnp.split(apart, [apart.shape[1] - few - many, apart.shape[1] - many], 1)
+        return jnp.concatenate([rest, other.at[:, :few].add(one)], 1)
 
 
 @lru_cache(maxsize=64)
@@ -153,8 +203,9 @@ def _plain(model: Dictionary) -> Layout:
 @lru_cache(maxsize=64)
 def _layout(model: Dictionary) -> Layout:
     with jax.ensure_compile_time_eval():  # it may be asked for first while something is traced
-        turning = _turned if model.turned else _shaped
-        return Layout((*_as_they_stand(model), *((*turning(model), *_bent(model)) if model.tangents else ())))
+        if not model.tangents:
+            return Layout(tuple(_as_they_stand(model)))
+        return Joined((*_as_they_stand(model), *(_shaped(model) if model.stage in SHAPES else ()), *_bent(model)))
 
 
 def _as_they_stand(model: Dictionary) -> Iterator[Block]:
@@ -193,41 +244,47 @@ def _shaped(model: Dictionary) -> Iterator[Block]:
         yield _of_arms("shapes", count, columns, np.array([True, True]))
 
 
-def _turned(model: Dictionary) -> Iterator[Block]:
-    """x·g′_a(t_k) of each arm, g_a what the point has along the direction."""
+def _bent(model: Dictionary) -> Iterator[Block]:
+    """Of each arm ∂(ωᵀβ̂_a)/∂θ_f, those of e last, which the arm without treatment has not; of directions
+    x·g′_a(t_k), g_a what the point has along them. Along all three scales of the pooled covariance together it is ψ's
+    own columns and e's tangents: one of them is left out."""
+    parts = {name.split("[")[0] for name in model.names()}
+    both, own = (tuple(name for name in names if name in parts) for names in (BENT, OF_EFFECT))
+    width = sum(name.split("[")[0] in both for name in model.names()) - (SCALES in both)
+    width += model.options.directions * model.covariates * (model.stage in TURNS)
+    more = sum(name.split("[")[0] in own for name in model.names())
     for arm in (0, 1):
-        if count := model.options.directions * model.covariates:
-            yield _of_arms(f"turns {arm}", count, partial(_turns, model.plain, arm), np.arange(2) == arm)
+        yield _of_arms(f"tangents {arm}", width + arm * more, partial(_tangents, model, both, own * arm, arm),
+                       np.arange(2) == arm)
+
+
+def _tangents(model: Dictionary, both: tuple[str, ...], own: tuple[str, ...], arm: int, theta: Theta, points: Points
+              ) -> Float[Array, "n f"]:
+    turns = [_turns(model.plain, arm, theta, points)] if model.stage in TURNS else []
+    bent = _along(model.plain, both, arm, theta, points)
+    if SCALES in both:
+        bent = jnp.delete(bent, jnp.argmax(theta[SCALES])[None], 1, assume_unique_indices=True)
+    return jnp.concatenate([*turns, bent, _along(model.plain, own, arm, theta, points)], 1)
 
 
 def _turns(plain: Layout, arm: int, theta: Theta, points: Points) -> Float[Array, "n f"]:
+    """x·g′_a(t_k)."""
     beta = theta["coefficients"][arm]
 
     def along(t: Float[Array, "n K"]) -> Float[Array, ""]:
         moved = replace(points, t=t)
-        return jnp.sum(jnp.stack([block.columns(theta, moved) @ beta[plain.columns[block.name]]
-                                  for block in plain.blocks if _has_direction(block)]))
+        found = [block.columns(theta, moved) @ beta[plain.columns[block.name]] for block in plain.blocks
+                 if _has_direction(block)]
+        return sum((jnp.sum(part) for part in found), jnp.zeros(()))
 
-    return jnp.concatenate([points.x * slope[:, None] for slope in jax.grad(along)(points.t).T], 1)
-
-
-def _bent(model: Dictionary) -> Iterator[Block]:
-    """∂(ωᵀβ̂_a)/∂θ_f of each arm. Along all three scales of the pooled covariance together it is ψ's own columns and e's
-    tangents: one of them is left out."""
-    parts = {name.split("[")[0] for name in model.names()}
-    for arm in (0, 1):
-        names = tuple(name for name in BENT if name in parts and (arm == 1 or name not in OF_EFFECT))
-        width = sum(name.split("[")[0] in names for name in model.names()) - (SCALES in names)
-        if width:
-            yield _of_arms(f"tangents {arm}", width, partial(_tangents, model.plain, names, arm), np.arange(2) == arm)
+    slopes = jax.grad(along)(points.t)
+    return jnp.concatenate([jnp.zeros((len(points.x), 0)), *(points.x * slope[:, None] for slope in slopes.T)], 1)
 
 
-def _tangents(plain: Layout, names: tuple[str, ...], arm: int, theta: Theta, points: Points) -> Float[Array, "n f"]:
+def _along(plain: Layout, names: tuple[str, ...], arm: int, theta: Theta, points: Points) -> Float[Array, "n f"]:
+    """∂(ωᵀβ̂_a)/∂θ of these parts of it."""
     here, back = ravel_pytree({name: theta[name] for name in names})
-    bent = jax.jacfwd(lambda moved: omega(plain, theta | back(moved), points.x) @ theta["coefficients"][arm])(here)
-    if SCALES not in names:
-        return bent
-    return jnp.delete(bent, jnp.argmax(theta[SCALES])[None], 1, assume_unique_indices=True)
+    return jax.jacfwd(lambda moved: omega(plain, theta | back(moved), points.x) @ theta["coefficients"][arm])(here)
 
 
 def omega(layout: Layout, theta: Theta, x: Float[Array, "n d"]) -> Float[Array, "n b"]:
@@ -266,43 +323,40 @@ def span(model: SharedModel, point: Point) -> Span:
     theta = by.unravel(jnp.concatenate([jnp.asarray(point.vector), *known]))
     seen = by.layout.omega(theta, people)
     columns = [by.layout.weighed(theta, seen, jnp.broadcast_to(arm, (REFERENCE, 2))) for arm in jnp.eye(2)]
-    return Span((columns[0], columns[1]), (_fit(by, columns[0], 0), _fit(by, columns[1], 1)))
+    return Span((columns[0], columns[1]), _fit(jnp.concatenate(columns)))
 
 
-@lru_cache(maxsize=64)
-def _of_arm(model: Dictionary, arm: int) -> np.ndarray:
-    """Places of its columns in F̃."""
-    with jax.ensure_compile_time_eval():
-        theta = model.unravel(jnp.zeros(model.size))
-        sees = [np.asarray(block.root(theta))[arm] != 0.0 for block in model.layout.blocks]
-    return np.flatnonzero(np.concatenate([np.repeat(sees_it, block.width) for sees_it, block
-                                          in zip(sees, model.layout.blocks, strict=True)]))
-
-
-def _fit(model: Dictionary, f: Float[Array, "R D"], arm: int) -> Float[Array, "D R"]:
-    """P with Pu the least coefficients of u on the arm's columns, each scaled to length 1."""
-    places = _of_arm(model, arm)
-    own = f[:, places]
-    size = jnp.maximum(jnp.linalg.norm(own, axis=0), 1e-12)
-    return jnp.zeros((f.shape[1], f.shape[0])).at[places].set(
-        jnp.linalg.pinv(own / size[None], rtol=ALIKE) / size[:, None])
+def _fit(f: Float[Array, "E D"]) -> tuple[Float[Array, "D R"], Float[Array, "D R"]]:
+    """f: those of the one arm, then of the other. Each column scaled to length 1."""
+    size = jnp.maximum(jnp.linalg.norm(f, axis=0), 1e-12)
+    both = jnp.linalg.pinv(f / size[None], rtol=ALIKE) / size[:, None]
+    return both[:, :REFERENCE], both[:, REFERENCE:]
 
 
 def statistics(model: SharedModel, total: Products, by: Span, point: Point, vector: Float[Array, "p"],
-               people: Scalar) -> tuple[Statistics, Float[Array, "2 R b"]]:
-    """(T, v, c, l of all sites at θ, for one draw; what the span misses of ω at the people of nobody, arm by arm)."""
+               people: Scalar) -> tuple[Statistics, Float[Array, "2 R"]]:
+    """(T, v, c, l of all sites at θ, for one draw; what the span misses of ω(x; θ)ᵀβ̂ at the people of nobody, arm by
+    arm)."""
     theta, here = model.unravel(vector), model.unravel(jnp.asarray(point.vector))
     wanted = omega(model.layout, theta, jnp.asarray(pooled.landmarks(REFERENCE, model.covariates)))
     weights = [fit @ wanted for fit in by.fit]
-    missed = jnp.stack([wanted - f @ weight for f, weight in zip(by.columns, weights, strict=True)])
     b, ratio = _by_arms(model, theta, weights), noise_level(theta) / noise_level(here)
     gram = b.T @ total.gram @ b / ratio
     return Statistics(gram[np.triu_indices(model.columns)], b.T @ total.cross / ratio, total.square / ratio,
-                      total.log_det + people * jnp.log(ratio)), missed
+                      total.log_det + people * jnp.log(ratio)), _missed(by, wanted, weights, point)
+
+
+def _missed(by: Span, wanted: Float[Array, "R b"], weights: list[Float[Array, "D b"]], point: Point
+            ) -> Float[Array, "2 R"]:
+    if point.coefficients is None:
+        return jnp.zeros((2, REFERENCE))
+    beta = jnp.asarray(point.coefficients)
+    seen = sum(weight @ own for weight, own in zip(weights, beta, strict=True))
+    return jnp.stack([wanted @ own - f @ seen for f, own in zip(by.columns, beta, strict=True)])
 
 
 def _by_arms(model: SharedModel, theta: Theta, weights: list[Float[Array, "D b"]]) -> Float[Array, "D q"]:
-    """B: z = BᵀF̃."""
+    """W: z = WᵀF̃."""
     made = []
     for block in model.layout.blocks:
         root, own = block.root(theta), model.layout.columns[block.name]

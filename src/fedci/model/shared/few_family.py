@@ -22,7 +22,7 @@ import numpy as np
 from fedci.model.family import NO_ANCHOR, Answer, Arrays, Ask, Rules, Sums
 from fedci.model.rows import Anchor, BetaLaw, Rows, on_device
 from fedci.model.shared import dictionary, evidence, exchanges, home
-from fedci.model.shared.dictionary import Point, Products, Span
+from fedci.model.shared.dictionary import Point, Products, Span, Stage
 from fedci.model.shared.evidence import Statistics
 from fedci.model.shared.exchanges import EFFECTS
 from fedci.model.shared.home import OwnSeries
@@ -31,8 +31,6 @@ from fedci.model.shared.shared_family import Memory, SharedFamily
 PRODUCTS = "AskProducts"
 
 
-TURNED = 4
-"""The first message in which directions have tangents: before, the functions along them are not known yet."""
 FALL = 5.0
 """Nats by which the bound at a message's point may lie below that at the point of the one before: about what it is
 known to, away from its point. Where it is lower, the step led away. What an ascent promises is no measure: nothing
@@ -53,7 +51,7 @@ class Told(NamedTuple):
     @property
     def packed(self) -> np.ndarray:
         sums = (np.ravel(np.asarray(part)) for part in self.total)
-        return np.concatenate([[float(self.number), float(self.point.turned), self.value], self.point.packed, *sums])
+        return np.concatenate([[float(self.number), float(self.point.stage), self.value], self.point.packed, *sums])
 
 
 class FewFamily(SharedFamily):
@@ -77,10 +75,10 @@ class FewFamily(SharedFamily):
         """The effects take one."""
         return rounds + 1
 
-    def dictionary(self, laws: int) -> dict[str, int]:
-        """The first message has other columns, and no series yet."""
-        columns = dictionary.of(self, laws > 0).columns
-        series = {"own": len(home.series_places(self)), "scores": home.SCORES} if laws else {"own": 0, "scores": 0}
+    def dictionary(self, stage: int) -> dict[str, int]:
+        """The first message has no series yet."""
+        columns = dictionary.of(self, Stage(min(stage, Stage.TURNED))).columns
+        series = {"own": len(home.series_places(self)), "scores": home.SCORES} if stage else {"own": 0, "scores": 0}
         return {"dictionary": columns, "dictionary_products": columns * (columns + 1) // 2} | series
 
     def start(self, rules: Rules) -> Generator[Ask, Sums, np.ndarray]:
@@ -96,7 +94,7 @@ class FewFamily(SharedFamily):
         law = None if told is None else self._laws(told, here[None], rules.people)
         number = 1 if told is None else told.number + 1
         point = Point(here, None if law is None else np.asarray(
-            dictionary.coefficients(self, self.unravel(jnp.asarray(here)), law.mean[0])), number >= TURNED)
+            dictionary.coefficients(self, self.unravel(jnp.asarray(here)), law.mean[0])), dictionary.stage_of(number))
         last = number == rules.options.optimiser.rounds
         total = yield Ask(PRODUCTS, self._asked(point, law, last))
         if total["failed"] > 0:
@@ -126,8 +124,7 @@ class FewFamily(SharedFamily):
     def _asked(self, point: Point, law: BetaLaw | None, last: bool) -> dict[str, np.ndarray]:
         """Where the likelihood needs a Gaussian in its place, the fit rests on one that bounds it, effects on the
         nearest: on the last message."""
-        return {"point": point.packed, "laws": np.array(float(law is not None)), "matched": np.array(float(last)),
-                "turned": np.array(float(point.turned)),
+        return {"point": point.packed, "stage": np.array(float(point.stage)), "matched": np.array(float(last)),
                 "beta_mean": np.zeros(0) if law is None else np.asarray(law.mean[0]),
                 "beta_root": np.zeros((0, 0)) if law is None else np.asarray(law.root[0])}
 
@@ -150,12 +147,12 @@ class FewFamily(SharedFamily):
         """From its packed form."""
         if not anchor.size:
             return None
-        turned = bool(anchor[1])
-        by = dictionary.of(self, anchor[0] > 1, turned)
+        stage = Stage(int(anchor[1]))
+        by = dictionary.of(self, stage)
         shapes = evidence.shapes(by, 1)
         ends = np.cumsum([3, self.size, by.size - self.size, *(int(np.prod(shape)) for shape in shapes.values())])
         _, vector, known, *parts = np.split(anchor, ends[:-1])
-        point = Point(vector, known.reshape(2, -1) if known.size else None, turned)
+        point = Point(vector, known.reshape(2, -1) if known.size else None, stage)
         return Told(int(anchor[0]), point, Statistics(*(on_device(part.reshape(shape)) for part, shape
                                                         in zip(parts, shapes.values(), strict=True))), float(anchor[2]))
 
@@ -187,7 +184,7 @@ class FewFamily(SharedFamily):
 
     def answer(self, name: str, arrays: Arrays, rows: Rows, memory: Memory | None) -> Answer | None:
         """With the least jitter that makes them finite; none does: 0, and counted."""
-        point, by = arrays["point"], dictionary.of(self, bool(arrays["laws"]), bool(arrays["turned"]))
+        point, by = arrays["point"], dictionary.of(self, Stage(int(arrays["stage"])))
         local = rows.local(self, self._touching(arrays), 1, bool(arrays["matched"]))
         for jitter in self.jitters:
             found = evidence.statistics(by, on_device(point[None]), rows, jitter, local)._asdict()
@@ -200,7 +197,7 @@ class FewFamily(SharedFamily):
 
     def _touching(self, arrays: Arrays) -> Anchor | None:
         """Of a bound of the likelihood: β̃'s law at the point, as the message before has it."""
-        if not (self.is_bounded and arrays["laws"]):
+        if not (self.is_bounded and arrays["stage"]):
             return None
         root = arrays["beta_root"]
         gram = root @ root.T
@@ -210,7 +207,7 @@ class FewFamily(SharedFamily):
 
     def _series(self, arrays: Arrays, rows: Rows, jitter: float, local: Any) -> dict[str, np.ndarray]:
         """Nothing while β̃'s law is not known."""
-        if not arrays["laws"]:
+        if not arrays["stage"]:
             return {f"own_{name}": np.zeros(shape) for name, shape in OwnSeries.shapes(0).items()}
         law = BetaLaw(on_device(arrays["beta_mean"]), on_device(arrays["beta_root"]))
         series = home.own_series(self, on_device(arrays["point"][:self.size]), law, rows, jitter, local)

@@ -151,15 +151,11 @@ def beginning(model: SharedModel, beta: np.ndarray, gram: np.ndarray) -> np.ndar
 def bound(model: SharedModel, thetas: Float[Array, "L p"], total: Products, by: Span, point: Point,
           people: Scalar) -> tuple[Float[Array, "L"], Float[Array, "L p"]]:
     """(log p(y | θ_l) less what the span misses of ωᵀβ̂, in units of the point's noise; its gradient)."""
-    beta, noise = point.coefficients, dictionary.noise_level(model.unravel(jnp.asarray(point.vector)))
+    noise = dictionary.noise_level(model.unravel(jnp.asarray(point.vector)))
 
     def of_draw(vector: Float[Array, "p"]) -> Float[Array, ""]:
         found, missed = dictionary.statistics(model, total, by, point, vector, people)
-        value = evidence.log_evidence_of_draw(found, people)
-        if beta is None:
-            return value
-        away = jnp.mean(jnp.einsum("arb,ab->ar", missed, jnp.asarray(beta)) ** 2)
-        return value - 0.5 * people * away / noise
+        return evidence.log_evidence_of_draw(found, people) - 0.5 * people * jnp.mean(missed**2) / noise
 
     return jax.lax.map(jax.value_and_grad(of_draw), thetas)
 

@@ -236,9 +236,9 @@ def width_of(model: SharedModel, site: Blocks) -> int:
 
 def maps(model: SharedModel, theta: Theta, inducing: int) -> Maps:
     """S_a, V_a."""
-    layout, places = model.layout, np.eye(model.layout.width + inducing)
-    z = [jnp.concatenate([r[a, i] * places[:, layout.columns[name]] for name, r in layout.roots(theta).items()
-                          for i in range(r.shape[1])], 1) for a in range(model.arms)]
+    layout, places = model.layout, jnp.eye(model.layout.width + inducing)
+    omega = [places[:, at] for at in layout.columns.values()]
+    z = [layout.weighed(theta, omega, jnp.broadcast_to(arm, (len(places), model.arms))) for arm in jnp.eye(model.arms)]
     scales, phi = kernels.split(model.kernel, theta["kernel"]), own_root(theta, model.arms)
     own = jnp.concatenate([scales.constant * places[:, layout.columns[basis.LEVELS]],
                            scales.linear * places[:, layout.columns[basis.LINES]], places[:, own_columns(model)]], 1)

@@ -29,7 +29,7 @@ from fedci.model.family import Draw, Theta
 from fedci.model.programs import compiled
 from fedci.model.rows import on_device
 from fedci.model.shared import basis, dictionary
-from fedci.model.shared.dictionary import Point, Products
+from fedci.model.shared.dictionary import Point, Products, Stage
 from fedci.model.shared.shared import SharedModel, own_root
 from fedci.study.policy import SECURE_SUM_SITES
 
@@ -97,9 +97,9 @@ def scale_of(model: SharedModel, point: Point) -> Float[np.ndarray, "D"]:
 def _scale(model: SharedModel, vector: Float[Array, "p"]) -> Float[Array, "D"]:
     """Of the levels' row (P + n)⁻¹P is left, P = σ²Φ⁻¹ and n ≥ `arm_needed`: at most σ²/(φn), φ the least
     eigenvalue of Φ."""
-    theta, by = model.unravel(vector), dictionary.of(model, False).layout.coefficients
+    theta, by = model.unravel(vector), dictionary.of(model, Stage.FIRST).layout.coefficients
     left = dictionary.noise_level(theta) / (arm_needed(model) * jnp.linalg.eigvalsh(own_variance(model, theta))[0])
-    scale = jnp.ones(dictionary.of(model, False).columns)
+    scale = jnp.ones(dictionary.of(model, Stage.FIRST).columns)
     return scale.at[by[basis.LINES]].set(np.sqrt(model.covariates)).at[by[basis.LEVELS]].set(LEVEL / left)
 
 
@@ -153,7 +153,7 @@ def _apart(model: SharedModel, gram: Float[np.ndarray, "D D"], tau: float) -> Fl
     times (1 − τ²d²/their squares)₊ (Stein), or their noise, times the other arm's slopes, would be as much as the
     arm's own."""
     d = model.covariates
-    lines = dictionary.of(model, False).layout.coefficients[basis.LINES]
+    lines = dictionary.of(model, Stage.FIRST).layout.coefficients[basis.LINES]
     first, second = slice(lines.start, lines.start + d), slice(lines.start + d, lines.stop)
     across = gram[first, second]
     kept = max(0.0, 1.0 - (tau * d) ** 2 / max(float(np.sum(across**2)), 1e-300))

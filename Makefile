@@ -164,7 +164,7 @@ assurance: .venv
 
 # Style, and types: mypy reads the package in half a minute, and again in seconds.
 lint: .venv
-	$(BIN)/ruff check src tests tests_benchmark assurance docs release
+	$(BIN)/ruff check src tests tests_benchmark assurance docs examples release
 	$(BIN)/mypy
 
 clean:

@@ -139,6 +139,7 @@ def test_init_proposes_the_type_that_the_column_holds():
     assert propose(frame(36, 0)).study.outcome_type == "numeric"
 
 
+@pytest.mark.slow  # model/shared/test_latent_blocks.py: sums and gradients of the two are equal
 def test_a_site_above_exact_rows_computes_the_same_through_inducing_inputs():
     """All 60 rows induce (model.inducing = 64): the objective to 1e-6, average risks to the error of 8 draws."""
     found = [FedCI(plan(sites=(), options=FEW | {"model": FEW["model"] | {"exact_rows": most}})).fit(

@@ -94,7 +94,7 @@ def alone(change, name):
 
 
 @pytest.mark.parametrize("change", [
-    pytest.param(lambda rows, k: (censored, ties, from_0_on)[k](rows), id="a site censored, one of ties, one from 0 on"),
+    pytest.param(lambda rows, k: (censored, ties, from_0_on)[k](rows), id="a site censored, one of ties, one from 0"),
     alone(ties, "ties"), alone(from_0_on, "from 0 on"),
     pytest.param(lambda rows, k: rows if k else censored(rows), id="a site censored", marks=pytest.mark.slow),
     pytest.param(lambda rows, k: rows.assign(days=np.where(rows.died == 1, 2.0, np.maximum(rows.days, 7.0))),

@@ -67,8 +67,7 @@ def test_more_kinds_of_numbers_leave_less_open(parts):
 
 @pytest.mark.parametrize("listener", ["default", pytest.param("few", marks=pytest.mark.slow)], indirect=True)
 def test_least_squares_come_nearer(listener):
-    """From ages known to 0.3 sd. The search knows nothing of presets: of `few` it has the slopes that are checked above.
-    """
+    """From ages known to 0.3 sd. The search knows nothing of presets; slopes of `few` are checked above."""
     start = listener.truth + 0.3 * np.random.default_rng(1).standard_normal(len(listener.truth))
     found = attack.by_least_squares(listener, start, 6)
     assert attack.near(found.values, listener.truth)[0] > attack.near(start, listener.truth)[0] + 5

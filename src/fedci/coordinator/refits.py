@@ -72,8 +72,8 @@ def refuted(engine: Engine, study: Study, outcome: Outcome, progress: Callable[[
 
 
 def side_by_side(fit: Callable[[str, Callable[[Round], None]], Found], names: Sequence[str]) -> Iterator[Found]:
-    """fit(name, told) of each name, in their order, as many at once as there are cores. Where one raises, or nobody asks
-    on, the others end with the round that they are in: `told` raises."""
+    """fit(name, told) of each name, in their order, as many at once as there are cores. Where one raises, or no more is
+    asked for, the others end with their round: `told` raises."""
     ended = threading.Event()
 
     def told(now: Round) -> None:

@@ -7,8 +7,9 @@ engine is the study's own kind: in one process or over a network, the same reque
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
@@ -56,7 +57,7 @@ def refuted(engine: Engine, study: Study, outcome: Outcome, progress: Callable[[
         except FedciError as problem:
             return problem
 
-    def fits() -> Iterator[Outcome | FedciError]:
+    def fits() -> Generator[Outcome | FedciError, None, None]:
         begin = getattr(progress, "begin", lambda *_: None)
         for name in names[:len(names) - len(at_once)]:
             begin(f"refuter {name} ({wanted(study).index(name) + 1} of {len(wanted(study))})")
@@ -65,9 +66,10 @@ def refuted(engine: Engine, study: Study, outcome: Outcome, progress: Callable[[
             begin(f"{len(at_once)} negative controls at once")
             yield from side_by_side(lambda name, told: fit(name, beside(), told), at_once)
 
-    for name, new in zip(names, fits(), strict=True):
-        outcome = _with_fit(study, outcome, name, new)
-        after(outcome)
+    with closing(fits()) as found:
+        for name, new in zip(names, found, strict=True):
+            outcome = _with_fit(study, outcome, name, new)
+            after(outcome)
     return outcome
 
 

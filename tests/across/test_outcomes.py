@@ -197,7 +197,7 @@ def test_the_state_of_the_optimiser_is_whole_on_disk():
 
 def test_a_study_by_files_gives_the_same_bits(tmp_path):
     """Sites that start anew for every letter, masks, and the in-process fit of the same study."""
-    agreed = plan(policy=MASKED, options=FEW | {"optimiser": FEW["optimiser"] | {"rounds": 4}}, **ASKED)
+    agreed = plan(policy=MASKED, options=FEW | {"optimiser": FEW["optimiser"] | {"rounds": 2}}, **ASKED)
     mailed = Mailed(tmp_path, agreed, {site: table(number) for number, site in enumerate(SITES)})
     mailed.go()
     here = FedCI(agreed).fit(sources())

@@ -199,7 +199,7 @@ FEWER = {"model": {"directions": 1, "knots": 3, "landmarks": 4, "inducing": 16},
          "prediction": {"draws": 16}}
 CHECKED = {"diagnostics": {"enabled": True}}
 LATER = {
-    "few": {"preset": "few"},
+    "few": {"preset": "few", "options": small(2)},
     "0/1 outcomes": CHECKED | {"outcome": {"name": "sick", "type": "binary"}},
     "times": CHECKED | {"outcome": {"time": "days", "event": "died", "type": "survival", "horizons": [2.0, 6.0]}},
     "counts": CHECKED | {"outcome": {"name": "falls", "type": "count", "exposure": "years"}},

@@ -102,8 +102,8 @@ def pytest_xdist_make_scheduler(config, log):
 
 LONGEST = ("network/test_network.py", "across/test_docs.py", "network", "coordinator/test_replies.py",
            "across/test_times_and_counts.py", "across/test_outcomes.py", "across/test_arms.py",
-           "across/test_extreme_outcomes.py", "across/attacks", "site/test_admission.py", "cli/test_demo.py", "protocol",
-           "model/shared")
+           "across/test_extreme_outcomes.py", "across/attacks", "site/test_admission.py", "cli/test_demo.py",
+           "protocol", "model/shared")
 """Files and folders that take longest: begun last, they would keep one worker busy while the other rests."""
 
 

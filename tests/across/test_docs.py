@@ -42,6 +42,7 @@ draws = 4
 [prediction]
 draws = 128
 """
+SMALLER = SMALL | {"model": {"directions": 1, "knots": 3, "landmarks": 4, "inducing": 16}}
 FEW_MESSAGES = QUICK.replace("rounds = 60\n", "")
 """Of the preset `few`, whose rounds are messages: as many as it says."""
 
@@ -320,7 +321,7 @@ def test_python_blocks_run(page, monkeypatch):
     """With a smaller model where the page says nothing of it."""
     class Quick(FedCI):
         def __init__(self, study, *given, **named):
-            options = {part: SMALL[part] | study.options.get(part, {}) for part in SMALL}
+            options = {part: SMALLER.get(part, {}) | study.options.get(part, {}) for part in SMALL}
             super().__init__(study.changed(options=options), *given, **named)
 
     monkeypatch.setattr(fedci, "FedCI", Quick)

@@ -22,7 +22,7 @@ PRODUCTS = {"preset": "few", "policy": NO_LIMIT | LOW | {"sum_noise": 0.0},
 """The preset `few` without noise: products of a dictionary, and series of own functions."""
 
 
-@pytest.fixture(scope="module", params=["default", "few"])
+@pytest.fixture(scope="module", params=["default", pytest.param("few", marks=pytest.mark.slow)])
 def listener(request):
     rows = tables((14, 12, 13))
     how = PRODUCTS if request.param == "few" else {"policy": NO_LIMIT | LOW, "options": FEW}
@@ -65,9 +65,8 @@ def test_more_kinds_of_numbers_leave_less_open(parts):
     assert told_of.left(parts, tau=1e3).min() > 0.9
 
 
-@pytest.mark.parametrize("listener", ["default", pytest.param("few", marks=pytest.mark.slow)], indirect=True)
 def test_least_squares_come_nearer(listener):
-    """From ages known to 0.3 sd. The search knows nothing of presets; slopes of `few` are checked above."""
+    """From ages known to 0.3 sd."""
     start = listener.truth + 0.3 * np.random.default_rng(1).standard_normal(len(listener.truth))
     found = attack.by_least_squares(listener, start, 6)
     assert attack.near(found.values, listener.truth)[0] > attack.near(start, listener.truth)[0] + 5

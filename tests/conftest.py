@@ -37,7 +37,7 @@ for smallest in ("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "JAX_PERSISTENT_C
 # `make test-all` compiles them as users do.
 os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
 
-# Lines of ours in the programs' metadata are for profilers: without them they compile a tenth quicker.
+# Lines of ours in the programs' metadata are for profilers: without them they compile a little quicker.
 os.environ.setdefault("JAX_TRACEBACK_IN_LOCATIONS_LIMIT", "0")
 
 # Nor do they need XLA's newer emitters of fused loops, whose passes are four fifths of what is left (8 s of a small fit

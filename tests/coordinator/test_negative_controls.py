@@ -81,7 +81,7 @@ def test_each_control_is_the_study_on_that_outcome_and_the_interval_is_calibrate
 
 def test_fitted_at_once_they_are_those_of_one_after_the_other_to_the_bit(monkeypatch):
     """And as many bytes are counted; what was reached before is not fitted again."""
-    monkeypatch.setattr(refits, "cores", lambda: 3)
+    monkeypatch.setattr(refits, "cores", lambda: 3 * refits.CORES)
     plan = study(options=QUICK, diagnostics=ASKED, sites=("site-0", "site-1"))
     sites = FedCI(plan).sites([source.read(plan) for source in tables()])
     engine, engines = InProcessEngine(sites), []
@@ -103,7 +103,7 @@ def test_fitted_at_once_they_are_those_of_one_after_the_other_to_the_bit(monkeyp
 
 
 def test_where_one_is_interrupted_the_others_end_with_their_round(monkeypatch):
-    monkeypatch.setattr(refits, "cores", lambda: 2)
+    monkeypatch.setattr(refits, "cores", lambda: 2 * refits.CORES)
     now = Round(number=1, cap=9, objective=0.0, gradient_norm=0.0, seconds=0.0)
     there, begun, ended = threading.Event(), [], []
 

@@ -29,6 +29,8 @@ from fedci.study.study import Study
 
 __all__ = ["checkpoints", "refuted", "wanted"]
 
+CORES = 4
+"""That one fit keeps busy: its draws are shared out among them (`model.parallel`). More at once would wait for them."""
 Found = TypeVar("Found")
 
 
@@ -40,8 +42,8 @@ def refuted(engine: Engine, study: Study, outcome: Outcome, progress: Callable[[
     progress     its method `begin`, if it has one, is told of each refuter
     checkpoint   of the study; each refuter has one of its own beside it
     after        called with what is known after each refuter; those that the outcome holds already are not run again
-    beside       makes another engine to the sites as they stand: many negative controls are then fitted at once, on all
-                 cores, to the bits of one after the other (which `None` does)
+    beside       makes another engine to the sites as they stand: many negative controls are then fitted at once where
+                 there are cores for it, to the bits of one after the other (which `None` does)
     """
     names = [name for name in wanted(study) if not _is_done(outcome, name)] if outcome.diagnostics is not None else []
     many = [name for name in names if refuting.control_of(study, name) is not None]
@@ -74,15 +76,15 @@ def refuted(engine: Engine, study: Study, outcome: Outcome, progress: Callable[[
 
 
 def side_by_side(fit: Callable[[str, Callable[[Round], None]], Found], names: Sequence[str]) -> Iterator[Found]:
-    """fit(name, told) of each name, in their order, as many at once as there are cores. Where one raises, or no more is
-    asked for, the others end with their round: `told` raises."""
+    """fit(name, told) of each name, in their order, one at once for every CORES. Where one raises, or no more is asked
+    for, the others end with their round: `told` raises."""
     ended = threading.Event()
 
     def told(now: Round) -> None:
         if ended.is_set():
             raise AwayError("another fit of this study was interrupted")
 
-    pool = ThreadPoolExecutor(cores())
+    pool = ThreadPoolExecutor(max(cores() // CORES, 1))
     try:
         yield from pool.map(lambda name: fit(name, told), names)
     finally:

@@ -54,6 +54,7 @@ release: .venv
 	$(BIN)/python release/first_hour.py $(RELEASE)/bin
 	$(RELEASE)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt packaging
 	$(RELEASE)/bin/python release/sbom.py fedci all > dist/fedci.cdx.json
+	cp constraints.txt constraints-hashed.txt dist/
 	cd dist && sha256sum * > SHA256SUMS && cat SHA256SUMS
 
 # constraints-hashed.txt anew, for this platform and Python, after a change of constraints.txt.
@@ -164,7 +165,7 @@ assurance: .venv
 
 # Style, and types: mypy reads the package in half a minute, and again in seconds.
 lint: .venv
-	$(BIN)/ruff check src tests tests_benchmark assurance docs release
+	$(BIN)/ruff check src tests tests_benchmark assurance docs examples release
 	$(BIN)/mypy
 
 clean:

@@ -37,6 +37,9 @@ for smallest in ("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "JAX_PERSISTENT_C
 # `make test-all` compiles them as users do.
 os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
 
+# Lines of ours in the programs' metadata are for profilers: without them they compile a little quicker.
+os.environ.setdefault("JAX_TRACEBACK_IN_LOCATIONS_LIMIT", "0")
+
 # Nor do they need XLA's newer emitters of fused loops, whose passes are four fifths of what is left (8 s of a small fit
 # become 2), nor its parts for several threads to compile: a worker has one core. XLA ends a process at a flag that it
 # does not know, so these are for the JAX of constraints.txt; with another, tests take longer.
@@ -100,7 +103,10 @@ def pytest_xdist_make_scheduler(config, log):
     return ByFit(config, log) if config.getoption("dist") == "loadfile" else None
 
 
-LONGEST = ("network/test_network.py", "across/test_docs.py", "network", "cli/test_demo.py", "protocol", "model/shared")
+LONGEST = ("network/test_network.py", "across/test_docs.py", "network", "coordinator/test_replies.py",
+           "across/test_times_and_counts.py", "across/test_outcomes.py", "across/test_arms.py",
+           "across/test_extreme_outcomes.py", "across/attacks", "site/test_admission.py", "cli/test_demo.py",
+           "protocol", "model/shared")
 """Files and folders that take longest: begun last, they would keep one worker busy while the other rests."""
 
 

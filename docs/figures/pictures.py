@@ -12,7 +12,7 @@ from pathlib import Path
 from playwright.sync_api import Page, sync_playwright
 
 HERE = Path(__file__).parent
-DESK, PHONE = {"width": 860, "height": 900}, {"width": 390, "height": 844}
+DESK, PHONE = {"width": 860, "height": 1108}, {"width": 390, "height": 844}
 
 
 def take(page: Page, address: str) -> None:

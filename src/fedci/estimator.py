@@ -14,7 +14,7 @@ from fedci.errors import StudyError, UsageError
 from fedci.plain import Shown
 from fedci.privacy.agreement import Credentials
 from fedci.protocol.course import resumed
-from fedci.protocol.engine import InProcessEngine
+from fedci.protocol.engine import InProcessEngine, added
 from fedci.result.result import Result
 from fedci.site.site import Site
 from fedci.study.study import Study
@@ -99,8 +99,15 @@ class FedCI(Shown):
         self._go_on(study, sites, checkpoint)
         outcome = run_study(engine, study, progress, link_secret=self._secret, checkpoint=checkpoint)
         people = {name: site.people for name, site in sites.items()}
-        outcome = refuted(engine, study, outcome, progress, checkpoint)
-        return Result(study=self.study, outcome=outcome, people=people, traffic=engine.traffic)
+        engines = [engine]
+
+        def beside() -> InProcessEngine:
+            engines.append(InProcessEngine({name: site.beside() for name, site in sites.items()}))
+            return engines[-1]
+
+        outcome = refuted(engine, study, outcome, progress, checkpoint, beside=beside)
+        return Result(study=self.study, outcome=outcome, people=people,
+                      traffic=added(one.traffic for one in engines))
 
     @property
     def _secret(self) -> bytes:

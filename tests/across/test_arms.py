@@ -290,7 +290,8 @@ def test_every_type_of_outcome_has_its_contrasts(kind, tmp_path):
 
 def test_a_study_of_more_arms_by_files_gives_the_same_bits(tmp_path):
     """Sites that start anew for every letter, under masks, and the same study in this process."""
-    agreed = plan(sites=("s0", "s1", "s2"), policy={"name": "simulation", "secure_sum": "auto"})
+    agreed = plan(sites=("s0", "s1", "s2"), policy={"name": "simulation", "secure_sum": "auto"},
+                  options=TINY | {"optimiser": {"rounds": 2}})
     mailed = Mailed(tmp_path, agreed, {f"s{k}": people(k) for k in range(3)})
     mailed.go()
     found, here = mailed.found(), FedCI(agreed).fit(SOURCES)

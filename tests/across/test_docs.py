@@ -22,8 +22,9 @@ import pytest
 import typer.main
 
 import fedci
-from fedci import Result, Study
+from fedci import FedCI, Result, Study
 from fedci.cli import commands as cli
+from tests_support import SMALL
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(path.relative_to(ROOT).as_posix() for path in [*(ROOT / "docs").glob("*.md"), *ROOT.glob("*.md")])
@@ -41,6 +42,9 @@ draws = 4
 [prediction]
 draws = 128
 """
+SMALLER = SMALL | {"model": {"directions": 1, "knots": 3, "landmarks": 4, "inducing": 16}}
+FEW_MESSAGES = QUICK.replace("rounds = 60\n", "")
+"""Of the preset `few`, whose rounds are messages: as many as it says."""
 
 
 def blocks(page: str) -> list[tuple[str, str, str]]:
@@ -85,7 +89,8 @@ class Terminal:
             if written := re.match(r"cat > (study|from-omop)\.toml", line):
                 path = Path(f"{written[1]}.toml")
                 Study.read(path)
-                path.write_text(path.read_text(encoding="utf-8") + QUICK, encoding="utf-8")
+                asked = path.read_text(encoding="utf-8")
+                path.write_text(asked + (FEW_MESSAGES if 'preset = "few"' in asked else QUICK), encoding="utf-8")
 
     def _ours(self, line: str) -> None:
         command, _, target = line.partition(" > ")
@@ -312,7 +317,14 @@ def test_toml_blocks_are_study_files_or_parts_of_one(page):
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page != "README.md"
                                   and any(language == "python" for language, _, _ in blocks(page))])
-def test_python_blocks_run(page):
+def test_python_blocks_run(page, monkeypatch):
+    """With a smaller model where the page says nothing of it."""
+    class Quick(FedCI):
+        def __init__(self, study, *given, **named):
+            options = {part: SMALLER.get(part, {}) | study.options.get(part, {}) for part in SMALL}
+            super().__init__(study.changed(options=options), *given, **named)
+
+    monkeypatch.setattr(fedci, "FedCI", Quick)
     names = {"fedci": fedci}
     for language, text, _ in blocks(page):
         if language == "python":

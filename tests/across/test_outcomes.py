@@ -139,6 +139,7 @@ def test_init_proposes_the_type_that_the_column_holds():
     assert propose(frame(36, 0)).study.outcome_type == "numeric"
 
 
+@pytest.mark.slow  # model/shared/test_latent_blocks.py: sums and gradients of the two are equal
 def test_a_site_above_exact_rows_computes_the_same_through_inducing_inputs():
     """All 60 rows induce (model.inducing = 64): the objective to 1e-6, average risks to the error of 8 draws."""
     found = [FedCI(plan(sites=(), options=FEW | {"model": FEW["model"] | {"exact_rows": most}})).fit(
@@ -196,7 +197,7 @@ def test_the_state_of_the_optimiser_is_whole_on_disk():
 
 def test_a_study_by_files_gives_the_same_bits(tmp_path):
     """Sites that start anew for every letter, masks, and the in-process fit of the same study."""
-    agreed = plan(policy=MASKED, options=FEW | {"optimiser": FEW["optimiser"] | {"rounds": 4}}, **ASKED)
+    agreed = plan(policy=MASKED, options=FEW | {"optimiser": FEW["optimiser"] | {"rounds": 2}}, **ASKED)
     mailed = Mailed(tmp_path, agreed, {site: table(number) for number, site in enumerate(SITES)})
     mailed.go()
     here = FedCI(agreed).fit(sources())

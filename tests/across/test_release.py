@@ -82,6 +82,30 @@ def test_the_readmes_commands_are_found():
     assert all(line.startswith("fedci ") and "#" not in line for line in lines)
 
 
+def test_a_document_that_says_other_numbers_than_the_result_is_found(tmp_path):
+    """Each number turned, another site, another number of people, a row left out."""
+    docx = pytest.importorskip("docx")
+    hour = script("first_hour")
+    effect = {"estimand": "ATE", "site": "all", "people": 1180, "mean": -8.5562, "sd": 0.9978, "low": -10.5117,
+              "high": 12.004}
+    right = ["everybody", "all", "1,180", "−8.56", "0.998", "−10.5 to 12.00"]
+
+    def found(*rows):
+        made = docx.Document()
+        table = made.add_table(0, len(right))
+        for row in rows:
+            for cell, words in zip(table.add_row().cells, row, strict=True):
+                cell.text = words
+        made.save(tmp_path / "report.docx")
+        return hour.missing(hour.rows_of(tmp_path / "report.docx"), [effect])
+
+    assert found(["average over", "site", "people", "effect", "sd", "95% interval"], right) == []
+    assert found() == ["ATE at all"]
+    for place, words in ((0, "the treated"), (1, "lyon"), (2, "1,181"), (3, "8.56"), (3, "−8.57"), (4, "0.997"),
+                         (5, "−10.6 to 12.00"), (5, "−10.5 to 12.01"), (5, "−10.5")):
+        assert found([*right[:place], words, *right[place + 1:]]) == ["ATE at all"], words
+
+
 @pytest.mark.slow
 def test_a_newcomers_first_hour_ends_with_a_report(tmp_path):
     """Four parties of a study by files, each command a process of its own."""

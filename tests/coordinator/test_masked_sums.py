@@ -274,3 +274,27 @@ def test_effects_of_a_site_are_averages_over_the_draws():
     assert found.sums["site-1"]["cate_mean"].shape == (1, 3)
     replies = [reply for request, reply in talk.engine.said if asked(request) == "AskEffects"]
     assert all(part.size < 50 for reply in replies for name, part in reply.sums.items() if name != "masked")
+
+
+def gathered(study):
+    talk, contract, opened = study
+    talk, fit = coordinator.fit_theta(talk, contract, opened, None, coordinator.load(None, None, "run"))
+    return coordinator.gather_effects(talk, contract, opened, None, fit)
+
+
+def test_a_site_whose_effects_are_of_nobody_is_named_beside_a_masked_sum():
+    def change(request, reply):
+        name = f"{OWN}people"
+        nobody = {name: 0 * reply.sums[name]} if name in getattr(reply, "sums", {}) else {}
+        lies = asked(request) == "AskEffects" and request.site == "site-1"
+        return replace(reply, sums=reply.sums | nobody) if lies else reply
+
+    with pytest.raises(MessageError, match="site 'site-1' answered with effects of 0 people, and told of "):
+        gathered(prepared(change=change))
+
+
+def test_effects_of_other_people_under_a_mask_are_refused_without_a_name(monkeypatch):
+    true = summing.population_sizes
+    monkeypatch.setattr(summing, "population_sizes", lambda by_arm: true(by_arm) // 2)
+    with pytest.raises(FederationError, match="which one cannot be told. Leave sites out one by one"):
+        gathered(prepared(SECURE | {"site_effects": False}))

@@ -1,11 +1,17 @@
 """Many negative controls in one study: each is a fit of its own on the same course, and its hash is the study's own."""
 
+import threading
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from fedci import FedCI, Source, Study
-from fedci.errors import StudyError
+from fedci.coordinator import refits
+from fedci.coordinator.coordinator import Round, run_study
+from fedci.errors import AwayError, StudyError
 from fedci.protocol import refuting
+from fedci.protocol.engine import InProcessEngine, added
 from fedci.report.manuscript import sections
 from fedci.site.release import release
 from fedci.study.sections import FEWEST_CONTROLS
@@ -68,3 +74,54 @@ def test_each_control_is_the_study_on_that_outcome_and_the_interval_is_calibrate
     result.save(tmp_path / "result")
     assert result.load(tmp_path / "result").diagnostics.systematic == found
     assert result.diagnostics.sealed().systematic is None
+
+
+# --- at once
+
+
+def test_fitted_at_once_they_are_those_of_one_after_the_other_to_the_bit(monkeypatch):
+    """And as many bytes are counted; what was reached before is not fitted again."""
+    monkeypatch.setattr(refits, "cores", lambda: 3 * refits.CORES)
+    plan = study(options=QUICK, diagnostics=ASKED, sites=("site-0", "site-1"))
+    sites = FedCI(plan).sites([source.read(plan) for source in tables()])
+    engine, engines = InProcessEngine(sites), []
+    outcome, kept = run_study(engine, plan), []
+
+    def beside():
+        engines.append(InProcessEngine({name: site.beside() for name, site in sites.items()}))
+        return engines[-1]
+
+    before = added([engine.traffic])
+    at_once = refits.refuted(engine, plan, outcome, after=kept.append, beside=beside)
+    together = added([engine.traffic, *(one.traffic for one in engines)])
+    assert len(engines) == len(NAMES) - 1
+    assert [len(one.diagnostics.systematic.controls) for one in kept] == [1, 2, 3, 4, 5]
+    apart = InProcessEngine(sites)
+    assert refits.refuted(apart, plan, outcome).diagnostics == at_once.diagnostics
+    assert added([before, apart.traffic]) == together
+    assert refits.refuted(engine, plan, kept[-1], beside=beside) is kept[-1]
+
+
+def test_where_one_is_interrupted_the_others_end_with_their_round(monkeypatch):
+    monkeypatch.setattr(refits, "cores", lambda: 2 * refits.CORES)
+    now = Round(number=1, cap=9, objective=0.0, gradient_norm=0.0, seconds=0.0)
+    there, begun, ended = threading.Event(), [], []
+
+    def fit(name, told):
+        begun.append(name)
+        if name == "breaks":
+            assert there.wait(20)
+            raise OSError("the disk is full")
+        there.set()
+        try:
+            for number in range(10**9):
+                told(replace(now, number=number))
+        except AwayError:
+            ended.append(name)
+            raise
+
+    with pytest.raises(OSError, match="full"):
+        list(refits.side_by_side(fit, ["breaks", "goes on", "waits"]))
+    assert begun[:2] == ["breaks", "goes on"] or begun[:2] == ["goes on", "breaks"]
+    assert "goes on" in ended
+    assert set(ended) == set(begun) - {"breaks"}

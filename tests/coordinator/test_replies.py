@@ -199,7 +199,7 @@ FEWER = {"model": {"directions": 1, "knots": 3, "landmarks": 4, "inducing": 16},
          "prediction": {"draws": 16}}
 CHECKED = {"diagnostics": {"enabled": True}}
 LATER = {
-    "few": {"preset": "few"},
+    "few": {"preset": "few", "options": small(2)},
     "0/1 outcomes": CHECKED | {"outcome": {"name": "sick", "type": "binary"}},
     "times": CHECKED | {"outcome": {"time": "days", "event": "died", "type": "survival", "horizons": [2.0, 6.0]}},
     "counts": CHECKED | {"outcome": {"name": "falls", "type": "count", "exposure": "years"}},
@@ -325,3 +325,15 @@ def test_a_lie_that_no_check_can_know_ends_what_came_later_in_words_or_in_a_resu
                 wrong |= {(asked(request), name, words)} if words else set()
     assert not wrong, sorted(wrong)
     assert ends, "such studies have questions of their own"
+
+
+def test_effects_of_other_people_than_a_site_told_of_are_refused(later):
+    """Of nobody, of fewer, of more, and of as many in other arms: averages would be over people whom nobody counted."""
+    [(request, reply)] = [(request, reply) for request, reply in firsts(later.said)
+                          if asked(request) in REQUESTS and REQUESTS[asked(request)].phase == "effects"]
+    people = reply.sums["people"]
+    for lie in (0 * people, people - 1, 2 * people, people[[0, *range(len(people) - 1, 0, -1)]]):
+        broken = replace(reply, sums=reply.sums | {"people": lie})
+        with pytest.raises(MessageError, match=f"site '{BROKEN}' answered with effects of {lie[0]} people") as problem:
+            ran(Replay(later.said, ("a", BROKEN), {(request.round, BROKEN): broken}), later.plan)
+        assert problem.value.site == BROKEN

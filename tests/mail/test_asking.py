@@ -92,6 +92,7 @@ def test_and_in_one_process_on_the_rows_that_linkage_left(walked):
     same(found, here)
 
 
+@pytest.mark.slow  # through doors: site/test_door.py; masked: model/shared/test_few_family.py
 def test_a_study_of_few_exchanges_by_files_is_that_in_one_process(tmp_path):
     """Masked, to the bit; a letter there and back for each exchange, two where a sum is opened."""
     agreed = plan(preset="few", ids=[], options={

@@ -56,11 +56,12 @@ def background_shell():
 class Network:
     """Kits, data and commands of one study below a folder."""
 
-    def __init__(self, out: Path, **changes):
-        self.out = out
+    def __init__(self, out: Path, host: str = "localhost", elsewhere: dict[str, list[str]] | None = None, **changes):
+        """`elsewhere`: party → words before its command, which run it on another machine."""
+        self.out, self.elsewhere = out, elsewhere or {}
         self.study = rehearsal.make_study(options=SMALL, **changes)
         self.tables = rehearsal.make_people(out, self.study, **PLANTED)
-        new_network(self.study, (), "localhost", out / "kits", rehearsal.free_port())
+        new_network(self.study, (), host, out / "kits", rehearsal.free_port())
         self.running: dict[str, subprocess.Popen] = {}
         self.deadline = 120
         self._compile()
@@ -76,7 +77,7 @@ class Network:
     def start(self, party: str):
         with background_shell():
             self.running[party] = self._coordinator() if party == "coordinator" else rehearsal.start_site(
-                self.out, party, rehearsal.SITES.index(party))
+                self.out, party, rehearsal.SITES.index(party), self.elsewhere.get(party, ()))
 
     def start_all(self):
         for party in (*rehearsal.SITES, "coordinator"):
@@ -261,6 +262,64 @@ def test_a_site_slower_than_the_deadline_pauses_the_run_and_its_late_answer_chan
     said = (network.out / "coordinator.log").read_text()
     reasons = "site 'oslo' did not answer within 10 s", "2 of 3 sites are there to open a sum, 3 are needed"
     assert any(f"paused     {reason}" in said for reason in reasons)  # as it was asked for a sum, or to open one
+
+
+class Cable:
+    """A machine of its own (a network namespace of Linux), and a cable to it that can be pulled out."""
+
+    HERE, THERE, NAME, ENDS = "10.231.7.1", "10.231.7.2", "fedci-elsewhere", ("fedci-here", "fedci-there")
+
+    def __init__(self):
+        here, there = self.ENDS
+        self.close()
+        for words in (["netns", "add", self.NAME], ["link", "add", here, "type", "veth", "peer", "name", there],
+                      ["link", "set", there, "netns", self.NAME], ["addr", "add", f"{self.HERE}/24", "dev", here],
+                      ["-n", self.NAME, "addr", "add", f"{self.THERE}/24", "dev", there],
+                      ["link", "set", here, "up"], ["-n", self.NAME, "link", "set", "lo", "up"]):
+            self._ip(*words)
+        self.plugged(True)
+
+    def plugged(self, is_in: bool) -> None:
+        self._ip("-n", self.NAME, "link", "set", self.ENDS[1], "up" if is_in else "down")
+
+    def close(self) -> None:
+        """With the namespace its end of the cable goes, and with that the other."""
+        subprocess.run(["ip", "netns", "del", self.NAME], capture_output=True, check=False)
+
+    def _ip(self, *words: str) -> None:
+        subprocess.run(["ip", *words], capture_output=True, check=True)
+
+
+@pytest.fixture
+def cable():
+    try:
+        made = Cable()
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("network namespaces need root, and Debian's iproute2")
+    yield made
+    made.close()
+
+
+@pytest.mark.slow
+def test_a_network_that_is_cut_pauses_the_run_and_costs_nothing(cable, tmp_path):
+    """One site is on a machine of its own; its cable is out for longer than the deadline, and no command is started
+    again."""
+    there = ["ip", "netns", "exec", cable.NAME]
+    with network(tmp_path, host=cable.HERE, elsewhere={"turin": there}, policy=MASKED) as made:
+        made.deadline = 6
+        made.start_all()
+        made.wait_round(3)
+        cable.plugged(False)
+        made.wait_said("paused     ")
+        rounds = made.rounds()
+        time.sleep(QUIET)
+        assert made.rounds() == rounds
+        cable.plugged(True)
+        made.wait_end()
+        made.wait_sites()
+        found = Result.load(made.out / "result")
+        assert all(ledger.verify(made.kit(site).folder).ok for site in rehearsal.SITES)
+    rehearsal.compare(made.out, made.study, made.tables, found)
 
 
 @pytest.mark.slow

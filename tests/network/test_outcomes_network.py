@@ -7,6 +7,7 @@ import sys
 
 import numpy as np
 import pandas as pd
+import pytest
 
 from fedci import FedCI, Result, Source, Study
 from fedci.network import kit, processes, rehearsal
@@ -29,6 +30,7 @@ def table(number: int) -> pd.DataFrame:
     return pd.DataFrame({"age": age, "male": male, "drug": drug, "died": (rng.uniform(size=40) < risk).astype(int)})
 
 
+@pytest.mark.slow  # by files, the same masks and codec: across/test_outcomes.py; over processes: test_network.py
 def test_networked_it_is_the_study_in_one_process(tmp_path):
     tables = {site: table(number) for number, site in enumerate(rehearsal.SITES)}
     here = FedCI(STUDY).fit([Source(site, rows) for site, rows in tables.items()])  # and compiles what all will run

@@ -18,6 +18,21 @@ def test_names_of_many_curves_stay_in_the_plot():
     assert max(places) < height
 
 
+def test_the_shaded_part_of_the_answer_is_the_interval():
+    """To the tenth of a unit that a place is written with."""
+    effect = Effect(np.linspace(1.0, 2.0, 9), np.full(9, 0.04))
+    low, high = effect.interval()
+    svg = str(plots.answer(effect, low, high, "y"))
+    points = (re.search(f'{mark} [^>]*points="([^"]*)"', svg)[1] for mark in ('class="band', 'class="line'))
+    shaded, curve = ([float(place.partition(",")[0]) for place in part.split()] for part in points)
+    ticks = {float(text): float(x) for x, text in re.findall(r'class="tick" x="([0-9.]+)"[^>]*>([0-9.]+)<', svg)}
+    (one, at), (other, there) = list(ticks.items())[0], list(ticks.items())[-1]
+    per = (there - at) / (other - one)
+    assert min(curve) < min(shaded) < max(shaded) < max(curve)
+    for place, end in ((min(shaded), low), (max(shaded), high)):
+        assert place == pytest.approx(at + per * (end - one), abs=0.2)
+
+
 def test_a_share_above_zero_tells_what_is_not_known():
     """Effects all alike and of unknown sign: everybody's or nobody's is above zero, not half of the people's."""
     drawn = np.repeat(np.array([0.3, -0.1, 0.2, -0.2])[:, None], 50, axis=1)

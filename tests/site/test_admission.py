@@ -107,7 +107,7 @@ def situations(draw) -> Situation:
     return asked
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 @given(situations())
 def test_check_refuses_if_and_only_if_an_opening_does_and_every_advice_is_accepted(asked):
     found = reasons(asked)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import re
 from pathlib import Path
 
 import pytest
 
-from fedci.errors import StudyError
+from fedci.errors import StudyError, UsageError
 from fedci.study.covariate import Covariate
 from fedci.study.options import ModelOptions, OptimiserOptions, PredictionOptions
 from fedci.study.policy import POLICIES, Policy
@@ -36,6 +38,16 @@ def test_the_example_file(tmp_path):
 def test_a_study_is_frozen():
     with pytest.raises(Exception, match="frozen"):
         small().treatment = "v"
+
+
+@pytest.mark.parametrize("made, written", [(Study, "treatment=…, outcome=…, covariates=…, …"), (Covariate, "name=…, …"),
+                                           (Policy, "name=…, …")])
+def test_values_without_a_name_are_told_how_to_write_them(made, written):
+    """Positions of a study's many values would be guessed."""
+    with pytest.raises(UsageError, match=re.escape(f"by name, got 3 without one: write {made.__name__}({written})")):
+        made("treated", "ldl", ["age"])
+    known = small()
+    assert pickle.loads(pickle.dumps(known)) == copy.deepcopy(known) == known.model_copy() == known
 
 
 def test_a_preset_named_in_the_call_meets_the_policy_too():

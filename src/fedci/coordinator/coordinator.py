@@ -21,12 +21,12 @@ import numpy as np
 from fedci.coordinator import diagnoses, masked_sums
 from fedci.coordinator.checkpoint import Checkpoint, Mark, load
 from fedci.coordinator.linkage import Linked, link
-from fedci.coordinator.talk import GIVEN_UP, PlainSums, Talk, Terms
+from fedci.coordinator.talk import GIVEN_UP, PlainSums, Talk, Terms, Total
 from fedci.diagnostics.findings import Diagnostics
 from fedci.diagnostics.fit import Step
 from fedci.diagnostics.propensity import Propensity
-from fedci.effect import CORRELATIONS, EffectSums
-from fedci.errors import NumericalError
+from fedci.effect import CORRELATIONS, EffectSums, population_sizes
+from fedci.errors import FederationError, MessageError, NumericalError
 from fedci.model.family import NO_ANCHOR, Family, Rules
 from fedci.model.rows import BetaLaw
 from fedci.protocol import course, optimise, timing
@@ -341,9 +341,25 @@ def gather_effects(talk: Talk, contract: Contract, opened: Opening, model: Prope
     """Draw from q once for all sites; each answers with the per-draw sums over its people."""
     drawn = talk.follow(course.closing(contract, opened, model, fit.theta, fit.anchor))
     total = next(total for name, total in talk.totals.items() if REQUESTS[name].phase == "effects")
+    _check_people(layout_of(contract, opened, talk), total)
     return Effects(draws=drawn.draws, sums={name: dict(part) for name, part in total.sites.items()},
                    total=dict(total.sums) if talk.secure else None, subgroups=_told(talk, opened, course.SUBGROUPS),
                    decisions=_decisions(talk, opened, drawn), beta=drawn.law)
+
+
+def _check_people(layout: Layout, total: Total) -> None:
+    """Effects are averages over the people that each site told of at the start, and over no others; MessageError names
+    the site. Of a masked sum nobody knows which."""
+    asked = {site: population_sizes(at.by_arm) for site, at in layout.people.items()}
+    for site, part in total.sites.items():
+        if "people" in part and not np.array_equal(part["people"], asked[site]):
+            raise MessageError(f"site '{site}' answered with effects of {part['people'][0]:.0f} people, and told of "
+                               f"{asked[site][0]} (or they are of other arms): it is broken, or lies. Ask the site, or "
+                               f"run the study without the site", site=site)
+    if "people" in total.sums and np.abs(total.sums["people"] - sum(asked.values())).max() >= 0.5:
+        raise FederationError(f"the sites' effects are of {total.sums['people'][0]:.0f} people, and they told of "
+                              f"{layout.rows} (or they are of other arms): one of them is broken, or lies, and under "
+                              f"masks which one cannot be told. Leave sites out one by one")
 
 
 UNITS = {"effects": 1, "effects_cov": 2, "projected": 1, "projected_cov": 2, "leaf_effects": 1, "leaf_cov": 2}

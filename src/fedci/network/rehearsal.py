@@ -99,14 +99,14 @@ def sites(out: Path, names: Sequence[str] = SITES) -> Iterator[dict[str, subproc
             stop(process)
 
 
-def start_site(out: Path, site: str, place: int = 0) -> subprocess.Popen[bytes]:
+def start_site(out: Path, site: str, place: int = 0, before: Sequence[str] = ()) -> subprocess.Popen[bytes]:
     """On a core of its own, in turn: XLA's threads of several processes on the same cores wait for each other.
-    It ends with this process, however that ends."""
+    It ends with this process, however that ends. `before`: words of a command that runs it elsewhere."""
     cores = sorted(os.sched_getaffinity(0))
     pinned = (f"import os; os.sched_setaffinity(0, {{{cores[place % len(cores)]}}}); "
               f"from fedci.network.tether import Tether; Tether({os.getpid()}).watch(); ")
     with (out / f"{site}.log").open("ab") as log:
-        return subprocess.Popen([sys.executable, "-c", pinned + "from fedci.cli.commands import main; main()",
+        return subprocess.Popen([*before, sys.executable, "-c", pinned + "from fedci.cli.commands import main; main()",
                                  "site", "run", "--kit", str(out / "kits" / site), "--data",
                                  str(out / site / "cohort.csv"), "--store", str(out / site / "store"), "--policy",
                                  str(out / FLOORS)],

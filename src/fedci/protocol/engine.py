@@ -3,7 +3,7 @@ process and many machines."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -37,6 +37,17 @@ class Traffic:
     sent: int = 0
     received: int = 0
     messages: int = 0
+
+
+def added(parts: Iterable[Mapping[str, Traffic]]) -> dict[str, Traffic]:
+    """Of several engines, site by site."""
+    total: dict[str, Traffic] = {}
+    for part in parts:
+        for name, seen in part.items():
+            before = total.get(name, Traffic())
+            total[name] = Traffic(before.sent + seen.sent, before.received + seen.received,
+                                  before.messages + seen.messages)
+    return total
 
 
 @dataclass

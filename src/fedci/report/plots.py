@@ -62,8 +62,9 @@ def densities(named: Mapping[str, Effect], label: str, title: str,
         last = k == len(lines) - 1
         kind = "b" if last else SERIES[k % len(SERIES)]
         if last:
-            inside = (xs >= interval[0]) & (xs <= interval[1]) if interval else np.ones(len(xs), bool)
-            plot.band(xs[inside].tolist(), [0.0] * int(inside.sum()), line[inside].tolist(), kind)
+            least, most = interval or (low, high)  # its ends lie between the curve's places
+            shaded = np.concatenate([[least], xs[(xs > least) & (xs < most)], [most]])
+            plot.band(shaded.tolist(), [0.0] * len(shaded), density(named[name], shaded).tolist(), kind)
         plot.line(xs.tolist(), line.tolist(), kind if last else f"{kind} thin")
         if len(lines) > 1:
             plot.label(plot.right - 4, plot.top + KEY * (k + 1), name, "end", f"key {kind}")

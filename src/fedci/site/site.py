@@ -8,6 +8,7 @@ answer is a step from it to the next; a refusal is none, but that the course goe
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -95,6 +96,10 @@ class Site:
     def begun(self, refuter: str) -> Run:
         """A run of which nothing was asked yet."""
         return begun(self.party, self.run, refuter)
+
+    def beside(self) -> Site:
+        """The same party where it stands, for another run at the same time: what is asked there moves nothing here."""
+        return copy.copy(self)
 
     # --- after a restart, from the site's own disk
 

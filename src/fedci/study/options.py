@@ -17,7 +17,7 @@ import tomllib
 from collections.abc import Callable, Iterable
 from importlib import resources
 from types import UnionType
-from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TypeVar, Union, get_args, get_origin
 
 from pydantic import (
     AfterValidator,
@@ -29,7 +29,7 @@ from pydantic import (
     model_validator,
 )
 
-from fedci.errors import StudyError
+from fedci.errors import StudyError, UsageError
 
 STATIONARY = ("rbf", "matern12", "matern32", "matern52")
 WITHOUT_LENGTH = ("linear", "constant")
@@ -138,6 +138,16 @@ class Options(BaseModel):
     """Frozen, and strict about names: an unknown key is an error, not a silent default."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    if not TYPE_CHECKING:  # a checker reads the fields
+
+        def __new__(cls, *values, **named):
+            if values:
+                needed = [name for name, field in cls.model_fields.items() if field.is_required()]
+                fields = needed or list(cls.model_fields)[:1]
+                raise UsageError(f"{cls.__name__} takes its values by name, got {len(values)} without one: write "
+                                 f"{cls.__name__}({', '.join(f'{name}=…' for name in fields)}, …)")
+            return super().__new__(cls)
 
 
 class MeanOptions(Options):

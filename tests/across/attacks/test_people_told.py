@@ -22,7 +22,7 @@ PRODUCTS = {"preset": "few", "policy": NO_LIMIT | LOW | {"sum_noise": 0.0},
 """The preset `few` without noise: products of a dictionary, and series of own functions."""
 
 
-@pytest.fixture(scope="module", params=["default", "few"])
+@pytest.fixture(scope="module", params=["default", pytest.param("few", marks=pytest.mark.slow)])
 def listener(request):
     rows = tables((14, 12, 13))
     how = PRODUCTS if request.param == "few" else {"policy": NO_LIMIT | LOW, "options": FEW}

@@ -37,44 +37,50 @@ def evidence_at(rows, vector):
 
 @pytest.fixture(scope="module")
 def series(rows):
-    _, total = evidence_at(rows, jnp.asarray(HERE))
-    law = BetaLaw(*evidence.posterior_of_draw(total.gram, total.cross))
-    parts = [home.own_series(MODEL, jnp.asarray(HERE), law, site, 0.0) for site in rows]
-    return jax.tree.map(lambda *each: np.asarray(sum(each)), *parts)
+    return jax.tree.map(np.asarray, series_at(rows, law_at(rows, HERE)))
 
 
-def of_own(rows):
+@pytest.fixture(scope="module")
+def derivatives(rows):
+    """(slope, curvature) of the evidence in the scales of the own functions, from one program."""
     places = home.series_places(MODEL)
-    return lambda some: evidence_at(rows, jnp.asarray(HERE).at[places].set(some))[0], jnp.asarray(HERE)[places]
+
+    def of(some):
+        return evidence_at(rows, jnp.asarray(HERE).at[places].set(some))[0]
+
+    return jax.jit(lambda some: (jax.grad(of)(some), jax.hessian(of)(some)))(jnp.asarray(HERE)[places])
 
 
-def test_the_slope_is_that_of_the_evidence(rows, series):
+def test_the_slope_is_that_of_the_evidence(derivatives, series):
     """Fisher's identity: with β̃ at its posterior the expected slope is the slope."""
-    of, here = of_own(rows)
-    np.testing.assert_allclose(series.slope, jax.grad(of)(here), rtol=1e-8, atol=1e-8 * np.abs(series.slope).max())
+    np.testing.assert_allclose(series.slope, derivatives[0], rtol=1e-8, atol=1e-8 * np.abs(series.slope).max())
 
 
-def test_the_curvature_is_that_of_the_evidence_but_for_its_draws(rows, series):
+def test_the_curvature_is_that_of_the_evidence_but_for_its_draws(derivatives, series):
     """Louis' identity: E ∂²ℓ + Cov ∂ℓ. A covariance of 128 draws is known to an eighth; 0.5 is four of these."""
-    of, here = of_own(rows)
-    expected, found = jax.hessian(of)(here), series.bend + np.cov(series.scores, rowvar=False)
+    expected, found = derivatives[1], series.bend + np.cov(series.scores, rowvar=False)
     unit = np.sqrt(np.diag(np.cov(series.scores, rowvar=False)))
     np.testing.assert_allclose(found / np.outer(unit, unit), expected / np.outer(unit, unit), atol=0.5)
 
 
+@jax.jit
 def law_at(rows, vector):
     _, total = evidence_at(rows, jnp.asarray(vector))
     return BetaLaw(*evidence.posterior_of_draw(total.gram, total.cross))
 
 
-def test_a_law_of_other_own_functions_is_made_good(rows, series):
+@jax.jit
+def series_at(rows, law):
+    parts = [home.own_series(MODEL, jnp.asarray(HERE), law, site, 0.0) for site in rows]
+    return jax.tree.map(lambda *each: sum(each), *parts)
+
+
+def test_a_law_of_other_own_functions_is_made_good(rows, derivatives):
     """Told under the law of the message before, the slope is not that of the evidence; under the point's own law it
     is, but for what two functions of β̃ do not tell, and 128 draws."""
-    of, here = of_own(rows)
-    own, exact = home.own_places(MODEL), jax.grad(of)(here)
+    own, exact = home.own_places(MODEL), derivatives[0]
     before, now = (law_at(rows, jnp.asarray(HERE).at[own].add(step * MODEL.prior[1][own])) for step in (-0.3, 0.0))
-    parts = [home.own_series(MODEL, jnp.asarray(HERE), before, site, 0.0) for site in rows]
-    told = jax.tree.map(lambda *each: np.asarray(sum(each)), *parts)
+    told = jax.tree.map(np.asarray, series_at(rows, before))
     unit = MODEL.prior[1][home.series_places(MODEL)]
     plain, mended = ((np.asarray(found) - exact) * unit for found in (told.slope, home.under(told, before, now)))
     assert np.linalg.norm(mended) < 0.5 * np.linalg.norm(plain)

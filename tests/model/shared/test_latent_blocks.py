@@ -1,5 +1,7 @@
 """Many rows through a bound: where all rows induce, blocks compute what exact rows do; cuts change nothing."""
 
+from functools import lru_cache
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -53,6 +55,7 @@ def thetas(kind: str):
     return jnp.asarray(mean + 0.4 * sd * np.random.default_rng(3).standard_normal((2, mean.size)))
 
 
+@lru_cache
 def anchor(kind: str) -> Anchor:
     m = model(kind)
     rows = exactly(kind)
@@ -60,6 +63,7 @@ def anchor(kind: str) -> Anchor:
     return Anchor(thetas(kind), total.gram, total.cross)
 
 
+@lru_cache
 def draws_of(kind: str, count: int = 8) -> SharedDraws:
     m = model(kind)
     rows = exactly(kind)

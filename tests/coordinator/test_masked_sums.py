@@ -56,15 +56,14 @@ def test_a_masked_round_of_the_model_shared_is_the_plain_one():
     np.testing.assert_allclose(found[0][1], found[1][1], rtol=1e-4, atol=1e-5 * np.abs(found[1][1]).max())
 
 
-@pytest.mark.parametrize("away, fails", [(2.0, False), (5.2, True), (5.5, True), (400.0, True)])
+@pytest.mark.parametrize("away, fails", [(2.0, False), (5.0, True), (400.0, True)])
 def test_a_step_too_long_fails_alike_with_masks_and_without_and_stops_nothing(away, fails, monkeypatch):
-    """With a pooled covariance e^away times as large statistics leave the range of the secure sum, first all sites'
-    together, then one site's; in the end they are not finite. The optimiser is told −∞, in the clear as well, and steps
-    back."""
-    def far(model, beta, gram, beginning=exchanges.beginning):
-        means, widths = np.split(beginning(model, beta, gram), 2)
+    """With directions e^away times as steep hinges leave the range of the secure sum; in the end they are not finite.
+    The optimiser is told −∞, in the clear as well, and steps back."""
+    def far(model, beta, gram, people, beginning=exchanges.beginning):
+        means, widths = np.split(beginning(model, beta, gram, people), 2)
         theta = model.unravel(means)
-        return np.concatenate([model.ravel(theta | {"pooled": theta["pooled"] + away}), widths])
+        return np.concatenate([model.ravel(theta | {"direction_scale": theta["direction_scale"] + away}), widths])
 
     monkeypatch.setattr(exchanges, "beginning", far)
     found = [one_round(*prepared(policy, preset="default")) for policy in (SECURE, PLAIN)]

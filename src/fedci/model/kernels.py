@@ -145,6 +145,20 @@ def _from_tree(tree: Expression) -> Kernel:
     return Stationary(head, ard="ard" in rest[0], scale="scale" in rest[0])
 
 
+FLAT, NOTHING = 5.0, -6.0
+"""log of what length-scales are multiplied by, and of the scale of slopes, where a function is a level alone."""
+
+
+def level_of(kernel: Kernel, params: Params) -> Params:
+    """`params` with which k is all but constant: functions are levels."""
+    if isinstance(kernel, Stationary):
+        return params | {"log_length": params["log_length"] + FLAT}
+    if isinstance(kernel, Plain):
+        return {name: NOTHING + 0.0 * value for name, value in params.items()} if kernel.kind == "linear" else params
+    parts: tuple[Kernel, ...] = kernel.parts if isinstance(kernel, Sum | Product) else ()
+    return {f"part{i}": level_of(part, params[f"part{i}"]) for i, part in enumerate(parts)}
+
+
 def cross(kernel: Kernel, params: Params, x: Float[Array, "n d"], z: Float[Array, "m d"]) -> Float[Array, "n m"]:
     """k(x_i, z_j) for all pairs."""
     over_z = jax.vmap(kernel.evaluate, in_axes=(None, None, 0))

@@ -217,9 +217,9 @@ class SharedOptions(Options):
     rounds_tell: Literal["gradients", "products"] = "gradients"
     """What a round asks of a site: statistics and gradients at each draw, in two exchanges; or once the products of
     a dictionary of columns, with which the next rounds' worth of steps is taken at home (preset `few`)."""
-    between_arms: bool = False
-    """Whether the slope along which the arms' people differ most is as free as their levels: shrunk as all others are,
-    it leaves a part of the confounding to the effect, where people are few and arms far apart (docs/model.md)."""
+    between_arms: bool = True
+    """Whether how probable treatment is along the covariates has a coefficient of its own: their slopes are shrunk, and
+    would leave a part of the confounding to the effect, where people are few and arms far apart (docs/model.md)."""
     sum_noise: Annotated[float, Field(ge=0, le=4)] = 0.0
     """s of the policy, where products are told with noise: the policy says it, not the study."""
     noise_masked: bool | Literal["auto"] = False

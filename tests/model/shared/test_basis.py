@@ -28,11 +28,11 @@ def random_people(n: int = 5):
 def test_blocks_stand_one_after_the_other():
     layout = MODEL.layout
     assert [block.name for block in layout.blocks] == [
-        "levels", "lines", "common", "direction 1", "direction 2", "pooled outcome", "pooled effect"]
+        "levels", "lines", "common", "between arms", "direction 1", "direction 2", "pooled outcome", "pooled effect"]
     for places, size in ((layout.columns, layout.width), (layout.coefficients, layout.size)):
         assert [place.start for place in places.values()] == [0, *(place.stop for place in places.values())][:-1]
         assert list(places.values())[-1].stop == size
-    assert layout.size == MODEL.columns == 2 * (layout.width - 5)  # the landmarks stand once for b and once for e
+    assert layout.size == MODEL.columns == 2 * (layout.width - 5) - 1  # for both arms: γ; one of them: landmarks
 
 
 def test_a_blocks_entries_of_z_are_its_columns_by_the_arms_share():
@@ -94,8 +94,8 @@ def larger(monkeypatch):
 
 
 def test_a_new_block_widens_the_basis_and_theta(larger):
-    assert larger.columns == 2 * (2 + D + 3 + D)
-    assert larger.size == (D + 5) + 16 + 3 == len(larger.names())
+    assert larger.columns == 2 * (2 + D + 3 + D) + 1
+    assert larger.size == (D + 5) + 16 + 3 + D + 1 == len(larger.names())
     assert [name for name in larger.names() if "squares" in name] == ["squares[0]", "squares[1]", "squares[2]"]
 
 

@@ -40,7 +40,7 @@ def without_directions(vector: np.ndarray) -> np.ndarray:
     return np.where([name.startswith("direction") and "scale" not in name for name in MODEL.names()], 0.0, vector)
 
 
-POINT = theta_of(1)
+POINT = theta_of(2)
 STRAIGHT = without_directions(POINT)
 
 

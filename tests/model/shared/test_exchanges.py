@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedci import FedCI, Result, Source, Study
-from fedci.errors import DisclosureError
+from fedci.errors import DisclosureError, NumericalError
 from fedci.model import covariance, kernels, predict
 from fedci.model.rows import BetaLaw
 from fedci.model.shared import evidence, exchanges
@@ -48,17 +48,18 @@ def test_the_objective_rises_and_the_effect_is_near(result):
 
 
 def test_the_gradient_is_the_derivative_of_the_objective(result, rows):
-    """Central differences along three random lines, relative 1e-5: the objective is smooth with common draws."""
+    """Central differences along three random lines in all that is learnt, relative 1e-5: the objective is smooth with
+    common draws."""
     model, rng = result.outcome.layout.model, np.random.default_rng(0)
     normals = evidence.common_normals(0, 0, 4, model.size)
-    q = came_to(exchanges.start(model), over(model, rows))
+    q = came_to(exchanges.start(model, 77), over(model, rows))
 
     def at(vector):
         return came_to(exchanges.evaluate(model, vector, 77, normals), over(model, rows))
 
     _, gradient, _ = at(q)
     for _ in range(3):
-        line = rng.standard_normal(q.size)
+        line = rng.standard_normal(q.size) * ~np.tile(model.held, 2)
         slope = (at(q + 1e-5 * line)[0] - at(q - 1e-5 * line)[0]) / 2e-5
         assert slope == pytest.approx(gradient @ line, rel=1e-5)
 
@@ -186,13 +187,13 @@ def test_a_site_that_cannot_factor_counts_itself_as_failed(result, rows):
 
 
 def test_what_leaves_is_as_large_as_documented(result):
-    """docs/model.md: q(q + 1)/2 + q + 2 numbers a draw, with q = 2(2 + d + KJ + M)."""
+    """docs/model.md: q(q + 1)/2 + q + 2 numbers a draw, with q = 2(2 + d + KJ + M) + 1."""
     model = result.outcome.layout.model
-    assert model.columns == 2 * (2 + len(COVARIATES) + 2 * 3 + model.options.landmarks)
+    assert model.columns == 2 * (2 + len(COVARIATES) + 2 * 3 + model.options.landmarks) + 1
     shapes = evidence.shapes(model, 16)
     numbers = sum(int(np.prod(shape)) for shape in shapes.values())
     assert numbers == 16 * (model.columns * (model.columns + 1) // 2 + model.columns + 2)
-    assert model.size == (model.covariates + 5) * 2 + 16 + 2 * model.covariates + 8
+    assert model.size == (model.covariates + 5) * 2 + 16 + 3 * model.covariates + 9
     rows = result.people["site-0"].ready.rows
     leaves = jax.tree.leaves(evidence.statistics(model, np.zeros((16, model.size)), rows, 1e-8))
     assert [leaf.shape for leaf in leaves] == list(shapes.values())
@@ -232,40 +233,11 @@ def test_what_drives_the_outcome_is_reported(result):
     assert any(name in table.covariates[1] for name in COVARIATES)
 
 
-@pytest.fixture(scope="module")
-def free_between_arms():
-    options = {**SMALL, "model": {**SMALL.get("model", {}), "between_arms": True}}
-    return fit_sites(hospitals(40, 37), options=options, preset="default")
-
-
-def test_along_the_slope_between_the_arms_lines_say_what_all_of_them_say(free_between_arms, monkeypatch):
-    """Frisch, Waugh and Lovell: of arms, levels and xγ the coefficients of the arms are as with every line free, γ the
-    arms' own regression on the lines, in whatever metric. Without its ridge."""
-    monkeypatch.setattr(exchanges, "SPARE", 0.0)
-    result, sites = free_between_arms
-    model, rows = result.outcome.layout.model, [sites[name].run.prepared.rows for name in sorted(sites)]
-    vector, d = model.ravel(model.ridge)[None], model.covariates
-    total = [sum(np.asarray(getattr(evidence.statistics(model, jnp.asarray(vector), part, 1e-12), name))[0]
-                 for part in rows) for name in ("gram", "cross")]
-    gram, gamma = np.zeros((model.columns, model.columns)), exchanges._between_arms(model, total[0])
-    gram[np.triu_indices(model.columns)] = total[0]
-    gram = gram + np.triu(gram, 1).T
-    lines, levels = (model.layout.coefficients[name] for name in ("lines", "levels"))
-    everybody = np.linalg.solve(np.asarray(exchanges._root_of_lines(model, model.ridge)), np.ones(2))
-    free = np.zeros((model.columns, 2 + d))
-    free[levels, :2], free[lines, 2:] = np.eye(2), np.kron(everybody[:, None], np.eye(d))
-    one = np.column_stack([free[:, :2], free[:, 2:] @ gamma])
-    effects = [np.diff(np.linalg.solve(by.T @ gram @ by, by.T @ total[1])[:2])[0] for by in (free, one)]
-    assert abs(effects[0]) > 0.1
-    assert effects[1] == pytest.approx(effects[0], rel=1e-7)
-
-
-def test_a_fit_leaves_the_slope_between_the_arms_where_the_start_set_it(free_between_arms):
+def test_a_fit_leaves_the_slope_between_the_arms_where_the_start_set_it(result, rows):
     """It has no gradient, so nothing about it is told; it does not vary over draws."""
-    result, sites = free_between_arms
-    model, rows = result.outcome.layout.model, [sites[name].run.prepared.rows for name in sorted(sites)]
+    model = result.outcome.layout.model
     normals = evidence.common_normals(0, 0, 4, model.size)
-    q = came_to(exchanges.start(model), over(model, rows))
+    q = came_to(exchanges.start(model, 77), over(model, rows))
     assert model.held.sum() == model.covariates
     np.testing.assert_array_equal(np.split(np.asarray(result.outcome.fit.theta), 2)[0][model.held],
                                   np.split(q, 2)[0][model.held])
@@ -275,14 +247,26 @@ def test_a_fit_leaves_the_slope_between_the_arms_where_the_start_set_it(free_bet
     assert gradient[~np.tile(model.held, 2)].any()
 
 
-def test_the_objective_and_its_gradient_where_something_is_held(free_between_arms):
-    """Central differences along a line in all that is learnt, as above."""
-    result, sites = free_between_arms
-    model, rows = result.outcome.layout.model, [sites[name].run.prepared.rows for name in sorted(sites)]
-    normals, learnt = evidence.common_normals(0, 0, 4, model.size), ~np.tile(result.outcome.layout.model.held, 2)
-    q = came_to(exchanges.start(model), over(model, rows))
-    line = np.random.default_rng(0).standard_normal(q.size) * learnt
-    up, down = (came_to(exchanges.evaluate(model, q + step * line, 77, normals), over(model, rows))[0]
-                for step in (1e-5, -1e-5))
-    _, gradient, _ = came_to(exchanges.evaluate(model, q, 77, normals), over(model, rows))
-    assert (up - down) / 2e-5 == pytest.approx(gradient @ line, rel=1e-5)
+def test_draws_whose_sums_no_site_could_tell_are_drawn_anew(result):
+    """A site that could not tell says zeros, and that it failed: β would be drawn from its prior, unnoticed."""
+    model, q = result.outcome.layout.model, np.asarray(result.outcome.fit.theta)
+    steps = exchanges.gather(model, q, 77, 16, 0, np.zeros(1))
+    shapes = evidence.shapes(model, 1)
+    asked = [next(steps)]
+    zeros = {name: np.zeros(shape) for name, shape in shapes.items()}
+    for _ in range(2):
+        asked.append(steps.send(zeros | {"failed": np.array(1.0)}))
+    assert {ask.name for ask in asked} == {exchanges.STATISTICS}
+    assert not np.array_equal(asked[0].arrays["thetas"], asked[1].arrays["thetas"])
+    assert not np.array_equal(asked[1].arrays["thetas"], asked[2].arrays["thetas"])
+
+
+def test_a_fit_none_of_whose_draws_can_be_told_says_so(result):
+    model, q = result.outcome.layout.model, np.asarray(result.outcome.fit.theta)
+    steps = exchanges.gather(model, q, 77, 16, 0, np.zeros(1))
+    zeros = {name: np.zeros(shape) for name, shape in evidence.shapes(model, 1).items()} | {"failed": np.array(1.0)}
+    next(steps)
+    for _ in range(exchanges.TRIES - 1):
+        steps.send(zeros)
+    with pytest.raises(NumericalError, match="could not tell its statistics"):
+        steps.send(zeros)

@@ -156,13 +156,13 @@ def test_where_all_rows_induce_new_people_and_those_left_out_have_the_exact_laws
 @pytest.mark.parametrize("kind", KINDS)
 def test_sums_of_risks_are_drawn_from_the_same_law(kind):
     """Of 400 antithetic draws of β̃ with each θ, which are the same in both: means within 6 standard errors, sds
-    within a fifth (of 200 independent pairs an sd is known to 5%)."""
+    within a fifth (of 200 independent pairs an sd is known to 5%; rates are exponentials: theirs to a tenth)."""
     m, draws = model(kind), draws_of(kind, 400)
     one, other = (np.asarray(rows.effects(m, np.zeros(0), draws, np.zeros(0), JITTER).risks).reshape(2, 400, 2, 3)
                   for rows in (exactly(kind), in_blocks(kind)))
     error = one.std(1) / np.sqrt(400)
     assert (np.abs(one.mean(1) - other.mean(1)) < 6 * error + 1e-12).all()
-    np.testing.assert_allclose(one.std(1), other.std(1), rtol=0.2)
+    np.testing.assert_allclose(one.std(1), other.std(1), rtol=0.35 if kind == "count" else 0.2)
 
 
 def test_weighed_sums_have_the_draws_of_the_sums_over_the_populations():

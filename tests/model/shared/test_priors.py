@@ -59,7 +59,7 @@ def test_every_row_has_its_reason():
 
 def test_theta_has_the_shapes_of_the_table():
     model = model_of({"directions": 2})
-    sizes = {"d": 4, "K": 2, "A": 2}
+    sizes = {"d": 4, "K": 2, "A": 2, "A - 1": 1}
     for theta in (priors.means(model.options, 4), model.starts, model.ridge):
         assert theta.keys() == priors.table(model.options).keys()
         assert all(theta[part].shape == tuple(sizes.get(length, length) for length in row.shape)
@@ -73,9 +73,9 @@ def test_the_page_shows_the_table():
 
 @pytest.mark.parametrize(("d", "k"), [(20, 2), (3, 0), (5, 4)])
 def test_the_pages_counts_of_numbers(d, k):
-    """docs/model.md: q = 2(2 + d + KJ + M) columns, p = (d + 5)K + 2d + 24 parameters."""
+    """docs/model.md: q = 2(2 + d + KJ + M) + 1 columns, p = (d + 5)K + 3d + 25 parameters."""
     model = model_of({"directions": k, "knots": 7}, d)
-    assert (model.columns, model.size) == (2 * (2 + d + 7 * k + 32), (d + 5) * k + 2 * d + 24)
+    assert (model.columns, model.size) == (2 * (2 + d + 7 * k + 32) + 1, (d + 5) * k + 3 * d + 25)
 
 
 def test_outcomes_of_0_and_1_have_no_noise_and_their_own_scale():

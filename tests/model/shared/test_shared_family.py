@@ -78,10 +78,12 @@ def test_more_people_narrow_q_where_it_has_learnt_and_nowhere_else(model):
 
 
 def test_in_the_units_of_a_masked_sum_no_statistic_is_far_beyond_1(model, rows):
-    """T, v, c and l of n people are at most a few n/σ², however small the noise is."""
+    """T, v, c and l of n people are at most a few n/σ², however small the noise is; and however large the sizes are,
+    of which few people's q is not sure: beyond its range a site could not tell its sums."""
     theta, site = model.prior[0].copy(), model.rows(*rows, np.zeros(4), 0)
-    for noise in (-4.0, 0.0):
+    for noise, size in ((-4.0, 0.0), (0.0, 0.0), (-1.0, 4.0)):
         theta[[name.startswith("noise") for name in model.names()]] = noise, 0.2
+        theta[[name.startswith(("linear[0", "hinges[0,0", "pooled[")) for name in model.names()]] = size
         ask = Ask("AskStatistics", {"thetas": theta[None], "few": np.array(0.0)})
         answer, units = model.answer("AskStatistics", ask.arrays, site, None), model.units(ask, 60)
         assert units.keys() == answer.sums.keys() - {"failed"}

@@ -42,7 +42,7 @@ def test_the_sums_are_those_that_the_site_would_give_at_the_new_theta(arms, opti
     there_gram, there_cross, *_ = sums(one, new, rows)
     moved = {one.names()[i].partition("[")[0] for i in np.flatnonzero(np.ptp(new - thetas, 0))}
     assert moved >= {"effect", "linear", "hinges"}
-    assert moved <= {"effect", "linear", "hinges", "common", "pooled", "pooled_effect"}
+    assert moved <= {"effect", "linear", "hinges", "common", "pooled", "pooled_effect", "confounding"}
     np.testing.assert_allclose(new_gram, there_gram, rtol=1e-9, atol=1e-9 * np.abs(there_gram).max())
     np.testing.assert_allclose(new_cross, there_cross, rtol=1e-9, atol=1e-9 * np.abs(there_cross).max())
 

@@ -20,7 +20,7 @@ from fedci.benchmark.cost import kept
 from fedci.benchmark.cost.few_exchanges import ALL, RISKS, AtSite, counting
 from fedci.estimator import FedCI
 from fedci.model.family import Ask, Rules, Sums
-from fedci.model.shared import exchanges, shared_family
+from fedci.model.shared import shared_family
 from fedci.model.shared.shared_family import SharedFamily
 from fedci.result.result import Result
 from fedci.study.study import Study
@@ -52,7 +52,7 @@ def beginning(q: np.ndarray) -> Iterator[None]:
     start, plain = SharedFamily.start, shared_family.PLAIN
 
     def begun(self: SharedFamily, rules: Rules) -> Generator[Ask, Sums, np.ndarray]:
-        first = yield from exchanges.start(self, float(rules.first.rows))
+        first = yield from start(self, rules)
         return np.where(np.tile(self.held, 2), first, q)
 
     SharedFamily.start, shared_family.PLAIN = begun, 0  # type: ignore[method-assign]

@@ -68,7 +68,7 @@ ABLATIONS = {
     "FedCI, three directions": Variant("default", {"model": {"directions": 3}}),
     "FedCI, Gaussian directions": Variant("default", {"model": {"tails": None}}),
     "FedCI, no common slope": Variant("default", {"model": {"common": False}}),
-    "FedCI, free between arms": Variant("default", {"model": {"between_arms": True}}),
+    "FedCI, arms unexplained": Variant("default", {"model": {"between_arms": False}}),
     "FedCI, no own functions": Variant("default", {"model": {"kernel": "constant(scale)"}}),
     "FedCI, point estimates": Variant("default", {"model": {"posterior": "point"}}),
     "FedCI, 16 draws": Variant("default", {"optimiser": {"draws": 16}}),

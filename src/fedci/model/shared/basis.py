@@ -113,6 +113,8 @@ class Block:
     """How many times its columns stand in z: once each for b and e (of each further arm), or for one of them only."""
     along: Callable[[Theta, Paths], jax.Array] | None = None
     """[d, G, b] averages of ω_b over the people of paths, where there is a shorter way than person by person."""
+    size: Callable[[Theta], jax.Array] = lambda theta: jnp.ones(())
+    """Of ω_b, where θ says it and not R_b."""
 
 
 @dataclass(frozen=True)
@@ -154,6 +156,12 @@ class Layout:
     def roots(self, theta: Theta) -> dict[str, Float[Array, "A _"]]:
         """R_b of each block."""
         return {block.name: block.root(theta) for block in self.blocks}
+
+    def sizes(self, theta: Theta) -> Float[Array, "q"]:
+        """Of each column of z: ω_b's times the largest entry of R_b."""
+        return jnp.concatenate([
+            jnp.full(block.copies * block.width, block.size(theta) * jnp.max(jnp.abs(block.root(theta))))
+            for block in self.blocks])
 
     def rows(self, theta: Theta, x: Float[Array, "n d"], arms: Float[Array, "n A"]) -> Float[Array, "n q"]:
         """z of each person, `arms` picking (or weighing) the outcomes: [1 − w, w] observed, [−1, 1] the effect."""
@@ -227,12 +235,12 @@ def common(options: SharedOptions, d: int, arms: int) -> Iterator[Block]:
 
 
 def between_arms(options: SharedOptions, d: int, arms: int) -> Iterator[Block]:
-    """One slope, the same in all arms and as free as their levels, along which the arms' people differ most: shrunk as
-    the lines are, it would leave to the effect's level what confounding made of it."""
+    """How probable each treatment is along x, with a coefficient of its own, the same in all arms: shrunk as the lines
+    are, these would leave to the effect's level what confounding made of it."""
     if options.between_arms:
         yield Block(name=BETWEEN_ARMS, width=arms - 1, part=STRAIGHT, copies=1,
                     columns=lambda theta, points: points.x @ jax.lax.stop_gradient(theta["between_arms"]),
-                    root=lambda theta: LEVEL_SD * jnp.ones((arms, 1)))
+                    root=lambda theta: jnp.exp(theta["confounding"]) * jnp.ones((arms, 1)))
 
 
 def hinges(options: SharedOptions, d: int, arms: int) -> Iterator[Block]:
@@ -258,10 +266,12 @@ def bends(options: SharedOptions, d: int, arms: int) -> Iterator[Block]:
         yield Block(name="pooled outcome", width=count, copies=1, part=BENDS,
                     columns=lambda theta, points: points.bends(theta, count)[0],
                     along=lambda theta, paths: pooled.features_along(pooled.of_outcome(theta), *paths, at),
+                    size=lambda theta: pooled.size(pooled.of_outcome(theta)),
                     root=lambda theta: jnp.array([[1.0], *[[theta["alike"] + theta["pooled_alike"]]] * (arms - 1)]))
         yield Block(name=POOLED_EFFECT, width=count, copies=arms - 1, part=BENDS,
                     columns=lambda theta, points: points.bends(theta, count)[1],
                     along=lambda theta, paths: pooled.features_along(pooled.of_effect(theta), *paths, at),
+                    size=lambda theta: pooled.size(pooled.of_effect(theta)),
                     root=lambda theta: effect_alone(theta, arms))
 
 

@@ -8,15 +8,18 @@ from __future__ import annotations
 from collections.abc import Generator
 from functools import lru_cache
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from fedci.errors import NumericalError
 from fedci.model.family import NO_ANCHOR, Ask, Sums, Theta
 from fedci.model.programs import compiled
 from fedci.model.rows import BetaLaw, on_device
-from fedci.model.shared import basis, evidence, sizes
+from fedci.model.shared import assignment, basis, evidence, sizes
 from fedci.model.shared.evidence import Statistics
-from fedci.model.shared.shared import SharedModel, noise_sd
+from fedci.model.shared.shared import SharedModel
 from fedci.study.options import SharedOptions
 
 START_SD = 0.1
@@ -37,51 +40,23 @@ ANCHOR, MATCHED = "anchor_", "anchor_matched"
 """How the names of an anchor's arrays begin; and that with it the nearest Gaussian is asked for, not the bound."""
 
 
-def start(model: SharedModel, rows: float = 0.0) -> Generator[Ask, Sums, np.ndarray]:
+def start(model: SharedModel, people: int, rows: float = 0.0) -> Generator[Ask, Sums, np.ndarray]:
     """q = [means, log sds]: directions from a federated ridge regression of each arm, the rest near its prior."""
     total = yield Ask(STATISTICS, {"thetas": model.ravel(model.ridge)[None], "few": np.array(float(rows))})
     return beginning(model, np.asarray(evidence.collapse(_statistics(total)).mean)[0],
-                     np.asarray(total["gram"])[0])
+                     np.asarray(total["gram"])[0], people)
 
 
-def beginning(model: SharedModel, beta: np.ndarray, gram: np.ndarray) -> np.ndarray:
-    """q from β̃'s posterior mean at `model.ridge`: there A = 0, the hinges are constant, and its lines are the ridge
-    estimate."""
+def beginning(model: SharedModel, beta: np.ndarray, gram: np.ndarray, people: int) -> np.ndarray:
+    """q from β̃'s posterior mean and T at `model.ridge`: there A = 0, the hinges are constant, and its lines are the
+    ridge estimate."""
     theta = model.starts | {"directions": _ridge_directions(model, beta)}
     if model.options.between_arms:
-        theta |= {"between_arms": _between_arms(model, gram)}
+        root = np.asarray(_root_of_lines(model, model.ridge))
+        theta |= {"between_arms": assignment.slopes(model, gram, root, people)}
     vector = model.ravel(theta)
     sd = START_SD if model.options.posterior == "gaussian" else POINT_SD
     return np.concatenate([vector, np.log(np.where(model.held, POINT_SD, sd))])
-
-
-SPARE = 2.0
-"""Of the ridge in the regression of arms on covariates, times the columns: as if these told a quarter of it."""
-
-
-def _between_arms(model: SharedModel, gram: Float[np.ndarray, "h"]) -> Float[np.ndarray, "d a"]:
-    """γ: the slopes of 1[w = a] on x beside a level, in the metric C⁻¹ of T = ZᵀC⁻¹Z at `model.ridge`: the coefficients
-    of arms are then as with all lines free (Frisch, Waugh, Lovell), but for the ridge. xγ is of the size of a column of
-    x. R the root of the lines, their columns in Z times R⁻¹1 are x/√d of everybody."""
-    q, d, arms = model.columns, model.covariates, model.arms
-    T = np.zeros((q, q))
-    T[np.triu_indices(q)] = gram
-    T = T + np.triu(T, 1).T
-    lines, levels = (model.layout.coefficients[name] for name in (basis.LINES, basis.LEVELS))
-    all_lines = np.linalg.solve(np.asarray(_root_of_lines(model, model.ridge)), np.ones(arms)) * np.sqrt(d)
-    design = np.zeros((q, d + arms))
-    design[lines, arms:] = np.kron(all_lines[:, None], np.eye(d))
-    design[levels, :arms] = np.eye(arms) / basis.LEVEL_SD
-    seen = design.T @ T @ design
-    one, sums = seen[:arms, :arms].sum(), seen[:arms, arms:].sum(0)
-    x_by_x = seen[arms:, arms:] - np.outer(sums, sums) / one
-    x_by_w = seen[1:arms, arms:] - np.outer(seen[1:arms, :arms].sum(1), sums) / one
-    if model.intervals:
-        x_by_w[:, -1] = 0.0                        # time is no covariate: who lives longer has more of it
-    spare = SPARE * d / float(np.mean(np.asarray(noise_sd(model.ridge, arms)) ** 2))
-    gamma = np.linalg.solve(x_by_x + spare * np.eye(d), x_by_w.T)
-    length = np.sqrt(np.diag(gamma.T @ x_by_x @ gamma) * d / max(np.trace(x_by_x), 1e-12))
-    return gamma / np.maximum(length, 1e-12)[None]
 
 
 def _ridge_directions(model: SharedModel, beta: np.ndarray) -> np.ndarray:
@@ -108,6 +83,12 @@ def _slopes(model: SharedModel, theta: Theta, beta: np.ndarray) -> np.ndarray:
 @compiled(static="model")
 def _root_of_lines(model: SharedModel, theta: Theta) -> Float[Array, "A A"]:
     return model.layout[basis.LINES].root(theta)
+
+
+@compiled(static="model")
+def sizes_of_columns(model: SharedModel, thetas: Float[Array, "L p"]) -> Float[Array, "L q"]:
+    """Of z, and at least 1."""
+    return jax.vmap(lambda vector: jnp.maximum(model.layout.sizes(model.unravel(vector)), 1.0))(thetas)
 
 
 def _statistics(total: Sums) -> Statistics:
@@ -178,10 +159,7 @@ def gather(model: SharedModel, q: np.ndarray, people: int, draws: int, seed: int
            anchor: np.ndarray = NO_ANCHOR) -> Generator[Ask, Sums, tuple[dict[str, np.ndarray], BetaLaw]]:
     """(named draws, β's law): θ from q, of few people its sizes given the rest, then β given θ and all sites' sums;
     with them each site sums its people's effects."""
-    thetas = last_thetas(model, q, draws, seed)
-    asked = {"thetas": thetas, "few": np.array(0.0)} | anchored(model, anchor)
-    asked |= {MATCHED: np.array(1.0)} if model.is_bounded else {}
-    total = _statistics((yield Ask(STATISTICS, asked)))
+    thetas, total = yield from _last_statistics(model, q, draws, seed, anchor)
     if people < FEW_PEOPLE and not model.is_bounded and model.options.posterior == "gaussian":
         thetas, gram, cross = sizes.drawn(model, thetas, np.asarray(total.gram), np.asarray(total.cross), seed)
         total = total._replace(gram=on_device(gram), cross=on_device(cross))
@@ -192,15 +170,33 @@ def gather(model: SharedModel, q: np.ndarray, people: int, draws: int, seed: int
     return drawn, law
 
 
+TRIES = 8
+"""Draws of the last θ, where one among them is too far off for sums."""
+
+
+def _last_statistics(model: SharedModel, q: np.ndarray, draws: int, seed: int, anchor: np.ndarray
+                     ) -> Generator[Ask, Sums, tuple[np.ndarray, Statistics]]:
+    for attempt in range(TRIES):
+        thetas = last_thetas(model, q, draws, seed, attempt)
+        asked = {"thetas": thetas, "few": np.array(0.0)} | anchored(model, anchor)
+        asked |= {MATCHED: np.array(1.0)} if model.is_bounded else {}
+        total = yield Ask(STATISTICS, asked)
+        if not total["failed"] > 0:
+            return thetas, _statistics(total)
+    raise NumericalError(f"a site could not tell its statistics at the fit's last draws, {TRIES} times: they were not "
+                         "finite, or beyond what sums can hold. Look for extreme values and for columns that all but "
+                         "repeat others, or raise model.jitter")
+
+
 def effects_of(model: SharedModel) -> str:
     """What asks for sums of effects."""
     return {"survival": SURVIVAL, "count": RATES, "binary": RISKS}.get(model.outcome, EFFECTS if model.arms == 2
                                                                        else ARMS)
 
 
-def last_thetas(model: SharedModel, q: np.ndarray, draws: int, seed: int) -> np.ndarray:
+def last_thetas(model: SharedModel, q: np.ndarray, draws: int, seed: int, attempt: int = 0) -> np.ndarray:
     """[L, p] from q, behind the effects: each has BETAS of the draws."""
-    return evidence.draw(q, evidence.common_normals(seed, LAST_STREAM, max(draws // BETAS, 1), model.size))
+    return evidence.draw(q, evidence.common_normals(seed, LAST_STREAM + attempt, max(draws // BETAS, 1), model.size))
 
 
 def draw_betas(law: BetaLaw, seed: int) -> np.ndarray:

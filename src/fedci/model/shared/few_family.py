@@ -173,8 +173,8 @@ class FewFamily(SharedFamily):
     def after_first(self, now: Told, people: int, normals: np.ndarray) -> tuple[float, float, np.ndarray]:
         """(the bound, that again, q) after the first message: where the fit starts."""
         total, by = self.spanned(now, people)
-        value, *found = home.ridge(self, total, by, now.point, float(people))
-        return value, value, home.beginning(self, *found)
+        value, beta, gram = home.ridge(self, total, by, now.point, float(people))
+        return value, value, home.beginning(self, beta, gram, people)
 
     def _laws(self, told: Told, vectors: np.ndarray, people: int) -> BetaLaw:
         total, by = self.spanned(told, people)

@@ -140,9 +140,9 @@ def ridge(model: SharedModel, total: Products, by: Span, point: Point, people: S
     return float(evidence.log_evidence_of_draw(found, people)), np.asarray(mean), np.asarray(found.gram)
 
 
-def beginning(model: SharedModel, beta: np.ndarray, gram: np.ndarray) -> np.ndarray:
+def beginning(model: SharedModel, beta: np.ndarray, gram: np.ndarray, people: int) -> np.ndarray:
     """q after the first message: directions from ridge regressions, the own functions' scales at their prior."""
-    q, own = exchanges.beginning(model, beta, gram), own_places(model)
+    q, own = exchanges.beginning(model, beta, gram, people), own_places(model)
     q[own], q[own + model.size] = model.prior[0][own], np.log(model.prior[1][own])
     return q
 

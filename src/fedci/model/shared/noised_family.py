@@ -41,6 +41,11 @@ BEND, WITHIN = 0.6, 0.5
 class NoisedFamily(FewFamily):
     """Of options with `sum_noise`."""
 
+    @property
+    def ridge(self) -> Theta:
+        """Its products are the whole fit's, so sites' own levels are at their prior."""
+        return super().ridge | {"phi": self.unravel(jnp.asarray(self.prior[0]))["phi"]}
+
     def spanned(self, told: Told, people: int) -> tuple[Products, Span]:
         """With what the noise leaves of the products."""
         total, by = super().spanned(told, people)
@@ -49,7 +54,8 @@ class NoisedFamily(FewFamily):
     def after_first(self, now: Told, people: int, normals: np.ndarray) -> tuple[float, float, np.ndarray]:
         """The whole fit. The scales of sites' own levels are a point, their prior's: the products are those of it."""
         total, by = self.spanned(now, people)
-        q = home.beginning(self, *home.ridge(self, total, by, now.point, float(people))[1:])
+        _, beta, gram = home.ridge(self, total, by, now.point, float(people))
+        q = home.beginning(self, beta, gram, people)
         q[home.own_places(self) + self.size] = np.log(POINT_SD)
         return home.ascend(self, q, total, by, now.point, float(people), normals, STEPS)
 

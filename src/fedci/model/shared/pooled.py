@@ -56,6 +56,11 @@ class Pooled(NamedTuple):
     """log g."""
 
 
+def size(of: Pooled) -> Float[Array, ""]:
+    """Of ψ."""
+    return jnp.exp(jnp.max(of.log_scale))
+
+
 def of_outcome(theta: Theta) -> Pooled:
     """Of b."""
     return Pooled(theta["pooled"], theta["relevance"], theta["steepness"])

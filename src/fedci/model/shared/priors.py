@@ -99,7 +99,11 @@ TABLE: dict[str, Prior] = {
                "coefficients share from the directions"),
     "between_arms": Prior(
         letter="γ", shape=("d", "A - 1"), mean=0.0, sd=1.0, option="between_arms", fixed=True,
-        reason="not learnt: the regression of arms on covariates that the start's sums give, of length 1 over people"),
+        reason="not learnt: the regression of arms on covariates that the start's sums give"),
+    "confounding": Prior(
+        letter="log s", shape=(), mean=0.0, sd=1.0, option="between_arms", binary=1.0,
+        reason="what confounding makes of the difference between people who would all be treated and people who would "
+               "never be: as much as one sd of the outcome, a factor e either way"),
     "pooled": Prior(
         letter="log s_p, s_t, s_m of b", shape=(3,), mean=-1.0, sd=1.0, option="landmarks", ridge=-6.0, binary=-0.3,
         reason="as the lines: each may carry a good part of the outcome, or nothing"),
@@ -119,6 +123,7 @@ TABLE: dict[str, Prior] = {
         reason="how many cuts interact, for all covariates together"),
     "phi": Prior(
         letter="Φ^{1/2}, in units of the noise", shape=(3,), mean=(-0.2, -0.3, 0.0), sd=(0.35, 0.4, 0.5),
+        ridge=(-0.2, -6.0, 0.0),
         binary=(-0.7, -0.7, 0.0), rate=(-1.0, -0.7, 0.0),
         reason="a function too rough to learn from the rows there are looks like noise to the evidence, so only a "
                "prior can say how much of the noise may be function: narrow. Sites' own effects are not tied to η: a "
@@ -181,8 +186,10 @@ def starts(options: SharedOptions, d: int, outcome: str = "numeric", arms: int =
 
 
 def ridge(options: SharedOptions, d: int, outcome: str = "numeric", arms: int = 2) -> Theta:
-    """θ for that regression: with A = 0, the prior mean, hinges are constant and the lines alone fit the outcome."""
-    return _around(options, d, outcome, arms, lambda prior: prior.mean if prior.ridge is None else prior.ridge)
+    """θ for that regression: with A = 0, the prior mean, hinges are constant and the lines alone fit the outcome. A
+    site's own function is a level there, the same in all arms: it would take what few people's lines tell, and arms."""
+    theta = _around(options, d, outcome, arms, lambda prior: prior.mean if prior.ridge is None else prior.ridge)
+    return theta | {"kernel": kernels.level_of(kernels.build(options.kernel), theta["kernel"])}
 
 
 def sds(options: SharedOptions, d: int, outcome: str = "numeric", arms: int = 2) -> Theta:

@@ -147,7 +147,8 @@ class SharedFamily(SharedModel):
         return 0.0 if people >= MANY_PEOPLE else float(PLAIN)
 
     def start(self, rules: Rules) -> Generator[Ask, Sums, np.ndarray]:
-        return (yield from exchanges.start(self, float(rules.first.rows)))
+        rows, people = rules.first if rules.first.rows else (0, rules.people)
+        return (yield from exchanges.start(self, people, float(rows)))
 
     def evaluation(self, rules: Rules, query: np.ndarray, stream: int, first: bool,
                    anchor: np.ndarray = NO_ANCHOR) -> Generator[Ask, Sums, tuple[float, np.ndarray, np.ndarray]]:
@@ -201,8 +202,8 @@ class SharedFamily(SharedModel):
         return Answer({"gradient": gradient, "failed": 0}, self.options.jitter, memory)
 
     def units(self, ask: Ask, people: int) -> dict[str, np.ndarray]:
-        """T ≤ Σ_i z_i z_iᵀ/σ², and z is of size 1: n/σ² of each draw. Of rows of 0 and 1 σ = 1; of a count ω is about
-        μr/(μ + r), below r. Slopes grow with n too."""
+        """T ≤ Σ_i z_i z_iᵀ/σ², and a column of z is of its size s, or 1: s_i s_j n/σ² of each draw. Of rows of 0 and 1
+        σ = 1; of a count ω is about μr/(μ + r), below r. Slopes grow with n too."""
         if ask.name == PULL_BACK:
             return {"gradient": np.asarray(max(1.0, people / MANY_SLOPES))}
         if ask.name != STATISTICS:
@@ -216,7 +217,10 @@ class SharedFamily(SharedModel):
         else:
             level, half = noise.T
             most = people / (np.exp(2.0 * (level - np.abs(half))) + NOISE_FLOOR**2)
-        return {"gram": most[:, None], "cross": most[:, None], "square": most, "log_det": most}
+        sizes = np.asarray(exchanges.sizes_of_columns(self, on_device(ask.arrays["thetas"])))
+        rows, columns = np.triu_indices(self.columns)
+        return {"gram": most[:, None] * sizes[:, rows] * sizes[:, columns], "cross": most[:, None] * sizes,
+                "square": most, "log_det": most}
 
     def received(self, arrays: Arrays, index: int) -> tuple[np.ndarray, SharedDraws]:
         """Each draw has its own θ; there is no Θ."""

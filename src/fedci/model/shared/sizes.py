@@ -106,6 +106,8 @@ def groups_of(model: SharedModel) -> Iterator[Group]:
         outcome, effect = np.split(at, [widths[name]])
         yield Group(outcome, effect, (size,), (ratio,), alike)
         effects.append(effect)
+    if basis.BETWEEN_ARMS in places:
+        yield Group(places[basis.BETWEEN_ARMS], none, (entry["confounding"],))
     yield Group(none, np.concatenate(effects), (), (entry["effect"],))
 
 

@@ -277,6 +277,7 @@ def outcomes(recorded: Recorded, plan: Plan) -> Rows:
     weights = jax.lax.map(lambda theta: gram_told.slopes(recorded.model, recorded.sizes, theta, rows).b[:, :-1].T,
                           task.thetas)
     units = np.sqrt(np.asarray(jnp.diagonal(task.goal.gram, axis1=1, axis2=2)))
+    units = np.where(units > 0.0, units, 1.0)  # before γ is known its column is 0
     matrix = (np.asarray(weights) / units[:, :-1, None]).reshape(-1, len(rows))
     told = (np.asarray(task.goal.gram)[:, :-1, -1] / units[:, :-1]).ravel()
     noise = plan.tau * np.repeat(units[:, -1], units.shape[1] - 1)

@@ -47,7 +47,7 @@ def thetas(count: int = 2):
 def test_two_arms_have_no_part_more_and_more_arms_few():
     two = model_of(MODEL.options, D, D, SITES)
     assert "together" not in two.starts
-    assert MODEL.size == two.size + 2  # κ, and the third arm's noise
+    assert MODEL.size == two.size + 2 + D  # κ, the third arm's noise and γ
     assert set(MODEL.starts) == {*two.starts, "together"}
 
 

@@ -97,7 +97,7 @@ def test_units_are_those_of_the_noise_in_each_draw(outcome):
     model = model_of(SharedOptions(family="shared", knots=3, directions=1), 2, 2, 1, outcome=outcome)
     thetas = model.prior[0] + 0.3 * np.random.default_rng(2).standard_normal((3, model.size))
     least = [np.min(np.asarray(noise_sd(model.unravel(theta), 2))) for theta in thetas]
-    found = model.units(Ask("AskStatistics", {"thetas": thetas}), 60)["square"]
+    found = model.units(Ask("AskStatistics", {"thetas": thetas}), 60)["log_det"]
     each = np.array(least) ** -2 if outcome == "numeric" else np.ones(3)
     if outcome == "count":
         each = np.maximum(np.exp([model.unravel(theta)["dispersion"] for theta in thetas]), 1.0)

@@ -17,7 +17,7 @@ from fedci.errors import NumericalError
 from fedci.model.family import NO_ANCHOR, Ask, Sums, Theta
 from fedci.model.programs import compiled
 from fedci.model.rows import BetaLaw, on_device
-from fedci.model.shared import assignment, basis, evidence, sizes
+from fedci.model.shared import basis, chances, evidence, sizes
 from fedci.model.shared.evidence import Statistics
 from fedci.model.shared.shared import SharedModel
 from fedci.study.options import SharedOptions
@@ -53,7 +53,7 @@ def beginning(model: SharedModel, beta: np.ndarray, gram: np.ndarray, people: in
     theta = model.starts | {"directions": _ridge_directions(model, beta)}
     if model.options.between_arms:
         root = np.asarray(_root_of_lines(model, model.ridge))
-        theta |= {"between_arms": assignment.slopes(model, gram, root, people)}
+        theta |= {"between_arms": chances.slopes(model, gram, root, people)}
     vector = model.ravel(theta)
     sd = START_SD if model.options.posterior == "gaussian" else POINT_SD
     return np.concatenate([vector, np.log(np.where(model.held, POINT_SD, sd))])

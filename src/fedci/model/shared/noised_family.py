@@ -25,7 +25,7 @@ from fedci.effect import CORRELATIONS, WEIGHTS, told_of_realised
 from fedci.model.family import Arrays, Draw, Theta
 from fedci.model.programs import compiled
 from fedci.model.rows import Rows, on_device
-from fedci.model.shared import dictionary, home, sum_noise
+from fedci.model.shared import dictionary, home, priors, sum_noise
 from fedci.model.shared.dictionary import Point, Products, Span
 from fedci.model.shared.evidence import SharedDraws
 from fedci.model.shared.exchanges import POINT_SD
@@ -44,7 +44,7 @@ class NoisedFamily(FewFamily):
     @property
     def ridge(self) -> Theta:
         """Its products are the whole fit's, so sites' own levels are at their prior."""
-        return super().ridge | {"phi": self.unravel(jnp.asarray(self.prior[0]))["phi"]}
+        return super().ridge | {"phi": priors.means(self.options, self.covariates, self.outcome, self.arms)["phi"]}
 
     def spanned(self, told: Told, people: int) -> tuple[Products, Span]:
         """With what the noise leaves of the products."""

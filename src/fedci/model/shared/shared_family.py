@@ -31,6 +31,8 @@ from fedci.model.shared.sparse import Blocks
 
 MANY_PEOPLE = 1000
 """At all sites together: from there on the fit takes natural steps from its first round on."""
+FAR = 64.0
+"""Of such rows' squares, in units of their precision."""
 MANY_SLOPES = 4096.0
 """Slopes of more people than these travel in larger units."""
 PLAIN = 25
@@ -203,7 +205,8 @@ class SharedFamily(SharedModel):
 
     def units(self, ask: Ask, people: int) -> dict[str, np.ndarray]:
         """T ≤ Σ_i z_i z_iᵀ/σ², and a column of z is of its size s, or 1: s_i s_j n/σ² of each draw. Of rows of 0 and 1
-        σ = 1; of a count ω is about μr/(μ + r), below r. Slopes grow with n too."""
+        σ = 1; of a count ω is about μr/(μ + r), below r. Slopes grow with n too. In the place of a row that says
+        little, as one that may be flipped, the nearest Gaussian may stand far out."""
         if ask.name == PULL_BACK:
             return {"gradient": np.asarray(max(1.0, people / MANY_SLOPES))}
         if ask.name != STATISTICS:
@@ -220,7 +223,7 @@ class SharedFamily(SharedModel):
         sizes = np.asarray(exchanges.sizes_of_columns(self, on_device(ask.arrays["thetas"])))
         rows, columns = np.triu_indices(self.columns)
         return {"gram": most[:, None] * sizes[:, rows] * sizes[:, columns], "cross": most[:, None] * sizes,
-                "square": most, "log_det": most}
+                "square": most * (FAR if self.is_bounded else 1.0), "log_det": most}
 
     def received(self, arrays: Arrays, index: int) -> tuple[np.ndarray, SharedDraws]:
         """Each draw has its own θ; there is no Θ."""

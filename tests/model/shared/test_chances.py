@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from fedci.model.families import model_of
-from fedci.model.shared import assignment, evidence, exchanges
+from fedci.model.shared import chances, evidence, exchanges
 from fedci.study.options import preset
 from tests_support import SMALL
 
@@ -22,13 +22,13 @@ def test_the_mean_over_shares_is_that_of_dense_regressions():
     x, w = rows_of()
     n, d = x.shape
     log_p, means = [], []
-    for share in assignment.SHARES:
+    for share in chances.SHARES:
         ridge = (1.0 - share) / share * d
         V = np.eye(n) + x @ x.T / ridge
         log_p.append(-0.5 * np.linalg.slogdet(V)[1] - 0.5 * (n - 1) * np.log(w @ np.linalg.solve(V, w)))
         means.append(np.linalg.solve(x.T @ x + ridge * np.eye(d), x.T @ w))
     weight = np.exp(np.array(log_p) - max(log_p))
-    np.testing.assert_allclose(assignment.shrunk(x.T @ x, x.T @ w, w @ w, n), weight @ np.array(means) / weight.sum(),
+    np.testing.assert_allclose(chances.shrunk(x.T @ x, x.T @ w, w @ w, n), weight @ np.array(means) / weight.sum(),
                                rtol=1e-9)
 
 
@@ -38,15 +38,15 @@ def test_chance_is_shrunk_away_and_what_covariates_tell_is_kept(tells, least, mo
     shares = []
     for seed in range(20):
         x, w = rows_of(d=10, tells=tells, seed=seed)
-        found = x @ assignment.shrunk(x.T @ x, x.T @ w, w @ w, len(w))
+        found = x @ chances.shrunk(x.T @ x, x.T @ w, w @ w, len(w))
         shares.append(np.linalg.norm(found) / np.linalg.norm(x @ np.linalg.lstsq(x, w, rcond=None)[0]))
     assert least <= np.mean(shares) <= most
 
 
 def test_nobody_tells_nothing():
-    assert not assignment.shrunk(np.zeros((3, 3)), np.zeros(3), 0.0, 0).any()
+    assert not chances.shrunk(np.zeros((3, 3)), np.zeros(3), 0.0, 0).any()
     model = model_of(preset("default", SMALL).model, 3, 3, 1)
-    assert not assignment.slopes(model, np.zeros(model.columns * (model.columns + 1) // 2), np.eye(2), 10).any()
+    assert not chances.slopes(model, np.zeros(model.columns * (model.columns + 1) // 2), np.eye(2), 10).any()
 
 
 @pytest.mark.parametrize("arms", [2, 3])
@@ -61,11 +61,11 @@ def test_from_the_sums_of_the_start_it_is_that_of_the_rows(arms):
              for s, (part, arm) in enumerate(zip(x, w, strict=True))]
     start = jnp.asarray(model.ravel(model.ridge))[None]
     gram = sum(np.asarray(evidence.statistics(model, start, rows, 1e-12).gram)[0] for rows in sites)
-    found = assignment.slopes(model, gram, np.asarray(exchanges._root_of_lines(model, model.ridge)), sum(sizes))
+    found = chances.slopes(model, gram, np.asarray(exchanges._root_of_lines(model, model.ridge)), sum(sizes))
     within = np.concatenate([part - part.mean(0) for part in x])
     size = np.sqrt(np.mean(within**2))
     within /= size
     for arm in range(1, arms):
         told = np.concatenate([(part == arm) - np.mean(part == arm) for part in w])
-        expected = assignment.shrunk(within.T @ within, within.T @ told, told @ told, sum(sizes)) / size
+        expected = chances.shrunk(within.T @ within, within.T @ told, told @ told, sum(sizes)) / size
         np.testing.assert_allclose(found[:, arm - 1], expected, atol=0.02 * np.abs(expected).max())

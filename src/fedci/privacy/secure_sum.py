@@ -39,7 +39,7 @@ RELATIVE: Form = (48,)
 """Statistics in units of their largest (`Family.units`): what is lost is what a factorisation of their matrix loses."""
 COMPACT: Form = (30,)
 """Statistics that many rounds tell, in the same units, which are those of all people together: so what honest sites
-send adds up to some tens, however they share it. Rounded to 5e-10 of n/σ²: an objective moves by 5e-6 nats where that
+send adds up to some tens, however they share it. Rounded to 5e-10 of a unit: an objective moves by 5e-6 nats where that
 is 1e4, and a gain below 0.03 is none."""
 WIDE: Form = (20, 72)
 """Effects in model units, and statistics of data that are not standardised, lie between 1e-6 and 1e12, and keep a

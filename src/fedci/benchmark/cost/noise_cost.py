@@ -5,10 +5,9 @@
 Three masked sites, five covariates, confounded treatment; outcomes that are straight in x (of which covariates and arm
 explain four fifths; of `noisier` ones three quarters, as the rule of admission takes it), and outcomes and effects that
 bend. Every s is fitted to the same people; s = 1e-4 is the same straight model without noise, by which ratios are
-taken. Sizes that sites refuse are fitted
-all the same, to see why; of so few people that noise drowns the spreads of columns sites refuse what it made of the
-common units, and such a fit is in no mean. `--bent-fit` adds the preset `few` without noise, which may bend: what
-straightness costs.
+taken. Sizes that sites refuse are fitted all the same, to see why; of so few people that noise drowns the spreads of
+columns sites refuse what it made of the common units, and such a fit is in no mean. `--bent-fit` adds the preset `few`
+without noise, which may bend: what straightness costs.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float
 
 from fedci.model.shared import basis
-from fedci.model.shared.shared import SharedModel
+from fedci.model.shared.shared import SharedModel, symmetric
 
 SHARES = (np.arange(20) + 0.5) / 20
 """r: each as probable before the data."""
@@ -23,15 +23,12 @@ def slopes(model: SharedModel, gram: Float[np.ndarray, "h"], root: Float[np.ndar
     """γ of each arm but the reference, from the upper half of T = ZᵀC⁻¹Z at `model.ridge`, where C is σ² and a level of
     each site. `root`: R of the lines there, whose columns in Z times R⁻¹1 are x/√d of everybody."""
     q, d, arms = model.columns, model.covariates, model.arms
-    T = np.zeros((q, q))
-    T[np.triu_indices(q)] = gram
-    T = T + np.triu(T, 1).T
     told = d - bool(model.intervals)               # time is no covariate: who lives longer has more of it
     lines, levels = (model.layout.coefficients[name] for name in (basis.LINES, basis.LEVELS))
     design = np.zeros((q, arms + told))
     design[lines, arms:] = np.kron(np.linalg.solve(root, np.ones(arms))[:, None], np.sqrt(d) * np.eye(d)[:, :told])
     design[levels, :arms] = np.eye(arms) / basis.LEVEL_SD
-    seen = _about_mean(design.T @ T @ design, arms)
+    seen = _about_mean(design.T @ symmetric(gram) @ design, arms)
     size = np.trace(seen[arms:, arms:]) / (told * people)
     gamma = np.zeros((d, arms - 1))
     if size > 0.0:

@@ -20,6 +20,7 @@ covariates may carry a direction), and q(θ) is Gaussian with a diagonal:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
@@ -191,6 +192,14 @@ def noise_sd(theta: Theta, arms: int = 2) -> Float[Array, "A"]:
         away = 2.0 * jnp.concatenate([jnp.zeros(1), theta["noise"][1:]])
         logs = theta["noise"][0] + away - jnp.mean(away)
     return jnp.sqrt(jnp.exp(2.0 * logs) + NOISE_FLOOR**2)
+
+
+def symmetric(upper: Float[np.ndarray, "h"]) -> Float[np.ndarray, "q q"]:
+    """A matrix from its upper half, row by row: as statistics are told."""
+    q = math.isqrt(2 * len(upper))
+    half = np.zeros((q, q))
+    half[np.triu_indices(q)] = upper
+    return half + np.triu(half, 1).T
 
 
 def noise_root(theta: Theta, arms: int = 2) -> Float[Array, "A A"]:

@@ -32,7 +32,7 @@ from fedci.model.shared.sparse import Blocks
 MANY_PEOPLE = 1000
 """At all sites together: from there on the fit takes natural steps from its first round on."""
 FAR = 64.0
-"""Of such rows' squares, in units of their precision."""
+"""The square of the Gaussian that stands for a row of 0 and 1 or a count, at most, in units of its precision."""
 MANY_SLOPES = 4096.0
 """Slopes of more people than these travel in larger units."""
 PLAIN = 25

@@ -26,7 +26,7 @@ import numpy as np
 from jaxtyping import Float
 
 from fedci.model.shared import basis
-from fedci.model.shared.shared import SharedModel
+from fedci.model.shared.shared import SharedModel, symmetric
 
 SWEEPS = 2
 STREAM = 8
@@ -70,14 +70,11 @@ def drawn(model: SharedModel, thetas: Float[np.ndarray, "L p"], gram: Float[np.n
 @lru_cache(maxsize=2)
 def _drawn(model: SharedModel, thetas: bytes, gram: bytes, cross: bytes, count: int,
            seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    q, groups = model.columns, list(groups_of(model))
-    upper = np.triu_indices(q)
+    groups, upper = list(groups_of(model)), np.triu_indices(model.columns)
     rng = np.random.default_rng(np.random.SeedSequence((seed, STREAM)))
     found = []
     for theta, half, v in zip(*(np.frombuffer(part).reshape(count, -1) for part in (thetas, gram, cross)), strict=True):
-        T = np.zeros((q, q))
-        T[upper] = half
-        draw = Draw(theta.copy(), T + np.triu(T, 1).T, v.copy())
+        draw = Draw(theta.copy(), symmetric(half), v.copy())
         for _ in range(SWEEPS):
             for group in groups:
                 draw = _with_new(model, draw, group, rng.uniform)
